@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.model.addresses import read_server
+from kcli.security.tls.files import is_readable_by_all
 
 if TYPE_CHECKING:
     from kcli.config.properties import Properties
@@ -104,7 +103,7 @@ def _resolved(properties: Properties) -> Properties:
         except ConfigError as error:
             raise CommandError(error.located()) from error
     for key in _PRIVATE_FILES:
-        if key in properties and _is_readable_by_all(properties[key]):
+        if key in properties and is_readable_by_all(properties[key]):
             _log(f"WARN {key}: every user of this machine may read {properties[key]}. Use chmod 600.")
     return properties
 
@@ -113,10 +112,3 @@ def _log(text: str) -> None:
     """Writes a line on stderr in the format of the logs of Kafka's tools."""
     stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
     warn(f"[{stamp}] {text} (kcli.client)")
-
-
-def _is_readable_by_all(path: str) -> bool:
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IROTH)
-    except OSError:
-        return False  # the client reports a missing file itself

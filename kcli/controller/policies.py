@@ -2,7 +2,8 @@
 
 create.topic.policy.class.name and alter.config.policy.class.name name classes of other packages. A class gets the
 node's properties when it is made. Its `validate` returns for an accepted request, and raises PolicyViolationException
-with a reason for a refused one. Every other exception refuses the request too.
+with a reason for a refused one. Every other exception and every result
+except None refuse the request too.
 
 The controller calls a policy on its event loop, so a policy must answer within a millisecond and must not wait.
 """
@@ -104,10 +105,13 @@ def _made(config: BrokerConfig, key: str, group: str) -> object | None:
 
 
 def _ask(validate: Callable[[Request], None], request: Request) -> None:
-    """A policy that fails refuses the request."""
+    """Asks a policy. If the policy fails or returns a result, such as False, it refuses the request."""
+    ask = cast("Callable[[Request], object]", validate)
     try:
-        validate(request)
+        result = ask(request)
     except KafkaError:
         raise
     except Exception as error:
         raise UnknownServerException(f"The policy failed: {type(error).__name__}") from error
+    if result is not None:
+        raise UnknownServerException(f"The policy failed: it returned {type(result).__name__}")

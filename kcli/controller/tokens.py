@@ -48,13 +48,16 @@ REMOVED_AT_ONCE = 1_000
 def create_delegation_token(
     controller: Controller, request: CreateDelegationTokenRequest, requester: Principal, now_ms: int
 ) -> Decision[CreateDelegationTokenResponse]:
-    """Creates a token. Raises KafkaError if tokens are disabled, or if a renewer is not a user."""
+    """Creates a token. Raises KafkaError if tokens are disabled, if a renewer is not a user, or if a principal has no
+    name or type. Kafka stores a principal without a name."""
     secret_key = _secret_key(controller)
-    if any(renewer.principal_type != USER for renewer in request.renewers):
+    if any(renewer.principal_type != USER or not renewer.principal_name for renewer in request.renewers):
         raise InvalidPrincipalTypeException
     settings = controller.settings.tokens
     lifetime_ms = _shorter(settings.max_lifetime_ms, request.max_lifetime_ms)
     owner = token_owner(request, requester)
+    if not owner.type:
+        raise InvalidPrincipalTypeException
     token = DelegationToken(
         token_id=uuid_to_text(controller.rng.uuid()),
         owner=str(owner),

@@ -33,7 +33,7 @@ class PasswordChecker(Protocol):
     """Checks the passwords of PLAIN."""
 
     def check(self, username: str, password: str) -> bool:
-        """Returns True if this is the password of this user. If it raises an exception, the login fails."""
+        """Returns True if this is the password of this user. With any other result or an exception, the login fails."""
 
 
 class TokenChecker(Protocol):

@@ -28,9 +28,13 @@ def made(
 ) -> object:
     """Makes an object of an operator's class from its settings, and checks that it has these members.
 
+    A coroutine function is refused. Its result is true before it is awaited, so every password would be right.
+
     With `shows_reason`, the error of a class that refuses its settings has the text of the class. Without it, the text
     may have a secret, and only the type is shown. Raises ConfigError.
     """
+    from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
+
     make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
     try:
         found = make(settings)
@@ -40,6 +44,10 @@ def made(
     missing = [member for member in members if not hasattr(found, member)]
     if missing:
         raise ConfigError(f"{key}: {name} has no {' and no '.join(missing)}", key=key)
+    for member in members:
+        function = getattr(found, member)
+        if iscoroutinefunction(function) or isasyncgenfunction(function):
+            raise ConfigError(f"{key}: {name} has {member} as a coroutine function; expected def", key=key)
     return found
 
 

@@ -58,6 +58,12 @@ def parties(token: DelegationToken) -> tuple[str, ...]:
     return (token.owner, token.requester, *token.renewers)
 
 
+def party(text: str) -> Principal:
+    """The principal in a stored token. Its name may be empty, because Kafka stores such tokens."""
+    kind, _, name = text.partition(":")
+    return Principal(kind, name)
+
+
 def has_expired(token: DelegationToken, now_ms: int) -> bool:
     return min(token.expiration_timestamp_ms, token.max_timestamp_ms) < now_ms
 

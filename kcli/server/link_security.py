@@ -7,6 +7,7 @@ module. Brokers are reached over the inter-broker listener, and controllers over
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BROKER, BrokerConfig
@@ -15,6 +16,7 @@ from kcli.config.listener_config import ListenerConfig
 
 if TYPE_CHECKING:
     from kcli.security.client import ClientSecurity
+    from kcli.security.tls.contexts import KeptContext
 
 BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
@@ -33,11 +35,16 @@ _SASL_KEYS = (
 
 
 class LinkSecurity:
-    """The client settings of a node. They follow the newest configuration."""
+    """The client settings of a node. They follow the newest configuration.
+
+    A TLS context stays until its settings or the files of its stores change. If the new ones cannot be used, the links
+    keep the last good context, as listeners do.
+    """
 
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:
         self._current = current
         self._made: dict[str, tuple[BrokerConfig, ClientSecurity | None]] = {}
+        self._kept: dict[str, KeptContext] = {}
 
     def to_brokers(self) -> ClientSecurity | None:
         """The settings of a connection to a broker. Raises ConfigError."""
@@ -79,8 +86,19 @@ class LinkSecurity:
     def _of(self, config: BrokerConfig, listener: str, mechanism_key: str) -> ClientSecurity | None:
         known = self._made.get(listener)
         if known is None or known[0] is not config:
-            known = self._made[listener] = config, _client_security(config, listener, mechanism_key)
+            security = _client_security(config, listener, mechanism_key)
+            known = self._made[listener] = config, self._keeping(listener, security)
         return known[1]
+
+    def _keeping(self, listener: str, security: ClientSecurity | None) -> ClientSecurity | None:
+        """The same settings, with the context that is kept for the listener."""
+        if security is None or security.tls is None:
+            return security
+        from kcli.security.tls.contexts import KeptContext
+
+        whose = f"The connections to other nodes over the listener {listener}"
+        kept = self._kept.setdefault(listener, KeptContext(whose))
+        return replace(security, tls=replace(security.tls, kept=kept))
 
 
 def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> dict[str, str]:

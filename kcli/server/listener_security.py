@@ -69,13 +69,21 @@ class NodeSecurity:
             self._logins = SaslLogins(self._config, self._clock, self._image)
         return self._logins
 
+    def load_stores(self) -> None:
+        """Loads the TLS stores of all listeners. Raises ConfigError if the configuration has a mistake."""
+        for listener in self._config.listeners:
+            if listener.security_protocol.endswith("SSL"):
+                self._tls_of(ListenerConfig(self._config, listener.name))
+
     def _tls_of(self, config: ListenerConfig) -> ServerTls:
         from kcli.server.listener_tls import ListenerTls
 
-        try:
-            made = self._tls[config.listener] = ListenerTls(config)
-        except ConfigError as error:
-            raise error.at(self._config.texts.where(error.key) if error.key else "") from None
+        made = self._tls.get(config.listener)
+        if made is None:
+            try:
+                made = self._tls[config.listener] = ListenerTls(config)
+            except ConfigError as error:
+                raise error.at(self._config.texts.where(error.key) if error.key else "") from None
         return made.served
 
     def check_change(self, after: BrokerConfig) -> None:

@@ -8,10 +8,7 @@ error. Kafka reads files again only after AlterConfigs; here a changed file is e
 from __future__ import annotations
 
 import logging
-import os
 import ssl
-import stat
-from collections.abc import Iterable
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
@@ -30,6 +27,7 @@ from kcli.security.tls.contexts import (
     server_context,
     server_stores,
 )
+from kcli.security.tls.files import file_stamps, is_readable_by_all
 from kcli.security.tls.self_check import check_handshake
 from kcli.security.tls.settings import store_settings
 from kcli.server.network.tls_transport import ServerTls
@@ -54,8 +52,6 @@ _WITHOUT_EFFECT = (
     "ssl.secure.random.implementation",
 )
 
-_Stamp = tuple[int, int, int]
-
 
 class ListenerTls:
     """The TLS of one listener. `served` has the context for new connections."""
@@ -64,9 +60,10 @@ class ListenerTls:
         """Loads the stores. Raises ConfigError if the configuration has a mistake."""
         for line in _warnings(config):
             _log.warning("%s", line)
-        self._config = config
+        self._config = self._wanted = config
+        # The stamps are older than the content, so a change in between is found by the next look.
+        self._stamps = file_stamps(store_settings(config.text).files)
         self._stores = server_stores(config)
-        self._stamps = _stamps(self._stores.settings.files)
         context = server_context(config, self._stores)
         if self._is_inter_broker:
             self._check_connects(self._stores, context, self._stores, context)
@@ -81,7 +78,7 @@ class ListenerTls:
         config = ListenerConfig(after, self._config.listener)
         if any(config.value(name) != self._config.value(name) for name in _FIXED_KEYS):
             raise fixed_key(config.listener)
-        if self._differs(config):
+        if _differs(config, self._config):
             try:
                 self._made(config)
             except ConfigError as error:
@@ -90,35 +87,29 @@ class ListenerTls:
     def change(self, after: BrokerConfig) -> None:
         """Takes over the configuration. If its stores are invalid, logs an error and keeps the context."""
         config = ListenerConfig(after, self._config.listener)
-        if self._differs(config):
+        if _differs(config, self._wanted):
             self._replace(config)
 
     def look(self) -> None:
-        """Loads the stores again if one of their files has changed."""
-        if _stamps(self._stores.settings.files) != self._stamps:
-            self._replace(self._config)
-
-    def _differs(self, config: ListenerConfig) -> bool:
-        return any(
-            config.value(name) != self._config.value(name) for name in (*STORE_KEYS, "ssl.client.auth")
-        )
+        """Loads the stores again if one of their files has changed. After a change that has failed, these are the files
+        of the wanted configuration."""
+        if file_stamps(store_settings(self._wanted.text).files) != self._stamps:
+            self._replace(self._wanted)
 
     def _replace(self, config: ListenerConfig) -> None:
         # The stamps are older than the content, so a change in between is found by the next look. After an error, the
         # same files are not tried again.
-        stamps = _stamps(store_settings(config.text).files)
+        self._wanted, self._stamps = config, file_stamps(store_settings(config.text).files)
         try:
             stores, context = self._made(config)
         except ConfigError as error:
-            if config is self._config:
-                self._stamps = stamps
             _log.error(
                 "The listener %s keeps its certificates, because the new ones cannot be used: %s",
                 config.listener,
                 error.message,
             )
             return
-        self._config, self._stores, self._stamps = config, stores, stamps
+        self._config, self._stores = config, stores
         self.served.context = context
         _log.info(
             "The listener %s uses new certificates for new connections: %s",
@@ -152,6 +143,10 @@ class ListenerTls:
         """Raises HandshakeError if nodes with the old and the new stores cannot connect to each other."""
         check_handshake(_client_context(new), old_context)
         check_handshake(_client_context(old), context)
+
+
+def _differs(one: ListenerConfig, other: ListenerConfig) -> bool:
+    return any(one.value(name) != other.value(name) for name in (*STORE_KEYS, "ssl.client.auth"))
 
 
 def _client_context(stores: ServerStores) -> ssl.SSLContext:
@@ -191,24 +186,3 @@ def _warnings(config: ListenerConfig) -> list[str]:
             f"does, which is {','.join(enabled)}"
         )
     return found
-
-
-def is_readable_by_all(path: str) -> bool:
-    """Whether every user of this machine may read the file."""
-    try:
-        return bool(os.stat(path).st_mode & stat.S_IROTH)
-    except OSError:
-        return False  # the stores report it
-
-
-def _stamps(files: Iterable[str]) -> tuple[_Stamp | None, ...]:
-    """Numbers that change when a file changes. None for a file that cannot be read."""
-    found: list[_Stamp | None] = []
-    for path in files:
-        try:
-            status = os.stat(path)
-        except OSError:
-            found.append(None)
-        else:
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(found)

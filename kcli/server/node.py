@@ -127,16 +127,18 @@ class Node:
         self.authorizer = node_authorizer(config)
         self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
-        cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.dynamic_config = DynamicConfig(config)
+        # The stores come before the directories, so that a node with a mistake there leaves its disks unchanged.
+        self.security = NodeSecurity(config, clock, lambda: self.loader.image)
+        self.security.load_stores()
         self.links = self._make_links()
+        cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
-        self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.quorum = Quorum(
             self.logs,
             config,
@@ -362,15 +364,17 @@ class Node:
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
         self.is_ready = False
-        if clean and self.broker is not None:
-            clean = await self._leave(self.broker)
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
-            await asyncio.gather(self._housekeeping, return_exceptions=True)
-        await self._stop_parts(clean=clean)
-        await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
-        self._background.shutdown(wait=clean)
-        self.security.close()
+        try:
+            if clean and self.broker is not None:
+                clean = await self._leave(self.broker)
+            if self._housekeeping is not None:
+                self._housekeeping.cancel()
+                await asyncio.gather(self._housekeeping, return_exceptions=True)
+            await self._stop_parts(clean=clean)
+            await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
+            self._background.shutdown(wait=clean)
+        finally:
+            self.security.close()
         elapsed_ms = (self.clock.monotonic() - began) * 1000
         _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 

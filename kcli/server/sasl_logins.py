@@ -22,14 +22,11 @@ from kcli.security.server_mechanisms import NodeParts, server_mechanisms
 from kcli.security.tokens import TokenCredentials
 from kcli.server.key_source import KeySource, fetch_key_set
 from kcli.server.network.connection import Connection
-from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.network.failed_logins import NODES_FACTOR, FailedLogins
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.login import LoginSettings, PrincipalOf, user_principal
+from kcli.server.requests.login_threads import LoginThreads
 from kcli.server.requests.quotas import ClientQuotas
-
-LOGIN_THREADS = 4
-"""The threads for steps of logins that take long or wait for another server. There are few, because such a step uses
-the CPU of the node before its client is known."""
 
 _SECRET_BYTES = 32
 
@@ -42,8 +39,9 @@ class SaslLogins:
         self._config = config
         self._clock = clock
         self._image = image
-        self._failures = FailedLogins()
-        self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
+        self._threads = LoginThreads()
+        # The keys have their own thread, because logins of strangers may keep the other threads busy.
+        self._key_thread = ThreadPoolExecutor(1, "kcli-login-keys")
         self._refreshing: list[asyncio.Task[None]] = []
         tokens = TokenCredentials(
             config.text("delegation.token.secret.key") or None, lambda: image().delegation_tokens
@@ -66,9 +64,13 @@ class SaslLogins:
             refuse=dispatch.refuse,
             principal_of=_principal_of(config),
             clock=self._clock,
-            failures=self._failures,
-            executor=self._threads,
+            failures=FailedLogins(factor=NODES_FACTOR if self._serves_nodes(config.listener) else 1),
+            threads=self._threads,
         )
+
+    def _serves_nodes(self, listener: str) -> bool:
+        config = self._config
+        return listener == config.inter_broker_listener_name or listener in config.controller_listener_names
 
     def _credential_of(self, name: str, mechanism: Mechanism) -> ScramCredential | None:
         return self._image().scram.get(ScramKey(name, mechanism.number))
@@ -76,7 +78,7 @@ class SaslLogins:
     def _keys_of(self, config: ListenerConfig, settings: KeySetSettings) -> Keys:
         """A source of keys that is refreshed until `close`. A file must be readable at the start. A token server may
         answer later, because it may start after the node."""
-        source = KeySource(settings, self._threads, fetch_key_set)
+        source = KeySource(settings, self._key_thread, fetch_key_set)
         if settings.path is not None:
             try:
                 source.load()
@@ -90,7 +92,8 @@ class SaslLogins:
         """Ends the threads, without waiting for their work."""
         for task in self._refreshing:
             task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
+        self._key_thread.shutdown(wait=False, cancel_futures=True)
 
 
 def logged_in(connection: Connection, mechanism: str | None, name: str) -> LoggedIn:

@@ -20,9 +20,20 @@ from kcli.security.mechanisms.client import Credentials
 from kcli.security.mechanisms.client import client_exchange as scram_client
 from kcli.server.metrics.metrics import listener_counts
 from kcli.server.network.login_counts import LoginCounts
+from kcli.server.requests.login import Login
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, running
-from rigs.sasl import ALICE, BOB, SASL_LISTENER, add_user, handshake, log_in, send_token
+from rigs.sasl import (
+    ALICE,
+    BOB,
+    PLAIN_MODULE,
+    SASL_LISTENER,
+    SCRAM_MODULE,
+    add_user,
+    handshake,
+    log_in,
+    send_token,
+)
 from rigs.wire_client import Client
 
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -349,6 +360,45 @@ def test_the_log_has_one_line_a_second_about_failures(
     assert len(lines) <= 2
     assert "/127.0.0.1 on listener SASL (Authentication failed: Invalid username or password)" in lines[0]
     assert "s3cret" not in caplog.text
+
+
+def test_failures_on_one_listener_do_not_delay_the_others(tmp_path: Path) -> None:
+    async def story(node: RunningNode) -> None:
+        now = asyncio.get_running_loop().time()
+        client, other = await connect(node, "SASL"), await connect(node, "OTHER")
+        connections = {each.listener: each for each in node.sockets.connections}
+        tables = {}
+        for name, connection in connections.items():
+            phase = connection._login
+            assert isinstance(phase, Login)
+            tables[name] = phase._settings.failures
+        for _ in range(10_000):
+            tables["SASL"].failed(connections["SASL"].peer_host, now, "SASL", "wrong")
+        assert (await again(other))[0] is NONE
+        assert await step(client, "handshake") is NONE
+        assert await step(client, "wrong") == CLOSED
+
+    more = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0,OTHER://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,OTHER:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "listener.name.other.plain.sasl.jaas.config": PLAIN_MODULE,
+        "listener.name.other.scram-sha-256.sasl.jaas.config": SCRAM_MODULE,
+    }
+    with_sasl(tmp_path, story, **more)
+
+
+def test_refused_strangers_share_one_line_a_second(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(node: RunningNode) -> None:
+        for word in 10 * ("metadata", "garbage", "oversized"):
+            assert await step(await connect(node, "SASL"), word) == CLOSED
+
+    with caplog.at_level("WARNING"):
+        with_sasl(tmp_path, story)
+    lines = [each for each in caplog.messages if "Closing connection" in each]
+    assert 1 <= len(lines) < 10
+    assert "not a kafka client" in lines[0]
 
 
 def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> None:

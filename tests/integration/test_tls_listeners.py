@@ -6,6 +6,8 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from kcli.testing.rigs.certificates import Certificates, Issued
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, with_node
 from rigs.tls import LISTENERS, context_of
+
+AFTER_THE_CERTIFICATES = 32_503_680_000.0  # the year 3000
 
 MAPPING = "RULE:^CN=(.*?),OU=mapping.*$/$1-from-cert/U,DEFAULT"
 
@@ -231,3 +235,47 @@ def test_a_slow_handshake_is_closed(
     caplog.set_level(logging.WARNING)
     with_node(tmp_path, story, **config_of(certificates))
     assert ["the TLS handshake took more than" in line for line in lines(caplog)] == [True]
+
+
+VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""The frame of an ApiVersions request."""
+
+
+def resumed(port: int, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, bytes]:
+    """Resumes a session twice, the second time after the end of the client's certificate. Returns the first byte of
+    each answer."""
+    answers = []
+    with connected(port, tls) as first:
+        for now in (time.time(), AFTER_THE_CERTIFICATES):
+            monkeypatch.setattr("kcli.server.network.tls_transport._now", lambda now=now: now)
+            with connected(port, tls, first.session) as again:
+                assert again.session_reused
+                again.sendall(VERSIONS)
+                try:
+                    answers.append(again.recv(1))
+                except (ssl.SSLEOFError, ConnectionResetError):
+                    answers.append(b"")
+    return answers[0], answers[1]
+
+
+def connected(port: int, tls: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
+    raw = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    return tls.wrap_socket(raw, server_hostname="localhost", session=session)
+
+
+def test_an_expired_certificate_does_not_resume_a_session(
+    tmp_path: Path,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """TLS 1.2 resumes a session by its id, and then the client does not show its certificate."""
+
+    async def story(node: RunningNode) -> None:
+        tls = context_of(certificates, certificates.alice, ssl_enabled_protocols="TLSv1.2")
+        assert await asyncio.to_thread(resumed, node.port("SSL"), tls, monkeypatch) == (b"\0", b"")
+        monkeypatch.undo()
+
+    with_node(tmp_path, story, **config_of(certificates, **{"ssl.client.auth": "required"}))
+    (line,) = lines(caplog)
+    assert "the certificate of the client is not valid: certificate has expired" in line

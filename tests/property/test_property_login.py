@@ -242,6 +242,22 @@ def test_a_second_login_as_another_user_is_refused() -> None:
     asyncio.run(story())
 
 
+def test_a_second_login_does_not_wait_for_the_failures_of_others() -> None:
+    async def story() -> None:
+        failures = FailedLogins()
+        now = asyncio.get_running_loop().time()
+        for _ in range(1000):  # a neighbour at the same address tries passwords
+            failures.failed("h", now, "SASL", "wrong")
+        phase = login(Session(Principal("User", "alice"), "PLAIN", 1.0), failures)
+        assert await answer(phase, FRAMES["plain"]) == "answered"
+        assert await answer(phase, FRAMES["right"]) == "session"
+        phase = login(None, failures)
+        assert await answer(phase, FRAMES["plain"]) == "answered"
+        assert await answer(phase, FRAMES["right"]) == "closed"
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("frames", "reason", "level"),
     [

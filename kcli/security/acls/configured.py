@@ -30,6 +30,12 @@ def node_authorizer(config: BrokerConfig) -> Authorizer:
             return StandardAuthorizer(acl_settings(config.texts), config.node_id)
         if name in _REMOVED:
             raise ConfigError(f"{KEY}: {name} went away with Kafka 4. Set instead {STANDARD}", key=KEY)
-        return cast(Authorizer, made(KEY, name, GROUP, config.texts, _MEMBERS))
+        authorizer = cast(Authorizer, made(KEY, name, GROUP, config.texts, _MEMBERS))
+        if not isinstance(authorizer.is_open, bool):
+            # A method without @property is true, so every principal could do everything.
+            raise ConfigError(
+                f"{KEY}: {name} has is_open without a truth value; expected a property", key=KEY
+            )
+        return authorizer
     except ConfigError as error:
         raise error.at(config.texts.where(error.key) if error.key else "") from None

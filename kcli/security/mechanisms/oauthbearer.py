@@ -113,24 +113,27 @@ class BearerServer:
         if self._attempts > ATTEMPTS_MAX:
             raise refusal or LoginRefused("too many tokens")
         authorization_id, bearer, extensions = _parsed(token)
+        if len(bearer) > TOKEN_CHARACTERS_MAX:
+            return self._refused(TokenRefused(f"the token has more than {TOKEN_CHARACTERS_MAX} characters"))
         if self._in_thread:
             return InThread(lambda: self._checked(authorization_id, bearer, extensions))
         return self._checked(authorization_id, bearer, extensions)
 
     def _checked(self, authorization_id: str, bearer: str, extensions: Mapping[str, str]) -> Outcome:
         try:
-            if len(bearer) > TOKEN_CHARACTERS_MAX:
-                raise TokenRefused(f"the token has more than {TOKEN_CHARACTERS_MAX} characters")
             found = self._check(bearer, extensions)
         except TokenRefused as refused:
-            self._refusal = refused
-            return Challenge(refused.client_text.encode())
+            return self._refused(refused)
         if authorization_id not in ("", found.principal):
             raise SaslAuthenticationException(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
                 f"from the token's principal name ({found.principal})"
             )
         return Success(found.principal, expires_at_ms=found.expires_at_ms)
+
+    def _refused(self, refusal: TokenRefused) -> Outcome:
+        self._refusal = refusal
+        return Challenge(refusal.client_text.encode())
 
 
 def invalid_extensions(extensions: Mapping[str, str]) -> SaslAuthenticationException:

@@ -80,7 +80,9 @@ class PlainServer:
             raise SaslAuthenticationException(
                 "Authentication failed: credentials for user could not be verified"
             ) from error
-        if not is_right:
+        if (
+            is_right is not True
+        ):  # a check of an operator may return another value, which can be true by mistake
             raise SaslAuthenticationException("Authentication failed: Invalid username or password")
         if authorization_id not in ("", username):
             raise SaslAuthenticationException(DIFFERENT_AUTHORIZATION_ID)

@@ -37,6 +37,10 @@ CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
 """The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
 hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
 second."""
+MESSAGE_BYTES_MAX = 4096
+"""The longest message of a client that a server examines. A server keeps the first message until the second one, in
+several forms, so 512 KB of it would cost 1.25 MB before the login. Names and nonces of
+usual clients have less than 300 characters."""
 
 # The grammar of RFC 5802. As in Kafka, values have only 7-bit characters. The patterns are compiled at the first login,
 # because the start of a node does not need them.
@@ -212,6 +216,8 @@ class ScramServer:
         self._state: _Challenged | None = None
 
     def step(self, token: bytes) -> Outcome | InThread:
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise LoginRefused(f"the message has more than {MESSAGE_BYTES_MAX} bytes")
         try:
             text = token.decode("ascii")
         except UnicodeDecodeError:

@@ -1,8 +1,9 @@
 """TLS contexts from the ssl.* keys.
 
 A context has Java's manners: a trusted certificate need not be the root of its chain, and the versions and ciphers are
-those of ssl.enabled.protocols and ssl.cipher.suites. A server gives no session tickets, so every connection shows its
-certificate, and a client cannot renegotiate.
+those of ssl.enabled.protocols and ssl.cipher.suites. A server gives no session tickets, and a client cannot
+renegotiate. With TLS 1.2, a client may resume a session by its id, because Python cannot turn this off. The transport
+then checks the dates of the client's certificate again.
 
 stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
 """
@@ -10,6 +11,7 @@ stores.py is imported late, because it needs the library cryptography, and most 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import ssl
 import sys
@@ -21,11 +23,14 @@ from typing import IO, TYPE_CHECKING
 from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
 from kcli.security.tls.checks import check_key_store, check_trust_store
+from kcli.security.tls.files import Stamp, file_stamps
 from kcli.security.tls.settings import LookUp, StoreSettings, store_settings
 
 if TYPE_CHECKING:
     from kcli.config.listener_config import ListenerConfig
     from kcli.security.tls.stores import KeyEntry, KeyStore, TrustStore
+
+_log = logging.getLogger("kcli.security.Tls")
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
@@ -104,9 +109,14 @@ class ClientTls:
     checks_name: bool = True
     protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     ciphers: tuple[str, ...] = ()
+    kept: KeptContext | None = field(default=None, compare=False, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """Makes the TLS context. Raises ConfigError if a store or a key is invalid."""
+        """Makes the TLS context, or takes the kept one. Raises ConfigError if a store or a key is invalid."""
+        return self.kept.of(self) if self.kept is not None else self.made()
+
+    def made(self) -> ssl.SSLContext:
+        """Loads the stores and makes the TLS context. Raises ConfigError if a store or a key is invalid."""
         from kcli.security.tls.stores import load_key_store, load_trust_store
 
         return self.context_of(load_key_store(self.stores), load_trust_store(self.stores))
@@ -120,6 +130,37 @@ class ClientTls:
             _load_entry(context, entry)
         _limit(context, self.protocols, self.ciphers)
         return context
+
+
+class KeptContext:
+    """The last good TLS context of a client that connects often. It is made again when the settings or the files of the
+    stores change. The authorities of the operating system are read once."""
+
+    __slots__ = ("_context", "_from", "_whose")
+
+    def __init__(self, whose: str) -> None:
+        """`whose` begins the line of the log about stores that cannot be used."""
+        self._whose = whose
+        self._context: ssl.SSLContext | None = None
+        self._from: tuple[ClientTls, tuple[Stamp | None, ...]] | None = None
+
+    def of(self, tls: ClientTls) -> ssl.SSLContext:
+        """The context of these settings. If their stores cannot be used, logs one error and keeps the last good
+        context. The first call raises ConfigError then."""
+        # The stamps are older than the content, so the next call finds a change in between.
+        wanted = (tls, file_stamps(tls.stores.files))
+        if self._context is not None and wanted == self._from:
+            return self._context
+        try:
+            self._context = tls.made()
+        except (ConfigError, OSError) as error:
+            if self._context is None:
+                raise
+            _log.error(
+                "%s keep their certificates, because the new ones cannot be used: %s", self._whose, error
+            )
+        self._from = wanted
+        return self._context
 
 
 def client_tls(look_up: LookUp) -> ClientTls:

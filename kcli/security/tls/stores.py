@@ -254,11 +254,17 @@ def _private_key(text: str, password: str | None) -> str:
             raise ValueError("Private key is encrypted, but ssl.key.password is not specified")
         secret = password.encode()
     try:
-        return _pkcs8_text(serialization.load_der_private_key(content, secret))
+        return _pkcs8_text(_loaded_key(content, secret))
     except _BROKEN:
         # The reason may contain a part of the key.
         wrong = "" if secret is None else ": the key is damaged, or ssl.key.password is wrong"
         raise ValueError(f"Private key could not be loaded{wrong}") from None
+
+
+def _loaded_key(content: bytes, password: bytes | None) -> PrivateKeyTypes:
+    # The check of the primes of an RSA key takes a tenth of a second, and an event loop would wait for it. The ssl
+    # module refuses a key that does not fit its certificate. A PKCS12 file has no such choice.
+    return serialization.load_der_private_key(content, password, unsafe_skip_rsa_key_validation=True)
 
 
 def _pkcs8_text(key: PrivateKeyTypes) -> str:
@@ -305,7 +311,7 @@ def _jks_entries(content: bytes, password: str, key_password: str | None) -> tup
         entry = store.private_keys[name]
         if not entry.is_decrypted():
             _decrypt(entry, key_password if key_password is not None else password)
-        key = serialization.load_der_private_key(entry.pkey_pkcs8, None)
+        key = _loaded_key(entry.pkey_pkcs8, None)
         chain = tuple(x509.load_der_x509_certificate(each) for _, each in entry.cert_chain)
         entries.append(KeyEntry(_pkcs8_text(key), chain, name))
     if not entries:

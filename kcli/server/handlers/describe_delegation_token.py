@@ -15,8 +15,7 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from kcli.security.principal import principal_from_text
-from kcli.security.tokens import parties, token_hmac
+from kcli.security.tokens import parties, party, token_hmac
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
@@ -69,7 +68,7 @@ def _may_see(context: NodeContext, token: DelegationToken) -> bool:
 
 
 def _description(token: DelegationToken, secret_key: str) -> DescribedDelegationToken:
-    owner, requester = principal_from_text(token.owner), principal_from_text(token.requester)
+    owner, requester = party(token.owner), party(token.requester)
     return DescribedDelegationToken(
         principal_type=owner.type,
         principal_name=owner.name,
@@ -82,6 +81,6 @@ def _description(token: DelegationToken, secret_key: str) -> DescribedDelegation
         hmac=token_hmac(secret_key, token.token_id),
         renewers=tuple(
             DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name)
-            for each in map(principal_from_text, token.renewers)
+            for each in map(party, token.renewers)
         ),
     )

@@ -79,7 +79,7 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
             context.throttle.refuse()
         return (yield from _refused_follower(context, request))
     scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
-    if replica_id < 0 and not context.authorizer.is_open:
+    if replica_id < 0 and context.authorizer.is_open is not True:
         yield from _check_topics(context, scope)
     reads = yield from read_all(context, scope, is_arrival=True)
     min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)

@@ -152,7 +152,7 @@ def _authorized(
         transactional_id is None or not context.rights.allows(WRITE_TRANSACTIONAL_ID, transactional_id)
     ):
         return error_response(context, request, TransactionalIdAuthorizationException())
-    if context.authorizer.is_open:
+    if context.authorizer.is_open is True:
         return _verified(context, request, transactional, EVERY_NAME)
     names = _partition_topics(context, request)
     if len(request.topic_data) <= TOPICS_AT_ONCE:

@@ -36,6 +36,7 @@ from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.limited_lines import LimitedLines
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
@@ -131,9 +132,11 @@ class Connection(asyncio.BufferedProtocol):
         now: Callable[[], float],
         authenticate: Authenticate = anonymous,
         logins: LoginCounts | None = None,
+        lines: LimitedLines | None = None,
     ) -> None:
         self.listener = listener
         self.logins = logins or LoginCounts()
+        self._lines = lines or LimitedLines()
         self.session = ANONYMOUS_SESSION
         self.peer_host = ""
         self.peer_port = 0
@@ -521,7 +524,8 @@ class Connection(asyncio.BufferedProtocol):
             raise self._login_failed(error) from error
         if isinstance(step, LoginStep):
             return self._follow(step)
-        return Waiting(asyncio.ensure_future(_step_of(step)), self._followed)
+        # The step of a client that has left must not run, because no client reads its answer.
+        return Waiting(asyncio.ensure_future(_step_of(step)), self._followed, may_be_dropped=True)
 
     def _followed(self, future: asyncio.Future[object]) -> Answer:
         if future.cancelled():
@@ -665,13 +669,17 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def _warn(self, reason: str) -> None:
-        _log.warning(
-            "Closing connection from %s:%d on listener %s: %s",
-            self.peer_host,
-            self.peer_port,
-            self.listener,
-            reason,
-        )
+        """Logs why the connection is closed. The lines about clients without a login are limited."""
+        ending = self._lines.ending(self._now()) if self.session is ANONYMOUS_SESSION else ""
+        if ending is not None:
+            _log.warning(
+                "Closing connection from %s:%d on listener %s: %s%s",
+                self.peer_host,
+                self.peer_port,
+                self.listener,
+                reason,
+                ending,
+            )
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self.transport is not None and not self._closed:

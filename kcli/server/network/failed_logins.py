@@ -1,4 +1,4 @@
-"""Limits the failed logins of each IP address, and the lines about them in the log.
+"""Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
 Kafka has no such limit. An address may fail FAILURES_MAX times at once, and then once per INTERVAL_SECONDS. If an
 address has used this up, each of its logins waits for its turn. A login with the right password also waits, because the
@@ -12,6 +12,8 @@ import ipaddress
 import logging
 from collections import OrderedDict
 
+from kcli.server.network.limited_lines import LimitedLines
+
 _log = logging.getLogger("kcli.server.Authentication")
 
 FAILURES_MAX = 100
@@ -23,23 +25,27 @@ WAIT_MAX_SECONDS = 10.0
 """The longest wait of a login. It is below the time limits of clients, which are 30 s."""
 ADDRESSES_MAX = 10_000
 """The most addresses that are remembered. The address whose last failure is the oldest is forgotten first."""
-LOG_INTERVAL_SECONDS = 1.0
-"""The time between two lines about failed logins."""
-
 REASON_CHARACTERS_MAX = 500
 """The longest reason in the log."""
+
+NODES_FACTOR = 20
+"""Listeners of nodes allow so many times more failures, in number and per second. If the links of the nodes had to wait
+because a client behind the same address fails, the cluster would lose its replicas."""
 
 _IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addresses
 
 
 class FailedLogins:
-    """The failed logins of all listeners of a node. Times are in seconds of a clock that never goes back."""
+    """The failed logins of one listener. Each listener has its own, so that failures on one of them do not delay the
+    logins on another one. Times are in seconds of a clock that never goes back."""
 
-    def __init__(self) -> None:
-        # The time at which each address has no failure left. It grows by INTERVAL_SECONDS with each failure.
+    def __init__(self, *, factor: int = 1) -> None:
+        """`factor` multiplies the number of failures that an address has free, and their number per second."""
+        self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
+        self._interval = INTERVAL_SECONDS / factor
+        # The time at which each address has no failure left. It grows by the interval with each failure.
         self._forgiven_at: OrderedDict[str, float] = OrderedDict()
-        self._logged_at = float("-inf")
-        self._silent_count = 0
+        self._lines = LimitedLines()
 
     def wait_seconds(self, host: str, now: float) -> float:
         """The time that a login of this address must wait. Each call with a result above 0 takes a turn, so the next
@@ -48,12 +54,12 @@ class FailedLogins:
         forgiven_at = self._forgiven_at.get(address)
         if forgiven_at is None:
             return 0.0
-        wait = forgiven_at - now - FAILURES_MAX * INTERVAL_SECONDS
+        wait = forgiven_at - now - self._free_seconds
         if wait <= 0:
             return 0.0
         if wait > WAIT_MAX_SECONDS:
             return float("inf")
-        self._forgiven_at[address] = forgiven_at + INTERVAL_SECONDS
+        self._forgiven_at[address] = forgiven_at + self._interval
         return wait
 
     def failed(
@@ -64,15 +70,13 @@ class FailedLogins:
         `defect` is an error in the login itself, such as in an operator's own check. The log has its traceback.
         """
         address = _address(host)
-        self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + INTERVAL_SECONDS
+        self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + self._interval
         self._forgiven_at.move_to_end(address)
         if len(self._forgiven_at) > ADDRESSES_MAX:
             self._forgiven_at.popitem(last=False)
-        if now - self._logged_at < LOG_INTERVAL_SECONDS:
-            self._silent_count += 1
+        also = self._lines.ending(now)
+        if also is None:
             return
-        also = f"; {self._silent_count} failures before are not logged" if self._silent_count else ""
-        self._logged_at, self._silent_count = now, 0
         shown = _printable(reason)
         level = logging.INFO if defect is None else logging.ERROR
         text = "Failed authentication with /%s on listener %s (%s)%s"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
+from kcli.server.network.limited_lines import LimitedLines
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -99,6 +100,7 @@ class SocketServer:
             now=self._now,
             authenticate=authenticate,
             logins=listener.logins,
+            lines=listener.lines,
         )
 
     def count(self, connection: Connection) -> bool:
@@ -216,6 +218,7 @@ class Acceptor:
         self.opened_count = 0  # connections served since the start
         self.closed_count = 0
         self.logins = LoginCounts()
+        self.lines = LimitedLines()
         self._sockets = sockets
         self._serve = serve
         self._authenticate = authenticate

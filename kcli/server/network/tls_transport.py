@@ -7,10 +7,12 @@ buffers. Here the connection begins before the handshake, so that the limits on 
 from OpenSSL directly into the buffers of the connection. A written answer is encrypted at once, so that the transport
 holds no more bytes than without TLS.
 
-Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one record.
+Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one record. If
+a client sends key updates and does not read their answers, this transport does not read either.
 
 Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one line, which runs one
-step in each turn of the loop, so that many new clients do not delay other clients.
+step in each turn of the loop, so that many new clients do not delay other clients. A client that sends many key updates
+and little else is closed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import time
 from collections import deque
 from contextlib import suppress
 from typing import Any, Protocol, cast
@@ -26,6 +29,17 @@ from kcli.model.buffers import Buffer
 
 READ_SIZE_BYTES = 32 * 1024
 """The most ciphertext of one read. OpenSSL keeps a buffer of a little more than this size for each connection."""
+FIRST_READS_SIZE_BYTES = 4 * 1024
+"""The most ciphertext of one read of a new client. OpenSSL handles all records of a read at once. A read of 32 KB can
+have 1,200 key updates, which take 20 ms."""
+FIRST_READS_PLAIN_BYTES = 256 * 1024
+"""The plain bytes after which a client is no longer new. To send them costs as much as one large read of key
+updates."""
+KEY_UPDATE_ANSWERS_MAX_BYTES = 1024
+"""The answers to key updates (RFC 8446, section 4.6.3) that a client may cause at once. They have 27 bytes each. A key
+update takes 16 µs of CPU and moves no data. OpenSSL's clients never send one, and Java's after 128 GB."""
+PLAIN_BYTES_PER_ANSWER_BYTE = 64
+"""The plain bytes that a client sends to be forgiven one byte of these answers: one key update for each 1.7 KB."""
 RECORD_SIZE_BYTES = 16 * 1024
 """The most plain bytes of one record of TLS (RFC 8446, section 5.1)."""
 DIRECT_WRITE_MIN_BYTES = 16 * 1024
@@ -36,6 +50,7 @@ HANDSHAKE_LIMIT_SECONDS = 30.0
 (socket.connection.setup.timeout.max.ms)."""
 
 _HANDSHAKE_RECORD = 0x16
+_now = time.time
 _PLAIN_CLIENT = (
     "the client does not speak TLS, this listener does (security.protocol must be SSL or SASL_SSL)"
 )
@@ -98,9 +113,15 @@ class SharedTls:
 
     def _turn(self) -> None:
         self._is_due = False
-        self._line.popleft().shake_hands()
-        if self._line:
-            self._run_soon()
+        transport = self._line.popleft()
+        try:
+            transport.shake_hands()
+        except BaseException:
+            transport.abort()
+            raise
+        finally:
+            if self._line:  # a defect in one connection must not stop the others
+                self._run_soon()
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
@@ -119,6 +140,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._in_line = False
         self._is_paused = False  # whether the connection does not read
         self._raw_is_paused = False
+        self._raw_is_full = False  # whether the client leaves many bytes unread
+        self._plain_bytes = 0  # received, counted until the client is no longer new
+        self._has_key_updates = False
+        self._update_debt = 0  # the plain bytes that are missing for the key updates of the client
         self._is_due = False  # whether `_decrypt` runs soon
         self._has_bytes = False  # whether the client has sent anything
         self._timer: asyncio.TimerHandle | None = None
@@ -136,6 +161,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._connection.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        if self._plain_bytes < FIRST_READS_PLAIN_BYTES:
+            return self._shared.scratch[:FIRST_READS_SIZE_BYTES]
         return self._shared.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -160,10 +187,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
+        self._raw_is_full = True
         self._connection.pause_writing()
+        self._update_reading()
 
     def resume_writing(self) -> None:
+        self._raw_is_full = False
         self._connection.resume_writing()
+        self._update_reading()
 
     # The handshake.
 
@@ -198,6 +229,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._fail(handshake_failure(error))
             return
         self._end_handshake()
+        if self._ssl.session_reused and (wrong := _date_failure(self._ssl)):
+            # A session of TLS 1.2 is resumed by its id, and OpenSSL does not look at the certificate again.
+            self._fail(f"{_INVALID_CERTIFICATE}: {wrong}")
+            return
         self._is_secure = True
         self._flush()
         self._connection.secured()
@@ -247,11 +282,23 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 self._flush()
                 self._fail(f"TLS failed: {_reason(error)}")
                 return
+            if self._outgoing.pending and not self._may_update_keys():
+                return
             if filled:
+                self._plain_bytes = min(self._plain_bytes + filled, FIRST_READS_PLAIN_BYTES)
+                self._update_debt = max(0, self._update_debt - filled)
                 self._connection.buffer_updated(filled)
-        if self._outgoing.pending:  # the answer to a key update
-            self._flush()
         self._update_reading()
+
+    def _may_update_keys(self) -> bool:
+        """Sends the answers to key updates. Returns False if there were too many, so that the connection is closed."""
+        self._has_key_updates = True
+        self._update_debt += self._outgoing.pending * PLAIN_BYTES_PER_ANSWER_BYTE
+        if self._update_debt > KEY_UPDATE_ANSWERS_MAX_BYTES * PLAIN_BYTES_PER_ANSWER_BYTE:
+            self._fail("the client sends too many key updates of TLS")
+            return False
+        self._flush()
+        return True
 
     def _ended(self) -> None:
         """The client has sent its last byte, and says so."""
@@ -280,7 +327,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         """Reads from the socket only if the received ciphertext is used up, so that at most one read waits."""
         if self._raw is None or self._raw.is_closing():
             return
-        pauses = self._is_paused or self._in_line or (self._ssl is None and self._incoming.pending > 0)
+        pauses = (
+            self._is_paused
+            or self._in_line
+            or (self._ssl is None and self._incoming.pending > 0)
+            or (self._raw_is_full and self._has_key_updates)
+        )
         if pauses != self._raw_is_paused:
             self._raw_is_paused = pauses
             if pauses:
@@ -370,6 +422,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._raw.abort()
 
 
+_INVALID_CERTIFICATE = "SSL handshake failed: the certificate of the client is not valid"
 _FAILURES = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has sent no certificate (ssl.client.auth is required)",
     "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust the authority of this broker's certificate",
@@ -384,8 +437,22 @@ _FAILURES = {
 def handshake_failure(error: ssl.SSLError) -> str:
     """The reason of a failed handshake in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"SSL handshake failed: the certificate of the client is not valid: {error.verify_message}"
+        return f"{_INVALID_CERTIFICATE}: {error.verify_message}"
     return f"SSL handshake failed: {_FAILURES.get(error.reason or '', _reason(error))}"
+
+
+def _date_failure(tls: ssl.SSLObject) -> str | None:
+    """Why the certificate of the client is not valid now, in the words of OpenSSL. None if it is valid, or if the
+    listener asks for no certificate."""
+    certificate = tls.getpeercert()
+    if not certificate:
+        return None
+    now = _now()
+    if now > ssl.cert_time_to_seconds(str(certificate["notAfter"])):
+        return "certificate has expired"
+    if now < ssl.cert_time_to_seconds(str(certificate["notBefore"])):
+        return "certificate is not yet valid"
+    return None
 
 
 def _reason(error: ssl.SSLError) -> str:

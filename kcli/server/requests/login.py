@@ -20,7 +20,6 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
@@ -54,6 +53,7 @@ from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.network.phase import LoginStep
 from kcli.server.requests.answers import finished
 from kcli.server.requests.dispatch import CODEC, settled
+from kcli.server.requests.login_threads import LoginThreads
 
 _log = logging.getLogger("kcli.server.Authentication")
 
@@ -91,8 +91,8 @@ class LoginSettings:
     """The settings of all logins on one listener.
 
     `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API.
-    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `executor` runs the
-    steps that take long.
+    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `threads` run the
+    steps that take long. Without threads, a step holds up the event loop.
     """
 
     mechanisms: Mapping[str, ServerMechanism]
@@ -104,7 +104,7 @@ class LoginSettings:
     principal_of: PrincipalOf
     clock: Clock
     failures: FailedLogins
-    executor: Executor | None = None
+    threads: LoginThreads | None = None
 
     def __call__(self, connection: Connection) -> Login:
         """Begins the login of a new connection. So the settings are an `Authenticate`."""
@@ -223,6 +223,8 @@ class Login:
                 f"a client must keep its mechanism {self._old.mechanism} when it logs in again, "
                 f"found {self._mechanism}"
             )
+        if self._old is not None:  # this client has shown its password before, so it does not wait for others
+            return self._step(token)
         wait = self._settings.failures.wait_seconds(self._connection.peer_host, self._now())
         return self._step_later(token, wait) if wait > 0 else self._step(token)
 
@@ -244,8 +246,8 @@ class Login:
 
     async def _step_in_thread(self, step: InThread) -> LoginStep:
         try:
-            loop = asyncio.get_running_loop()
-            result = self._went_on(await loop.run_in_executor(self._settings.executor, step.work))
+            threads = self._settings.threads
+            result = self._went_on(step.work() if threads is None else await threads.run(step.work))
         except Exception as error:
             result = self._failed_with(error)
         return await finished(result)

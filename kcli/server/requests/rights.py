@@ -73,7 +73,7 @@ class Rights:
     @property
     def is_open(self) -> bool:
         """Whether the client may do everything, so that a handler can skip its checks."""
-        return self._authorizer.is_open
+        return self._authorizer.is_open is True
 
     def kept_key(self) -> object | None:
         """A key with which a handler may keep the fact that everything was allowed. As long as the key is equal, the
@@ -92,7 +92,9 @@ class Rights:
         """
         resource = Resource(need.resource_type, name)
         audit = Audit.FILTER if traced else Audit.FULL
-        return self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
+        # Authorizers of operators may return other values, which can be true by mistake.
+        decision = self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
+        return decision is True
 
     def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> Container[str]:
         """Returns the names on which the client may do the operation. Checks each name once.
@@ -136,7 +138,8 @@ class Rights:
 
     def allows_some(self, need: Need) -> bool:
         """Returns whether the client may do the operation on at least one resource of the type (KIP-679)."""
-        return self._authorizer.authorize_any(self._asker, need.operation, need.resource_type)
+        decision = self._authorizer.authorize_any(self._asker, need.operation, need.resource_type)
+        return decision is True
 
     def require(self, *needs: Need) -> None:
         """Raises ClusterAuthorizationException if the client may do none of these operations on the cluster.
@@ -159,5 +162,5 @@ class Rights:
         return sum(
             1 << operation
             for operation in OPERATIONS[resource_type]
-            if self._authorizer.authorize(self._asker, operation, resource, audit=Audit.QUERY)
+            if self._authorizer.authorize(self._asker, operation, resource, audit=Audit.QUERY) is True
         )

@@ -152,11 +152,52 @@ class Guard:
         return bool(asker.principal.name == self.user)
 
 
+class Waits:
+    """A policy and an authorizer with coroutine functions."""
+
+    is_open = False
+
+    def __init__(self, _properties: Mapping[str, str]) -> None:
+        pass
+
+    async def validate(self, _request: Any) -> None:
+        pass
+
+    async def authorize(self, *_: Any, **_more: Any) -> bool:
+        return False
+
+    async def authorize_any(self, *_: Any) -> bool:
+        return False
+
+
+class Method(Guard):
+    """An authorizer with a method in place of a property."""
+
+    def is_open(self) -> bool:  # type: ignore[override]
+        return False
+
+
+class Careless(Guard):
+    """An authorizer and a policy with results that are true, and are not True."""
+
+    is_open: Any = 1
+
+    def authorize(self, *_: Any, **_more: Any) -> Any:
+        return "refused"
+
+    def authorize_any(self, *_: Any) -> Any:
+        return "refused"
+
+    def validate(self, _request: Any) -> Any:
+        return False
+
+
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with entry points, as if it were installed."""
     module = ModuleType("operators_rules")
     module.__dict__.update(Rules=Rules, Refuses=Refuses, Guard=Guard, number=5)
+    module.__dict__.update(Waits=Waits, Method=Method)
     monkeypatch.setitem(sys.modules, "operators_rules", module)
     found = EntryPoints(
         EntryPoint(name, f"operators_rules:{attribute}", group)
@@ -165,6 +206,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
             ("com.example.Rules", "Rules"),
             ("com.example.Refuses", "Refuses"),
             ("com.example.Guard", "Guard"),
+            ("com.example.Waits", "Waits"),
+            ("com.example.Method", "Method"),
             ("com.example.Gone", "Gone"),
             ("com.example.Number", "number"),
         )
@@ -191,6 +234,7 @@ def test_the_configuration_names_the_entry_points() -> None:
         ("com.example.Gone", "cannot be imported"),
         ("com.example.Number", "is not a class"),
         ("com.example.Guard", "does not accept the configuration: .guard.user."),
+        ("com.example.Waits", "has validate as a coroutine function"),
     ],
 )
 def test_a_class_that_cannot_be_used_stops_the_start(name: str, message: str) -> None:
@@ -210,6 +254,40 @@ def test_an_authorizer_of_another_package_decides() -> None:
         assert authorizer.authorize(asker, AclOperation.ALTER, CLUSTER) == allowed
     with pytest.raises(ConfigError, match="has no is_open and no authorize and no authorize_any"):
         node_authorizer(node_config(CONTROLLER | {KEY: "com.example.Rules"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("com.example.Waits", "has authorize as a coroutine function; expected def"),
+        ("com.example.Method", "has is_open without a truth value; expected a property"),
+    ],
+)
+def test_an_authorizer_that_would_allow_everything_stops_the_start(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        node_authorizer(node_config(CONTROLLER | {KEY: name, "guard.user": "alice"}))
+
+
+def test_only_true_gives_a_right() -> None:
+    from kcli.model.acl import AclOperation, ResourceType
+    from kcli.security.authorizer import Asker
+    from kcli.security.principal import Principal
+    from kcli.server.requests.rights import Need, Rights
+
+    asker = Asker(Principal("User", "bob"), "10.0.0.1", "Produce")
+    rights = Rights(Careless({"guard.user": "alice"}), asker)
+    need = Need(AclOperation.WRITE, ResourceType.TOPIC)
+    assert not rights.is_open
+    assert not rights.allows(need, "t") and not rights.allows_some(need)
+    assert rights.allowed(need, ["t"]) == set()
+    assert rights.operations(ResourceType.TOPIC, "t") == 0
+
+
+def test_a_policy_that_returns_a_result_refuses() -> None:
+    rig = ControllerRig(policies=Policies(create_topic=Careless({"guard.user": "alice"})))
+    rig.add_brokers(1)
+    found = create(rig, ct.CreatableTopic(name="t", num_partitions=1, replication_factor=1))
+    assert found == {"t": ("UNKNOWN_SERVER_ERROR", "The policy failed: it returned bool")}
 
 
 def test_the_classes_of_the_documentation_work() -> None:

@@ -111,6 +111,15 @@ def test_a_renewer_must_be_a_user(rig: ControllerRig) -> None:
         create(rig, renewers=(user("bob"), group))
 
 
+def test_a_principal_of_a_token_needs_a_name_and_a_type(rig: ControllerRig) -> None:
+    with pytest.raises(InvalidPrincipalTypeException):
+        create(rig, renewers=(user("bob"), user("")))
+    for kind in ("", None):
+        with pytest.raises(InvalidPrincipalTypeException):
+            create(rig, owner_principal_type=kind, owner_principal_name="carol")
+    assert not rig.image.delegation_tokens
+
+
 def test_a_renewal_never_exceeds_the_maximal_life(rig: ControllerRig) -> None:
     token = create(rig, renewers=(user("bob"),), max_lifetime_ms=-1)
     assert renew(rig, token.hmac, 100, user="bob") == NOW + 100

@@ -64,15 +64,35 @@ class Nothing:
         pass
 
 
+class Waits:
+    def __init__(self, _options: Mapping[str, str]) -> None:
+        pass
+
+    async def check(self, _one: object, _two: object) -> bool:
+        return False
+
+    async def build(self, _client: LoggedIn) -> Principal:
+        return Principal("User", "root")
+
+
+class Answers:
+    def __init__(self, _options: Mapping[str, str]) -> None:
+        pass
+
+    def check(self, _username: str, password: str) -> object:
+        return {"none": None, "text": "refused", "one": 1, "true": True}[password]
+
+
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("operators_checks")
     module.__dict__.update(Passwords=Passwords, Tokens=Tokens, Builder=Builder, Nothing=Nothing)
+    module.__dict__.update(Waits=Waits, Answers=Answers)
     monkeypatch.setitem(sys.modules, "operators_checks", module)
     found = EntryPoints(
         EntryPoint(f"com.example.{name}", f"operators_checks:{name}", group)
         for group in (PASSWORD_CHECKS, TOKEN_CHECKS, PRINCIPAL_BUILDERS)
-        for name in ("Passwords", "Tokens", "Builder", "Nothing")
+        for name in ("Passwords", "Tokens", "Builder", "Nothing", "Waits", "Answers")
     )
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.select(group=group))
 
@@ -109,6 +129,19 @@ def test_a_class_checks_passwords_in_a_thread() -> None:
             begin("PLAIN", "com.example.Passwords", PLAIN).step(token).work()
 
 
+def test_only_true_is_a_right_password() -> None:
+    for password in ("none", "text", "one"):
+        with pytest.raises(SaslAuthenticationException, match="Invalid username or password"):
+            begin("PLAIN", "com.example.Answers", PLAIN).step(f"\0alice\0{password}".encode()).work()
+    step = begin("PLAIN", "com.example.Answers", PLAIN).step(b"\0alice\0true")
+    assert step.work() == Success("alice")
+
+
+def test_a_builder_must_not_wait() -> None:
+    with pytest.raises(ConfigError, match=r"com\.example\.Waits has build as a coroutine function"):
+        principal_builder(view({"principal.builder.class": "com.example.Waits"}))
+
+
 def test_a_class_checks_tokens_and_extensions() -> None:
     exchange = begin("OAUTHBEARER", "com.example.Tokens", BEARER)
     message = BearerClient("valid", {"as": "bob"}).respond(b"")
@@ -138,6 +171,8 @@ def test_a_class_names_principals() -> None:
     [
         ("PLAIN", "com.example.Absent", PLAIN, "no installed package has the entry point com.example.Absent"),
         ("PLAIN", "com.example.Nothing", PLAIN, "com.example.Nothing has no check"),
+        ("PLAIN", "com.example.Waits", PLAIN, "com.example.Waits has check as a coroutine function"),
+        ("OAUTHBEARER", "com.example.Waits", BEARER, "com.example.Waits has check as a coroutine function"),
         (
             "PLAIN",
             "com.example.Passwords",

@@ -15,6 +15,7 @@ from kcli.metadata.image import ScramCredential
 from kcli.security.mechanisms.plain import Passwords, PlainServer
 from kcli.security.mechanisms.scram import (
     MECHANISMS,
+    MESSAGE_BYTES_MAX,
     Mechanism,
     ScramClient,
     ScramServer,
@@ -111,6 +112,13 @@ def test_scram_refuses_an_invalid_final_message(final: bytes) -> None:
         pytest.fail("the case changes nothing")
     with pytest.raises(LoginRefused):
         challenged().step(final)
+
+
+def test_scram_refuses_a_long_message_before_it_keeps_a_part_of_it() -> None:
+    long = CLIENT_FIRST + b",x=" + b"y" * MESSAGE_BYTES_MAX
+    with pytest.raises(LoginRefused, match=f"more than {MESSAGE_BYTES_MAX} bytes"):
+        server().step(long)
+    assert isinstance(server().step(long[:MESSAGE_BYTES_MAX]), Challenge)
 
 
 def test_a_binding_must_be_that_of_the_first_message() -> None:

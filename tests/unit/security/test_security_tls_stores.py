@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,6 +237,22 @@ def test_any_file_is_a_store_or_an_error(tmp_path_factory: pytest.TempPathFactor
             secret = {} if kind == "PEM" else {"keystore_password": "x"}
             with pytest.raises(ConfigError):
                 key_store(keystore(kind, str(path), **secret).get)
+
+
+def test_the_primes_of_an_rsa_key_are_not_checked_but_its_certificate_is(certificates: Certificates) -> None:
+    """The check takes a tenth of a second of the event loop."""
+    numbers = rsa.generate_private_key(65537, 2048).private_numbers()
+    damaged = rsa.RSAPrivateNumbers(
+        numbers.p, numbers.q, numbers.d + 2, numbers.dmp1, numbers.dmq1, numbers.iqmp, numbers.public_numbers
+    ).private_key(unsafe_skip_rsa_key_validation=True)
+    keys = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": damaged.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+        "ssl.keystore.certificate.chain": certificates.alice.chain_text,
+    }
+    assert key_store(keys.get) is not None
+    with pytest.raises(ConfigError, match="do not fit together"):
+        client_tls(keys.get).context()
 
 
 def test_secrets_are_not_shown() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
+import ssl
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from kcli.config.definition import ConfigError
 from kcli.config.properties import Properties
 from kcli.security.mechanisms.client import Credentials
 from kcli.server.link_security import BROKER_MECHANISM, CONTROLLER_MECHANISM, LinkSecurity, link_properties
+from kcli.testing.rigs.certificates import Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -130,3 +135,66 @@ def test_scram_between_controllers_is_warned_of() -> None:
     )
     (warning,) = links(config).check()
     assert "a new quorum cannot form" in warning
+
+
+def encrypted(certificates: Certificates, **more: str) -> dict[str, str]:
+    """The settings of encrypted links. Each call writes the files of the authorities again."""
+    protocols = {"listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:SSL,CONTROLLER:SSL"}
+    return protocols | certificates.broker_config() | more
+
+
+def context(security: LinkSecurity) -> ssl.SSLContext:
+    found = security.to_brokers()
+    assert found is not None and found.tls is not None
+    return found.tls.context()
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def test_the_context_of_a_link_stays_until_a_file_changes(tmp_path: Path, certificates: Certificates) -> None:
+    store = tmp_path / "server.pem"
+    shutil.copy(certificates.server.pem, store)
+    keys = encrypted(certificates, **{"ssl.keystore.location": str(store)})
+    current = [config_of(**keys)]
+    security = LinkSecurity(lambda: current[0])
+    first = context(security)
+    assert context(security) is first
+    current[0] = config_of(**keys | {"log.retention.ms": "1000"})
+    assert context(security) is first
+    os.replace(shutil.copy(certificates.bob.pem, tmp_path / "new.pem"), store)
+    second = context(security)
+    assert second is not first
+    current[0] = config_of(**keys | {"ssl.enabled.protocols": "TLSv1.3"})
+    third = context(security)
+    assert third is not second and third.minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_links_keep_their_context_while_the_stores_cannot_be_used(
+    tmp_path: Path, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "server.pem"
+    shutil.copy(certificates.server.pem, store)
+    keys = encrypted(certificates, **{"ssl.keystore.location": str(store)})
+    current = [config_of(**keys)]
+    security = LinkSecurity(lambda: current[0])
+    good = context(security)
+    store.write_bytes(b"-----BEGIN PRIVATE KEY-----\n")
+    assert context(security) is good and context(security) is good
+    (line,) = errors(caplog)
+    assert line.startswith("The connections to other nodes over the listener BROKERS keep their certificates")
+    missing = tmp_path / "missing.pem"
+    current[0] = config_of(**keys | {"ssl.keystore.location": str(missing)})
+    assert context(security) is good
+    assert len(errors(caplog)) == 2
+    shutil.copy(certificates.bob.pem, missing)
+    assert context(security) is not good
+
+
+def test_links_without_a_good_context_fail(tmp_path: Path, certificates: Certificates) -> None:
+    missing = {"ssl.keystore.location": str(tmp_path / "missing.pem")}
+    security = links(config_of(**encrypted(certificates, **missing)))
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"missing\.pem"):
+            context(security)

@@ -12,7 +12,8 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listener_config import ListenerConfig
-from kcli.security.tls.contexts import client_auth
+from kcli.security.tls.contexts import ServerStores, client_auth, server_stores
+from kcli.server import listener_tls
 from kcli.server.listener_tls import ListenerTls
 from kcli.testing.rigs.certificates import Certificates
 from rigs.node import config_of
@@ -89,6 +90,23 @@ def test_the_inter_broker_listener_must_be_able_to_connect_to_itself(certificate
         ListenerTls(listener(certificates, **expired, **{"inter.broker.listener.name": "SSL"}))
 
 
+def test_after_a_failed_change_the_wanted_files_are_watched(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    tls = ListenerTls(listener(certificates))
+    first = tls.served.context
+    wanted = tmp_path / "wanted.pem"
+    after = listener(certificates, **{"ssl.keystore.location": str(wanted)}).config
+    tls.change(after)
+    tls.change(after)
+    tls.look()
+    assert tls.served.context is first
+    assert [record.levelno for record in caplog.records].count(logging.ERROR) == 1
+    shutil.copy(certificates.server.pem, wanted)
+    tls.look()
+    assert tls.served.context is not first
+
+
 def test_a_variable_in_a_dynamic_value_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """CVE-2024-31141: a client that may change configs must not read the environment or files of the broker."""
     monkeypatch.setenv("KCLI_SECRET", "secret")
@@ -106,3 +124,23 @@ def test_stored_passwords_are_not_described() -> None:
     dynamic = DynamicConfig(config_of("unused"))
     dynamic.update(default={}, own={"listener.name.ssl.ssl.keystore.password": "a-secret"})
     assert "a-secret" not in repr(dynamic.describe_broker())
+
+
+def test_a_file_that_changes_while_a_listener_starts_is_loaded_again(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = tmp_path / "store.pem"
+    shutil.copy(certificates.server.pem, store)
+    load = server_stores
+
+    def load_and_change(config: ListenerConfig) -> ServerStores:
+        found = load(config)
+        monkeypatch.setattr(listener_tls, "server_stores", load)
+        store.write_text(Path(certificates.server.pem).read_text() + "\n")
+        return found
+
+    monkeypatch.setattr(listener_tls, "server_stores", load_and_change)
+    tls = ListenerTls(listener(certificates, **{"ssl.keystore.location": str(store)}))
+    before = tls.served.context
+    tls.look()
+    assert tls.served.context is not before

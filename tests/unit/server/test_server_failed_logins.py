@@ -8,6 +8,7 @@ from kcli.server.network.failed_logins import (
     ADDRESSES_MAX,
     FAILURES_MAX,
     INTERVAL_SECONDS,
+    NODES_FACTOR,
     WAIT_MAX_SECONDS,
     FailedLogins,
 )
@@ -83,6 +84,14 @@ def test_text_of_a_client_cannot_write_lines_into_the_log(caplog: pytest.LogCapt
     (line,) = caplog.messages
     assert r"(id (a\u000aINFO all is well\u001b[2J)xxx" in line
     assert len(line) < 700
+
+
+def test_a_listener_of_nodes_allows_more_failures() -> None:
+    failures = FailedLogins(factor=NODES_FACTOR)
+    fail(failures, NODES_FACTOR * FAILURES_MAX - 1)
+    assert failures.wait_seconds(HOST, 0.0) == 0.0
+    fail(failures, 1 + NODES_FACTOR)
+    assert failures.wait_seconds(HOST, 0.0) == pytest.approx(INTERVAL_SECONDS)
 
 
 def test_the_traceback_of_a_defect_is_in_the_log_once_a_second(caplog: pytest.LogCaptureFixture) -> None:

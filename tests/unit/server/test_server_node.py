@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kcli.client.connection import Connection
+from kcli.config.definition import ConfigError
 from kcli.config.start_up import node_config
 from kcli.errors import KafkaError
 from kcli.model.addresses import Address
@@ -18,6 +19,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.broker_role import BrokerRole
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.listener_security import NodeSecurity
 from kcli.server.network.listener import SocketServer
 from kcli.server.node import Node
 from kcli.server.partitions.log_cleaning import LogCleaning
@@ -338,6 +340,39 @@ class TestAStartThatFails:
             assert list(machine.network.servers) == [("node-1", 9093)]
 
         on_machine(scenario)
+
+
+def test_a_node_whose_stores_cannot_be_loaded_leaves_its_disk_unchanged() -> None:
+    async def scenario(machine: Machine) -> None:
+        with pytest.raises(ConfigError, match=r"/missing\.pem"):
+            machine.node()
+        assert not machine.disk.exists("/data/meta.properties")
+        assert not machine.disk.exists("/data/__cluster_metadata-0")
+
+    on_machine(
+        scenario,
+        listener_security_protocol_map="PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        ssl_keystore_type="PEM",
+        ssl_keystore_location="/missing.pem",
+    )
+
+
+def test_a_stop_that_fails_still_ends_the_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(machine: Machine) -> None:
+        def refused(*_: object, **__: object) -> None:
+            raise KafkaError("refused")
+
+        node = machine.node()
+        await node.start()
+        with monkeypatch.context() as patched:
+            patched.setattr(LogStore, "close", refused)
+            _record(patched, NodeSecurity, "close", "end the logins", ended)
+            with pytest.raises(KafkaError, match="refused"):
+                await node.stop()
+
+    ended: list[str] = []
+    on_machine(scenario)
+    assert ended == ["end the logins"]
 
 
 def test_the_metadata_log_may_have_a_directory_outside_of_the_log_dirs() -> None:

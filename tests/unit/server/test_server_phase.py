@@ -280,6 +280,28 @@ def test_a_client_that_leaves_in_the_middle_of_its_login_leaves_nothing() -> Non
     run(story)
 
 
+def test_the_work_of_a_login_ends_when_its_client_leaves() -> None:
+    async def story() -> None:
+        cancelled = asyncio.Event()
+
+        class Slow(Login):
+            async def later(self, word: bytes) -> LoginStep:
+                try:
+                    return await super().later(word)
+                except asyncio.CancelledError:
+                    cancelled.set()
+                    raise
+
+        slow = Slow(ALICE)
+        async with Rig(begin=lambda _connection: slow) as rig:
+            rig.send(b"slow last")
+            await until(lambda: bool(slow.seen))
+            rig.writer.close()
+            await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+
+    run(story)
+
+
 def test_a_login_that_takes_too_long_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with Rig() as rig:

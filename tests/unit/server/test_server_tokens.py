@@ -233,6 +233,14 @@ def test_owners_renewers_requesters_and_acls_show_tokens(
     assert all(each.hmac == token_hmac(SECRET, each.token_id) for each in answer.tokens)
 
 
+def test_a_stored_principal_without_a_name_is_described() -> None:
+    context = context_of(node((token("t1", "alice", ""),)), ALICE)
+    (described,) = serve(
+        describe_delegation_token, context, DescribeDelegationTokenRequest(owners=None)
+    ).tokens
+    assert [(each.principal_type, each.principal_name) for each in described.renewers] == [("User", "")]
+
+
 def test_many_tokens_are_described_in_turns() -> None:
     many = [token(f"t{number}", "alice") for number in range(1_000)]
     answer = serve(

@@ -1,0 +1,31 @@
+"""The files of stores: whether they have changed, and who may read them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+
+Stamp = tuple[int, int, int]
+"""Numbers that change when a file changes."""
+
+
+def file_stamps(files: Iterable[str]) -> tuple[Stamp | None, ...]:
+    """The stamp of each file. None for a file that cannot be read."""
+    found: list[Stamp | None] = []
+    for path in files:
+        try:
+            status = os.stat(path)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
+
+
+def is_readable_by_all(path: str) -> bool:
+    """Whether every user of this machine may read the file. False if the file is missing: who loads it reports that."""
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False

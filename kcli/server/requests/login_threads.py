@@ -1,0 +1,45 @@
+"""The threads for the steps of logins that would hold up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+LOGIN_THREADS = 4
+"""The threads of a node. There are few, because such a step uses the CPU of the node before its client is known."""
+
+T = TypeVar("T")
+
+
+class LoginThreads:
+    """Runs a step only when a thread is free. Until then its client waits here, and not in the queue of the threads. So
+    the step of a client that has left is forgotten at once, and never runs."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
+        self._free = asyncio.Semaphore(LOGIN_THREADS)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs the work in a thread. A cancel before the work begins prevents it."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+
+        def ended(_future: Future[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._free.release)
+
+        try:
+            started = self._threads.submit(work)
+        except BaseException:
+            self._free.release()
+            raise
+        # The thread is free only when the work has ended, and not when the client has left.
+        started.add_done_callback(ended)
+        return await asyncio.wrap_future(started)
+
+    def close(self) -> None:
+        """Ends the threads, without waiting for their work."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
