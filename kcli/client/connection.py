@@ -31,6 +31,10 @@ MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 Kafka's own clients allow 100 MB (socket.request.max.bytes).
 """
 
+MAX_BYTES_BEFORE_LOGIN = 512 * 1024
+"""The largest response before the end of the login. The server is not known yet, and could ask for much memory with a
+size alone. Kafka has the same limit for requests of a login (sasl.server.max.receive.size)."""
+
 MAX_IN_FLIGHT = 1000
 """The most requests without an answer. This is far more than any admin call needs.
 
@@ -64,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._in_body = False
         self._answers = 0
+        self._max_response_bytes = MAX_BYTES_BEFORE_LOGIN
         self._lost: Exception | None = None
         self._is_encrypted = False
         self._is_retired = False
@@ -90,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
                 await protocol.negotiate()
                 if security is not None and security.sasl is not None:
                     await protocol._log_in(security.sasl)
+                protocol._max_response_bytes = MAX_RESPONSE_BYTES
             except BaseException:
                 protocol.close()
                 raise
@@ -239,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             self._expect(_SIZE.size, in_body=False)
             return
         (size,) = _SIZE.unpack(self._buffer)
-        if not _CORRELATION.size <= size <= MAX_RESPONSE_BYTES:
+        if not _CORRELATION.size <= size <= self._max_response_bytes:
             self._fail(self._wrong_size(bytes(self._buffer), size))
             self.close()
             return
@@ -287,7 +293,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._answers == 0 and head == b"HTTP":
             return WrongPeer(f"{self.address} speaks HTTP: it is not a Kafka listener")
         return ProtocolError(
-            f"{self.address} announced a response of {size} bytes (limit {MAX_RESPONSE_BYTES}): not a Kafka listener?"
+            f"{self.address} announced a response of {size} bytes (limit {self._max_response_bytes}): not a Kafka "
+            f"listener?"
         )
 
     def _fail(self, error: Exception) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcli.client.diagnosis.certificates import names_of
 from kcli.client.diagnosis.ports import look_at, look_at_tls
+from kcli.client.tls_errors import WITHOUT_TLS_ON_PURPOSE
 from kcli.errors import (
     IllegalSaslStateException,
     SaslAuthenticationException,
@@ -35,7 +36,9 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
         case UnsupportedSaslMechanismException():
             return "choose one of these mechanisms in sasl.mechanism"
         case IllegalSaslStateException():
-            return f"this port asks for no login: set security.protocol={'SSL' if wants_tls else 'PLAINTEXT'}"
+            protocol = "SSL" if wants_tls else "PLAINTEXT"
+            condition = "If the listener has no login on purpose, set"
+            return f"this port asks for no login. {condition} security.protocol={protocol}"
         case SaslAuthenticationException():
             return "check the user and the password in sasl.jaas.config"
     cause = error.__cause__
@@ -45,7 +48,7 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
         return str(getattr(error, "hint", ""))
     port = look_at(address)
     if wants_tls and not port.is_tls and port.is_kafka:
-        return f"this port does not speak TLS: set security.protocol={port.protocol}"
+        return f"this port does not speak TLS. {WITHOUT_TLS_ON_PURPOSE} security.protocol={port.protocol}"
     if not wants_tls and port.is_tls:
         return f"this port speaks TLS, the client does not: set security.protocol={port.protocol}"
     if not wants_login and port.mechanisms is not None:

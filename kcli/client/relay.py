@@ -121,7 +121,9 @@ class Relay:
     async def _relay(self, client: _Link, broker: _Link) -> None:
         """Relays requests and answers until one side closes its connection."""
         waiting: dict[int, tuple[ApiKey, int]] = {}
-        if not await self._client_logs_in(client, broker):
+        async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
+            is_known = await self._client_logs_in(client, broker)
+        if not is_known:
             return
         async with asyncio.TaskGroup() as group:
             answers = group.create_task(self._relay_answers(client, broker, waiting))

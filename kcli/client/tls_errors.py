@@ -10,6 +10,10 @@ from kcli.model.addresses import Address
 AFTER_HANDSHAKE = "Failed to process post-handshake messages"
 """Kafka's text for an alert that arrives when the client regards the handshake as complete (TLS 1.3)."""
 
+WITHOUT_TLS_ON_PURPOSE = "If the listener has no TLS on purpose, set"
+"""The beginning of a hint to turn off TLS. The hint has a condition, because an attacker between client and broker can
+make a listener look as if it had no TLS."""
+
 # The reasons of OpenSSL that mean that the peer answered with something other than TLS.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 
@@ -43,7 +47,7 @@ def _hint(error: ssl.SSLError, address: Address) -> str:
         return f"the certificate of {address} is not accepted: {error.verify_message}"
     reason = error.reason or ""
     if any(each in reason for each in _NOT_TLS):
-        return f"{address} does not speak TLS: set security.protocol=PLAINTEXT or SASL_PLAINTEXT"
+        return f"{address} does not speak TLS. {WITHOUT_TLS_ON_PURPOSE} security.protocol=PLAINTEXT or SASL_PLAINTEXT"
     for name, hint in _HINTS.items():
         if reason.endswith(name):
             return hint

@@ -7,7 +7,7 @@ Java's stores. Secrets stay in the memory of the process.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
@@ -15,7 +15,7 @@ from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security, unused_settings
 from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials, KerberosCredentials
-from kcli.security.tls.contexts import ClientTls, openssl_name
+from kcli.security.tls.contexts import TLS13_SUITES, ClientTls, older_names
 from kcli.security.tls.stores import load_key_store, load_trust_store
 from kcli.security.token_sources import expiry
 
@@ -85,15 +85,31 @@ def _tls(tls: ClientTls) -> dict[str, object]:
     keys = load_key_store(tls.stores)
     if keys is not None:
         config |= {"ssl.certificate.pem": keys.chain_text, "ssl.key.pem": keys.key_text}
-    ciphers = [name for name in map(openssl_name, tls.ciphers) if name is not None]
-    if ciphers:
-        config["ssl.cipher.suites"] = ":".join(ciphers)
+    if tls.ciphers:
+        config["ssl.cipher.suites"] = ":".join(_ciphers(tls.ciphers))
     if tls.protocols != ClientTls().protocols:
         logger().warning(
             "ssl.enabled.protocols=%s has no effect on records: librdkafka has no such setting.",
             ",".join(tls.protocols),
         )
     return config
+
+
+def _ciphers(suites: Sequence[str]) -> list[str]:
+    """OpenSSL's names of the suites. librdkafka uses them for TLS 1.2, and every suite of TLS 1.3."""
+    newer = TLS13_SUITES.intersection(suites)
+    names = older_names(suites)
+    if newer and newer != TLS13_SUITES:
+        missing = ", ".join(sorted(TLS13_SUITES - newer))
+        raise ConfigurationError(
+            f"ssl.cipher.suites leaves out {missing}: librdkafka cannot choose among the suites of TLS 1.3. Name all "
+            f"of them, or only suites of TLS 1.2"
+        )
+    if not names:
+        raise ConfigurationError(
+            "ssl.cipher.suites has no suite of TLS 1.2: librdkafka would use its default suites. Name at least one"
+        )
+    return names
 
 
 def _login(credentials: ClientCredentials) -> dict[str, object]:

@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from kcli.runtime.log_text import one_line
+
 _LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL", logging.DEBUG - 5: "TRACE"}
 
 SERVER_FILE = "server.log"
@@ -39,6 +41,11 @@ class KafkaFormatter(logging.Formatter):
         record.kafka_level = _LEVELS.get(record.levelno, record.levelname)
         record.kafka_name = "kafka.authorizer.logger" if record.name == AUDIT_LOGGER else record.name
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Keeps the message on one line. A traceback follows on lines of its own."""
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
 
 
 class HourlyFile(logging.handlers.TimedRotatingFileHandler):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,19 @@ def test_the_relay_serves_only_clients_that_know_its_secret(
         link.sendall(bytes.fromhex("0000000e0003000000000001ffff00000000"))
         assert link.recv(1) == b""
     assert relay.secret not in repr(relay)
+
+
+def test_the_relay_closes_the_connection_of_a_silent_client(
+    secured: tuple[BrokerProcess, str], certificates: Certificates
+) -> None:
+    config = client_config(
+        login(certificates, "PLAIN", 'username="alice" password="alice-secret"'), bootstrap_servers=secured[1]
+    )
+    relay = Relay(replace(config, connection_setup_timeout_ms=2000))
+    relay.start()
+    host, _, port = relay.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), 30) as link:
+        assert link.recv(1) == b""
 
 
 def test_a_port_that_cannot_be_opened_is_an_error_of_the_caller(

@@ -54,6 +54,14 @@ def names(node: RunningNode) -> set[str]:
     return {str(each.session.principal) for each in node.sockets.connections if each.session.mechanism}
 
 
+def test_a_node_accepts_only_kerberos(realm: Kerberos) -> None:
+    from gssapi import MechType
+
+    from kcli.security.mechanisms.gssapi import server_credentials
+
+    assert server_credentials(SERVICE, str(realm.keytab(SERVICE))).mechs == {MechType.kerberos}
+
+
 def test_our_client_logs_in_and_rules_give_its_name(tmp_path: Path, realm: Kerberos) -> None:
     from kcli.security.mechanisms.gssapi import KerberosClient
 

@@ -15,6 +15,7 @@ from kcli.client.connection import Connection, WrongPeer
 from kcli.client.diagnosis import certificates, ports
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 from kcli.client.diagnosis.ports import Port, TlsLook
+from kcli.client.tls_errors import WITHOUT_TLS_ON_PURPOSE
 from kcli.config.definition import ConfigError
 from kcli.errors import (
     KafkaError,
@@ -150,7 +151,7 @@ class ServerWalk:
             TLS,
             str(address),
             "the client speaks TLS, this port does not",
-            f"set security.protocol={port.protocol}, or connect to the port of a listener with TLS",
+            f"connect to the port of a listener with TLS. {WITHOUT_TLS_ON_PURPOSE} security.protocol={port.protocol}",
         )
 
     async def _look_at(self, address: Address) -> Port:

@@ -7,8 +7,9 @@ these memoryviews after the request.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
-from typing import cast
+from typing import TypeVar, cast
 
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
@@ -36,6 +37,12 @@ from kcli.protocol.wire.packing import (
     read_uvarint,
 )
 
+T = TypeVar("T")
+
+TOPICS_AT_ONCE = 100
+"""Requests and responses with more topics are decoded and encoded in steps. A client chooses this number, and producers
+seldom have more topics in one request."""
+
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13
 _LOG_START_OFFSET_FROM = 5
@@ -58,26 +65,72 @@ _TOPIC_SIZE_MIN = 3
 
 def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceRequest:
     """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Produce request."""
+    request = decode_few_topics(version, frame, at)
+    return _result(decode_produce_request_steps(version, frame, at)) if request is None else request
+
+
+def decode_few_topics(version: int, frame: Buffer, at: int) -> ProduceRequest | None:
+    """Does the same as `decode_produce_request`, but returns None if the request has more than TOPICS_AT_ONCE
+    topics."""
     try:
-        return _decode(version, frame, at)
+        flexible = version >= FLEXIBLE_FROM
+        transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
+        if count > TOPICS_AT_ONCE:
+            return None
+        topics = []
+        for _ in range(count):
+            topic, at = _decode_topic(version, flexible, frame, at)
+            topics.append(topic)
+        if flexible:
+            at = read_tags(frame, at)
+        return ProduceRequest(
+            transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
+        )
     except (error, IndexError, UnicodeDecodeError) as cause:
-        raise ProtocolError(f"Produce v{version} request is malformed: {cause_text(cause)}") from cause
+        raise _malformed(version, cause) from cause
 
 
-def _decode(version: int, frame: Buffer, at: int) -> ProduceRequest:
-    flexible = version >= FLEXIBLE_FROM
+def decode_produce_request_steps(
+    version: int, frame: Buffer, at: int
+) -> Generator[None, None, ProduceRequest]:
+    """Does the same as `decode_produce_request`, in steps. Yields after each topic."""
+    try:
+        flexible = version >= FLEXIBLE_FROM
+        transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
+        topics = []
+        for _ in range(count):
+            topic, at = _decode_topic(version, flexible, frame, at)
+            topics.append(topic)
+            yield
+        if flexible:
+            at = read_tags(frame, at)
+        return ProduceRequest(
+            transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
+        )
+    except (error, IndexError, UnicodeDecodeError) as cause:
+        raise _malformed(version, cause) from cause
+
+
+def _malformed(version: int, cause: Exception) -> ProtocolError:
+    return ProtocolError(f"Produce v{version} request is malformed: {cause_text(cause)}")
+
+
+def _result(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _decode_head(flexible: bool, frame: Buffer, at: int) -> tuple[str | None, int, int, int, int]:
+    """Reads all fields before the topics: the transactional id, acks, the timeout, the number of topics, and the
+    position after them."""
     transactional_id, at = read_string(frame, at, flexible)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, at)
-    count, at = read_count(frame, at + 6, flexible, "topicData", _TOPIC_SIZE_MIN)
-    topics = []
-    for _ in range(count):
-        topic, at = _decode_topic(version, flexible, frame, at)
-        topics.append(topic)
-    if flexible:
-        at = read_tags(frame, at)
-    return ProduceRequest(
-        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
-    )
+    count, at = read_count(frame, at + _ACKS_TIMEOUT.size, flexible, "topicData", _TOPIC_SIZE_MIN)
+    return transactional_id, acks, timeout_ms, count, at
 
 
 def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple[TopicProduceData, int]:
@@ -117,8 +170,25 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
     parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
     for topic in response.responses:
         _encode_topic(parts, topic, version, flexible)
+    return _encoded(parts, response, version, correlation_id)
+
+
+def encode_produce_response_steps(
+    response: ProduceResponse, version: int, correlation_id: int
+) -> Generator[None, None, bytes]:
+    """Does the same as `encode_produce_response`, in steps. Yields after each topic."""
+    flexible = version >= FLEXIBLE_FROM
+    parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
+    for topic in response.responses:
+        _encode_topic(parts, topic, version, flexible)
+        yield
+    return _encoded(parts, response, version, correlation_id)
+
+
+def _encoded(parts: list[bytes], response: ProduceResponse, version: int, correlation_id: int) -> bytes:
+    """Adds the fields after the topics. Returns the frame."""
     parts.append(INT32.pack(response.throttle_time_ms))
-    if flexible:
+    if version >= FLEXIBLE_FROM:
         endpoints = response.node_endpoints if version >= _LEADER_HINT_FROM else ()
         parts.append(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
     body = b"".join(parts)

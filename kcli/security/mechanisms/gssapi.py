@@ -166,7 +166,9 @@ def server_credentials(principal: str, keytab: str | None) -> gssapi.Credentials
     store = {} if keytab is None else {"keytab": keytab}
     try:
         name = library.Name(principal, library.NameType.kerberos_principal)
-        return library.Credentials(name=name, usage="accept", store=store)
+        # Without this list, the library would also accept its other mechanisms, such as SPNEGO.
+        mechanisms = [library.MechType.kerberos]
+        return library.Credentials(name=name, usage="accept", store=store, mechs=mechanisms)
     except library.exceptions.GSSError as error:
         raise ValueError(error.gen_message()) from error
 

@@ -122,7 +122,12 @@ class ScramClient:
             salt, iterations, both = base64.b64decode(fields["s"]), int(fields["i"]), fields["r"]
         except (KeyError, ValueError):
             raise self._refused("the server's challenge is not one of SCRAM") from None
-        if not both.startswith(self._nonce) or not 0 < iterations <= CHALLENGE_ITERATIONS_MAX:
+        if iterations < MIN_ITERATIONS:
+            # A false server could ask for few iterations, to guess the password from the proof at little cost.
+            raise self._refused(
+                f"the server's challenge has {iterations} iterations (minimum {MIN_ITERATIONS})"
+            )
+        if not both.startswith(self._nonce) or iterations > CHALLENGE_ITERATIONS_MAX:
             raise self._refused("the server's challenge does not answer ours")
         hash_name = self._mechanism.hash_name
         salted = salted_password(self._mechanism, self._password.encode(), salt, iterations)
@@ -137,7 +142,7 @@ class ScramClient:
         return f"{last},p={base64.b64encode(proof).decode()}".encode()
 
     def _check(self, received: bytes) -> bytes | None:
-        if received.split(b",")[0] != b"v=" + base64.b64encode(self._expected):
+        if not hmac.compare_digest(received.split(b",")[0], b"v=" + base64.b64encode(self._expected)):
             raise self._refused("the server does not know the password either")
         return None
 

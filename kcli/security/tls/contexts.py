@@ -242,7 +242,6 @@ def _limit_suites(context: ssl.SSLContext, suites: Sequence[str], versions: set[
     """Sets the cipher suites. Returns the versions of TLS that have a suite."""
     key = "ssl.cipher.suites"
     newer = [name for name in suites if name in TLS13_SUITES]
-    older = {name: openssl_name(name) for name in suites if name not in TLS13_SUITES}
     left = set()
     if "TLSv1.3" in versions and newer:
         missing = sorted(TLS13_SUITES - set(newer))
@@ -253,15 +252,24 @@ def _limit_suites(context: ssl.SSLContext, suites: Sequence[str], versions: set[
                 key=key,
             )
         left.add("TLSv1.3")
-    if "TLSv1.2" in versions and older:
-        for name, known in older.items():
-            if known is None:
-                raise ConfigError(f"Unsupported CipherSuite: {name}", key=key)
-        context.set_ciphers(":".join(filter(None, older.values())))
+    if "TLSv1.2" in versions and len(newer) < len(suites):
+        context.set_ciphers(":".join(older_names(suites)))
         left.add("TLSv1.2")
     if not left:
         raise ConfigError(f"{key} has no suite of {' or '.join(sorted(versions))}", key=key)
     return left
+
+
+def older_names(suites: Sequence[str]) -> list[str]:
+    """OpenSSL's names of the suites of TLS 1.2. Raises ConfigError for a suite that OpenSSL does not have."""
+    names = []
+    for suite in suites:
+        if suite not in TLS13_SUITES:
+            name = openssl_name(suite)
+            if name is None:
+                raise ConfigError(f"Unsupported CipherSuite: {suite}", key="ssl.cipher.suites")
+            names.append(name)
+    return names
 
 
 def openssl_name(suite: str) -> str | None:

@@ -34,6 +34,9 @@ MAX_FRAME_BYTES = 1 << 30
 If a port speaks another protocol, its first four bytes usually give a larger size.
 """
 
+LOGIN_FRAME_BYTES_MAX = 512 * 1024
+"""The largest accepted answer before the end of the login, because the broker is not known yet."""
+
 _SIZE = struct.Struct(">i")
 
 
@@ -62,6 +65,7 @@ class Connection:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._next_id = 0
+        self._frame_bytes_max = LOGIN_FRAME_BYTES_MAX
         self._socket = socket.create_connection((host, port), timeout_seconds)
         self._stream = self._socket.makefile("rb")
         try:
@@ -76,6 +80,7 @@ class Connection:
             }
             if security is not None and security.sasl is not None:
                 self._log_in(security.sasl)
+            self._frame_bytes_max = MAX_FRAME_BYTES
         except BaseException:
             self.close()
             raise
@@ -135,7 +140,7 @@ class Connection:
         (size,) = _SIZE.unpack(prefix := self._read(_SIZE.size))
         if speaks_tls(prefix):
             raise ProtocolError(f"{self.address} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL")
-        if not 4 <= size <= MAX_FRAME_BYTES:
+        if not 4 <= size <= self._frame_bytes_max:
             raise ProtocolError(
                 f"{self.address} announced an answer of {size} bytes: it does not speak Kafka's protocol"
             )

@@ -41,6 +41,7 @@ from kcli.protocol.messages import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    produce,
     txn_offset_commit,
     write_txn_markers,
 )
@@ -49,6 +50,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message
 from kcli.security.acls.audit import AUDIT_LOG
 from kcli.security.acls.configured import STANDARD
+from rigs.data_path import batch
 from rigs.loops import PATIENCE_S, on_a_loop
 from rigs.node import RunningNode, connect, create, running
 from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
@@ -92,6 +94,22 @@ ONE_FOUND = {NONE: 1, UNKNOWN: PARTS - 1}
 """Topic "t" has partition 0 alone."""
 
 ROWS = [
+    Row(
+        ApiKey.PRODUCE,
+        9,
+        produce.ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=tuple(
+                produce.TopicProduceData(
+                    name=name, partition_data=(produce.PartitionProduceData(index=0, records=batch(b"v")),)
+                )
+                for name in ["t", *NAMES[1:]]
+            ),
+        ),
+        topics_and_partitions("responses", "partition_responses", "error_code"),
+        ONE_FOUND,
+    ),
     Row(
         ApiKey.METADATA,
         12,
@@ -447,7 +465,13 @@ async def test_a_large_request_is_answered_in_full_beside_its_neighbours(tmp_pat
     assert neighbour.turns_max <= PING_TURNS_MAX
 
 
-REFUSED_OFTEN = (ApiKey.METADATA, ApiKey.OFFSET_COMMIT, ApiKey.DESCRIBE_GROUPS, ApiKey.ALTER_REPLICA_LOG_DIRS)
+REFUSED_OFTEN = (
+    ApiKey.PRODUCE,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+)
 """The requests that are refused in each run. All other requests are refused only in `make full`."""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
-from kcli.client.connection import MAX_RESPONSE_BYTES, Connection, WrongPeer
+from kcli.client.connection import MAX_BYTES_BEFORE_LOGIN, Connection, WrongPeer
 from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -72,7 +72,7 @@ def test_a_peer_that_speaks_something_else_is_named(raw: bytes, words: str) -> N
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, MAX_RESPONSE_BYTES + 1])
+@pytest.mark.parametrize("size", [-1, 0, 3, MAX_BYTES_BEFORE_LOGIN + 1])
 def test_a_frame_of_impossible_size_closes_the_connection(size: int) -> None:
     async def scenario() -> None:
         raw = size.to_bytes(4, "big", signed=True) + bytes(8)

@@ -165,6 +165,7 @@ class TestTls:
         with ScriptedServer({}) as server:
             last = diagnosed(server.address, **trusting(certificates))[-1]
         assert last.text == "the client speaks TLS, this port does not"
+        assert "If the listener has no TLS on purpose, set security.protocol=PLAINTEXT" in last.advice
 
     def test_a_right_certificate_is_ok(self, certificates: Certificates) -> None:
         server = ScriptedServer({}, tls=server_context(certificates.server))

@@ -93,7 +93,7 @@ def test_a_client_with_tls_learns_that_the_port_has_none(
     with ScriptedServer(LOCKED) as server:
         line = logged(certificates.client_config(), server.address, caplog)
     wanted = "set security.protocol=SASL_PLAINTEXT (sasl.mechanism PLAIN or SCRAM-SHA-512)"
-    assert f"this port does not speak TLS: {wanted}" in line
+    assert f"this port does not speak TLS. If the listener has no TLS on purpose, {wanted}" in line
 
 
 def test_a_client_without_a_login_learns_the_mechanisms(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +106,8 @@ def test_a_client_without_a_login_learns_the_mechanisms(caplog: pytest.LogCaptur
 def test_a_client_with_a_login_learns_that_the_port_has_none(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedServer(OPEN) as server:
         line = logged({"security.protocol": "SASL_PLAINTEXT", **LOGIN}, server.address, caplog)
-    assert "this port asks for no login: set security.protocol=PLAINTEXT" in line
+    wanted = "If the listener has no login on purpose, set security.protocol=PLAINTEXT"
+    assert f"this port asks for no login. {wanted}" in line
     assert "alice-secret" not in line
 
 

@@ -271,7 +271,8 @@ def test_tls_to_a_port_without_tls_is_named(certificates: Certificates) -> None:
         with pytest.raises(SslAuthenticationException) as caught:
             open_once(listener.getsockname()[1], certificates.client_config())
         thread.join()
-    assert "does not speak TLS: set security.protocol=PLAINTEXT" in caught.value.hint
+    wanted = "If the listener has no TLS on purpose, set security.protocol=PLAINTEXT"
+    assert f"does not speak TLS. {wanted}" in caught.value.hint
 
 
 def test_a_server_that_closes_at_the_first_request_has_not_served_the_client() -> None:

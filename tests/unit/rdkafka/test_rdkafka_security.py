@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.security import Tokens
+from kcli.security.tls.contexts import TLS13_SUITES
 from kcli.testing.rigs.certificates import STORE_PASSWORD, Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -42,6 +43,10 @@ def test_properties_without_effect_are_left_out_as_in_java() -> None:
     unused = {"ssl.truststore.location": "/nowhere.jks", "sasl.jaas.config": "broken", "ssl.provider": "X"}
     assert translate(unused) == {}
     assert translate({"security.protocol": "plaintext", **unused}) == {"security.protocol": "plaintext"}
+
+
+def ciphers(suites: str) -> dict[str, str]:
+    return {"security.protocol": "SSL", "ssl.cipher.suites": suites}
 
 
 def stores(certificates: Certificates, kind: str) -> dict[str, str]:
@@ -138,6 +143,9 @@ def test_names_of_librdkafka_are_passed_on(certificates: Certificates) -> None:
         ),
         (login('serviceName="kafka"', mechanism="GSSAPI"), "librdkafka has no Kerberos here"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/x.jks"}, "key store password is not"),
+        (ciphers("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_NONE"), "Unsupported CipherSuite: TLS_NONE"),
+        (ciphers("TLS_AES_256_GCM_SHA384"), "leaves out TLS_AES_128_GCM_SHA256"),
+        (ciphers(",".join(TLS13_SUITES)), "has no suite of TLS 1.2"),
     ],
 )
 def test_an_invalid_property_is_refused_without_its_secret(properties: dict[str, str], words: str) -> None:

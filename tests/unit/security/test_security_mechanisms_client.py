@@ -50,7 +50,7 @@ def test_scram_escapes_what_separates_in_a_user_name() -> None:
         (SERVER_FIRST.replace(b"4096", b"many"), "is not one of SCRAM"),
         (SERVER_FIRST.replace(b"gQ==", b"g"), "is not one of SCRAM"),
         (SERVER_FIRST.replace(b"rOpr", b"rXpr"), "does not answer ours"),
-        (SERVER_FIRST.replace(b"4096", b"0"), "does not answer ours"),
+        (SERVER_FIRST.replace(b"4096", b"0"), "has 0 iterations"),
         (SERVER_FIRST.replace(b"4096", str(CHALLENGE_ITERATIONS_MAX + 1).encode()), "does not answer ours"),
     ],
 )

@@ -8,10 +8,13 @@ import hmac
 
 import pytest
 
+from kcli.errors import SaslAuthenticationException
 from kcli.security.mechanisms.scram import (
     BY_NUMBER,
     MECHANISMS,
+    MIN_ITERATIONS,
     SALT_BYTES,
+    ScramClient,
     ServerKeys,
     new_salt,
     salted_password,
@@ -52,3 +55,21 @@ def test_salts_differ_and_nothing_shows_a_key() -> None:
     assert len({new_salt() for _ in range(100)}) == 100
     assert len(new_salt()) == SALT_BYTES
     assert repr(ServerKeys(b"stored", b"server")) == "ServerKeys()"
+
+
+@pytest.mark.parametrize("iterations", [-1, 0, 1, MIN_ITERATIONS - 1])
+def test_a_client_gives_no_proof_for_few_iterations(iterations: int) -> None:
+    client = ScramClient(MECHANISMS["SCRAM-SHA-256"], "user", "pencil", "nonce")
+    client.respond(b"")
+    with pytest.raises(SaslAuthenticationException, match=f"{iterations} iterations .minimum 4096"):
+        client.respond(f"r=nonce-and-more,s=c2FsdA==,i={iterations}".encode())
+
+
+def test_a_client_gives_a_proof_for_the_fewest_iterations() -> None:
+    client = ScramClient(MECHANISMS["SCRAM-SHA-256"], "user", "pencil", "nonce")
+    client.respond(b"")
+    proof = client.respond(f"r=nonce-and-more,s=c2FsdA==,i={MIN_ITERATIONS}".encode())
+    assert proof is not None
+    assert b",p=" in proof
+    with pytest.raises(SaslAuthenticationException):
+        client.respond(b"v=c2lnbmF0dXJl")

@@ -75,3 +75,17 @@ def test_without_files_the_log_goes_to_stdout(tmp_path: Path, capsys: pytest.Cap
     first, last = capsys.readouterr().out.splitlines()
     assert f"ERROR The log cannot be written to files in {tmp_path}/file: File exists" in first
     assert "INFO hello" in last
+
+
+def test_a_message_cannot_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    server_logging.configure()
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logging.getLogger("kcli.server.KafkaApis").exception(
+            "client id %s", "a\n[2026-11-21 08:30:26,281] INFO forged\u2028b\x85"
+        )
+    first, *traceback = capsys.readouterr().out.splitlines()
+    assert r"client id a\x0a[2026-11-21 08:30:26,281] INFO forged\u2028b\x85 (kcli.server.KafkaApis)" in first
+    assert traceback[0] == "Traceback (most recent call last):"
+    assert traceback[-1] == "ValueError: broken"

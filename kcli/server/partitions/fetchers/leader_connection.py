@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 FRAME_MAX_BYTES = 1 << 30
 """The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
-limits. The memory is used only as the bytes arrive."""
+limits. The buffer has this size as soon as the leader has announced it."""
+
+LOGIN_FRAME_MAX_BYTES = 512 * 1024
+"""The largest response before the end of a login, as in Kafka (sasl.server.max.receive.size). The leader is not known
+yet, and could ask for much memory with a size alone."""
 
 BUFFER_BYTES = 64 * 1024
 """The size of the buffer while no records arrive. A larger buffer is kept only until the next small response."""
@@ -47,6 +51,7 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(BUFFER_BYTES)
         self._spare = bytearray(1)
         self._filled = 0
+        self._max_bytes = FRAME_MAX_BYTES
         self._answer: asyncio.Future[memoryview] | None = None
         self._lost: Exception | None = None
         self._stale_at: float | None = None
@@ -76,7 +81,9 @@ class LeaderConnection(asyncio.BufferedProtocol):
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         if security is not None and security.sasl is not None:
             try:
+                protocol._max_bytes = LOGIN_FRAME_MAX_BYTES
                 await protocol._log_in(security.sasl, client_id)
+                protocol._max_bytes = FRAME_MAX_BYTES
             except BaseException:
                 protocol.close()
                 raise
@@ -145,8 +152,8 @@ class LeaderConnection(asyncio.BufferedProtocol):
             return
         (size,) = INT32.unpack_from(self._buffer)
         end = INT32.size + size
-        if not INT32.size <= size <= FRAME_MAX_BYTES:
-            self._refuse(f"{self.address} announced a response of {size} bytes (limit {FRAME_MAX_BYTES})")
+        if not INT32.size <= size <= self._max_bytes:
+            self._refuse(f"{self.address} announced a response of {size} bytes (limit {self._max_bytes})")
         elif self._filled > end:
             self._refuse(f"{self.address} sent bytes without a request")
         elif self._filled == end:
