@@ -38,6 +38,12 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{cont
 controller.listener.names=CONTROLLER
 log.dirs=node-logs
 """
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN = f"""\
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config={MODULE} required username="alice" password="alice-secret";
+"""
 
 
 def examples() -> list[Example]:
@@ -47,16 +53,32 @@ def examples() -> list[Example]:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, Path]]:
-    """A broker that has what the examples name: topics with records, and a group that has read some of them."""
+    """A broker that has what the examples name: topics with records, a group that has read some of them, and the user
+    alice with a login and a right."""
     directory = tmp_path_factory.mktemp("examples")
     overrides = {
         "kcli.metrics.listener": f"127.0.0.1:{free_port()}",
         "offsets.topic.num.partitions": "1",
         "group.initial.rebalance.delay.ms": "0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="alice-secret";',
+        "delegation.token.secret.key": "token-secret",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
-    with BrokerProcess(directory, overrides) as broker:
+    broker = BrokerProcess(directory, overrides)
+    listeners = f"PLAINTEXT://{broker.bootstrap},SASL://127.0.0.1:{free_port()}"
+    broker.overrides["advertised.listeners"] = listeners
+    broker.overrides["listeners"] = f"{listeners},CONTROLLER://127.0.0.1:{broker.controller_port}"
+    with broker:
         _fill(broker)
         yield broker, directory
+
+
+def _secured(broker: BrokerProcess) -> str:
+    """The address of the listener with SASL."""
+    return broker.overrides["advertised.listeners"].rpartition("//")[2]
 
 
 def _fill(broker: BrokerProcess) -> None:
@@ -65,6 +87,12 @@ def _fill(broker: BrokerProcess) -> None:
     server = ("--bootstrap-server", broker.bootstrap)
     for topic, partitions in (("orders", "3"), ("perf", "1"), ("numbers", "1"), ("latency", "1")):
         assert run(["topics", *server, "--create", "--topic", topic, "--partitions", partitions]) == 0
+    # An ACL on a prefix, because one of the examples removes the ACLs of the topic itself.
+    to_write = ["--allow-principal", "User:alice", "--operation", "Write"]
+    assert (
+        run(["acls", *server, "--add", *to_write, "--topic", "ord", "--resource-pattern-type", "prefixed"])
+        == 0
+    )
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(30):
         producer.produce("orders", f"error {number}", f"key {number}", partition=number % 3)
@@ -83,6 +111,8 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     """A directory with the files that the examples name."""
     (tmp_path / "data").symlink_to(stage[1] / "data")
     (tmp_path / "topics.yaml").write_text(TOPICS)
+    for name in ("alice", "client"):
+        (tmp_path / f"{name}.properties").write_text(LOGIN)
     records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
     (tmp_path / "records.json").write_text("".join(json.dumps(each) + "\n" for each in records))
     (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))
@@ -96,6 +126,8 @@ def test_an_example_does_what_its_command_promises(
     broker = stage[0]
     metrics = broker.overrides["kcli.metrics.listener"]
     shell = example.shell.replace("localhost:9092", broker.bootstrap).replace("localhost:9999", metrics)
+    for address in ("localhost:9093", "h:9093"):
+        shell = shell.replace(address, _secured(broker))
     kcli = f'kcli() {{ "{sys.executable}" -m kcli "$@"; }}\n'
     if example.is_endless:
         before, last = _last_command(shell)

@@ -151,6 +151,10 @@ SEEN = {
 def test_a_right_login_is_accepted(secured: Secured, client: SecuredClient, kind: str) -> None:
     if client.name == "kcat" and kind == BEARER:
         pytest.skip("kcat needs a token endpoint")
+    if client.name == "kcat" and kind.startswith("SCRAM"):
+        pytest.skip(
+            "librdkafka 2.0 of Debian 12 sends a wrong nonce, which Kafka 4.1 refuses too (CVE-2024-56128)"
+        )
     assert client.attempt(secured.login(kind)) == ""
 
 

@@ -68,6 +68,7 @@ KNOWN: dict[str, str] = {
 
 # Steps that are equal only in some runs. Each would be equal with the paths or at the speed of the recording.
 UNSTEADY: dict[str, str] = {
+    "sec-txn-idempotent-autocreate/035": "the producer id depends on how often a refused producer asked again",
     "cl-configs/024": "any broker may answer, with its own dynamic values",
     "cl-node-down/054": "the order in which a consumer reads two partitions",
     "cl-reassign/027": "the order in which two replicas joined the ISR",

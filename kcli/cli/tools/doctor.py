@@ -95,7 +95,7 @@ command = Command(
         ),
         Example(
             "Look at the way to a secured cluster:",
-            "kcli doctor --bootstrap-server h:9094 --command-config client.properties",
+            "kcli doctor --bootstrap-server h:9093 --command-config client.properties",
         ),
         Example(
             "Look at a topic, write one record to it and read it back:",

@@ -40,10 +40,8 @@ OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
 """The operations of each resource type that a response reports."""
 
 
-def _bits(resource_type: ResourceType) -> int:
-    return sum(1 << operation for operation in OPERATIONS[resource_type])
-
-
-TOPIC_OPERATIONS = _bits(ResourceType.TOPIC)
-GROUP_OPERATIONS = _bits(ResourceType.GROUP)
-CLUSTER_OPERATIONS = _bits(ResourceType.CLUSTER)
+ALL_OPERATIONS = {
+    resource_type: sum(1 << operation for operation in operations)
+    for resource_type, operations in OPERATIONS.items()
+}
+"""The bits of all operations of each resource type, which a client may do without an authorizer."""

@@ -21,7 +21,7 @@ from kcli.server.requests import access
 from kcli.server.requests.access import OPEN, Access
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.dispatch import _load
-from kcli.server.requests.operations import TOPIC_OPERATIONS
+from kcli.server.requests.operations import ALL_OPERATIONS
 from kcli.server.requests.rights import EVERY_NAME, Need
 
 # APIs that every connected client may call, whatever the ACLs: the login, and tokens that only their owner can name.
@@ -164,7 +164,7 @@ def test_without_an_authorizer_everything_is_allowed() -> None:
     assert rights.allows(access.ALTER_CLUSTER)
     assert rights.allows_some(access.WRITE_TOPIC)
     assert rights.allowed(access.READ_TOPIC, ["a", "b"]) is EVERY_NAME
-    assert rights.operations(ResourceType.TOPIC, "a") == TOPIC_OPERATIONS
+    assert rights.operations(ResourceType.TOPIC, "a") == ALL_OPERATIONS[ResourceType.TOPIC]
 
 
 def test_a_name_that_occurs_twice_is_checked_once_and_counted() -> None:

@@ -88,14 +88,14 @@ def test_assign_and_pattern() -> None:
         ({"path": "/data"}, "path (log directories) and kafka.bootstrap.servers (a cluster)"),
         ({"readUpTo": "logEnd"}, "readUpTo needs log directories"),
         ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS"),
-        ({"kafka.sasl.jaas.config": "secret"}, "kafka.sasl.jaas.config has no effect while"),
-        ({"kafka.ssl.provider": "secret"}, "kafka.ssl.provider is not supported"),
+        ({"kafka.sasl.jaas.config": "hidden"}, "kafka.sasl.jaas.config has no effect while"),
+        ({"kafka.ssl.provider": "hidden"}, "kafka.ssl.provider is not supported"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         source_options(BASE | change, streaming=False)
-    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
 
 
 def test_nothing_to_subscribe() -> None:
