@@ -60,12 +60,16 @@ def _page(
     rights = context.rights
     asked = yield from _names(image, request)
     seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, asked)
-    # A cursor must not name a topic that the client may not see.
-    names = asked if seen is EVERY_NAME else [name for name in asked if name in seen]
-    refused = [name for name in asked if name not in seen] if request.topics else []
-    for name in refused:
-        topics.append(_refused(name))
-        yield
+    names = asked
+    if seen is not EVERY_NAME:
+        # A cursor must not name a topic that the client may not see.
+        names = []
+        for name in asked:
+            if name in seen:
+                names.append(name)
+            elif request.topics:
+                topics.append(_refused(name))
+            yield
     for at, name in enumerate(names):
         yield
         topic = image.topics.topic(name)
