@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -66,7 +67,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     patch.setenv("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{jvm}" pyspark-shell')
     builder = SparkSession.builder.master("local[2,4]").appName("kcli tests")
+    # Spark replaces the handler of Ctrl-C. With Spark's handler, asyncio would not turn Ctrl-C into a cancellation in
+    # the tests that follow in this process.
+    handler = signal.getsignal(signal.SIGINT)
     session = builder.config("spark.sql.warehouse.dir", str(directory / "warehouse")).getOrCreate()
+    signal.signal(signal.SIGINT, handler)
     yield session
     session.stop()
     patch.undo()
