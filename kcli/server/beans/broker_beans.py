@@ -19,7 +19,7 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
-from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.bean import Bean, bean, gauge, histogram, meter
 from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
@@ -105,7 +105,7 @@ def _server(sources: BeanSources) -> Iterator[Bean]:
     yield bean(SERVER, "app-info", about, id=str(sources.ports.node_id))
     now = metrics.clock.monotonic()
     idle = metrics.loop_idle.attributes("percent", now)
-    yield bean(SERVER, "KafkaRequestHandlerPool", idle, "RequestHandlerAvgIdlePercent")
+    yield meter(SERVER, "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle)
     yield gauge(NETWORK, "SocketServer", "NetworkProcessorAvgIdlePercent", idle["OneMinuteRate"])
 
 
@@ -136,19 +136,19 @@ def _traffic(sources: BeanSources) -> Iterator[Bean]:
     for topic, meters in sources.ports.metrics.meters():
         for field, (name, event_type, by_topic) in _TRAFFIC.items():
             if topic is None:
-                yield bean(
-                    SERVER, "BrokerTopicMetrics", _attributes(meters.get(field), event_type, now), name
+                yield meter(
+                    SERVER, "BrokerTopicMetrics", name, _attributes(meters.get(field), event_type, now)
                 )
             elif by_topic and field in meters:
                 attributes = meters[field].attributes(event_type, now)
-                yield bean(SERVER, "BrokerTopicMetrics", attributes, name, topic=topic)
+                yield meter(SERVER, "BrokerTopicMetrics", name, attributes, topic=topic)
         if topic is None:
             for field, (name, event_type) in _ISR_CHANGES.items():
-                yield bean(SERVER, "ReplicaManager", _attributes(meters.get(field), event_type, now), name)
+                yield meter(SERVER, "ReplicaManager", name, _attributes(meters.get(field), event_type, now))
 
 
-def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
-    return (meter or Meter(now)).attributes(event_type, now)
+def _attributes(found: Meter | None, event_type: str, now: float) -> Attributes:
+    return (found or Meter(now)).attributes(event_type, now)
 
 
 def _requests(sources: BeanSources) -> Iterator[Bean]:
@@ -169,19 +169,19 @@ def _requests(sources: BeanSources) -> Iterator[Bean]:
 def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
     for version, of_version in list(times.versions.items()):
         attributes = of_version.meter.attributes("requests", now)
-        yield bean(
-            NETWORK, "RequestMetrics", attributes, "RequestsPerSec", request=request, version=str(version)
+        yield meter(
+            NETWORK, "RequestMetrics", "RequestsPerSec", attributes, request=request, version=str(version)
         )
-    for code, meter in list(times.error_meters.items()):
-        attributes = meter.attributes("requests", now)
-        yield bean(NETWORK, "RequestMetrics", attributes, "ErrorsPerSec", request=request, error=code.name)
-    for name, histogram in (
+    for code, errors in list(times.error_meters.items()):
+        attributes = errors.attributes("requests", now)
+        yield meter(NETWORK, "RequestMetrics", "ErrorsPerSec", attributes, request=request, error=code.name)
+    for name, observed in (
         ("TotalTimeMs", times.total_ms),
         ("LocalTimeMs", times.local_ms),
         ("RemoteTimeMs", times.remote_ms),
         ("RequestBytes", times.request_bytes),
     ):
-        yield bean(NETWORK, "RequestMetrics", histogram.attributes(), name, request=request)
+        yield histogram(NETWORK, "RequestMetrics", name, observed.attributes(), request=request)
 
 
 def _sockets(sources: BeanSources) -> Iterator[Bean]:
