@@ -47,7 +47,7 @@ def test_the_gauges_of_kafka_exporter_and_kminion(tmp_path: Path) -> None:
                 assert found[f"kafka_topic_partition_{name}{{{own}}}"] == value
             kminion = '{topic_name="orders",partition_id="0"}'
             assert found[f"kminion_kafka_topic_partition_high_water_mark{kminion}"] == 3
-            assert found['kcli_topic_size_bytes{topic="orders"}'] > 100
+            assert found['kcli_topic_size_bytes{topic="orders"}'] > 50
             directory = f'{{directory="{tmp_path}"}}'
             usable = found[f"kcli_log_dir_usable_bytes{directory}"]
             assert 0 < usable <= found[f"kcli_log_dir_total_bytes{directory}"]
