@@ -199,6 +199,8 @@ BROKER_DOCS: Mapping[str, str] = {
     "metadata.max.retention.bytes": "Size of metadata log and snapshots above which the oldest go.",
     "metadata.max.retention.ms": "Age of metadata snapshots above which the oldest go.",
     "metric.reporters": "Classes that report metrics.",
+    "metrics.jmx.exclude": "Regular expression of the object names of metrics that are not shown.",
+    "metrics.jmx.include": "Regular expression of the object names of the only metrics that are shown.",
     "metrics.num.samples": "Samples kept to compute a metric.",
     "metrics.recording.level": "Least important metrics that are recorded: INFO, DEBUG or TRACE.",
     "metrics.sample.window.ms": "Length of one sample of a metric.",
