@@ -106,6 +106,8 @@ class LagTracker:
         if window is None or window.last is None:
             return None
         history = self._ends.get(partition) or EndHistory()
+        if history.end is not None and history.end <= window.last[1]:
+            return _at_the_end(window.last, history.end, len(window), now_ms)
         commits = list(window)
         arrival = history.arrival(commits[-1].offset)
         if arrival is not None and arrival_ms is not None:
@@ -119,6 +121,27 @@ def _pause_ms(last: tuple[int, int] | None, history: EndHistory | None, time_ms:
     if arrival is None or last is None or arrival.time_ms > time_ms:
         return None
     return max(time_ms - max(last[0], arrival.time_ms), 0)
+
+
+def _at_the_end(last: tuple[int, int], end: int, commits: int, now_ms: int) -> PartitionLag:
+    """Returns the values of a group without lag. Most partitions of a cluster have none, so this case is fast."""
+    age_seconds = max(now_ms - last[0], 0) / 1000
+    return PartitionLag(
+        status=Status.OK,
+        committed=last[1],
+        end=end,
+        lag=0,
+        lag_seconds=0.0,
+        is_at_least=False,
+        catch_up_seconds=0.0,
+        commit_age_seconds=age_seconds,
+        same_offset_seconds=age_seconds,
+        rewound_from=None,
+        first_lag=None,
+        window_seconds=0.0,
+        commits=commits,
+        is_withheld=False,
+    )
 
 
 def _judged(
@@ -143,7 +166,7 @@ def _judged(
         committed=last.offset,
         end=end,
         lag=lag,
-        lag_seconds=_age_seconds(lag, arrival, now_ms),
+        lag_seconds=_age_seconds(arrival, now_ms),
         is_at_least=arrival is not None and arrival.at_most,
         catch_up_seconds=_catch_up_seconds(lag, commits, history, now_ms),
         commit_age_seconds=max(now_ms - last.time_ms, 0) / 1000,
@@ -156,9 +179,7 @@ def _judged(
     )
 
 
-def _age_seconds(lag: int | None, arrival: Arrival | None, now_ms: int) -> float | None:
-    if lag == 0:
-        return 0.0
+def _age_seconds(arrival: Arrival | None, now_ms: int) -> float | None:
     return None if arrival is None else max(now_ms - arrival.time_ms, 0) / 1000
 
 
@@ -166,8 +187,8 @@ def _catch_up_seconds(
     lag: int | None, commits: Sequence[Commit], history: EndHistory, now_ms: int
 ) -> float | None:
     """Returns the lag divided by the difference of the two rates, over the time of the window."""
-    if not lag:
-        return None if lag is None else 0.0
+    if lag is None:
+        return None
     first, last = commits[0], commits[-1]
     produced = history.rate(first.time_ms, now_ms)
     if produced is None or last.time_ms <= first.time_ms:

@@ -57,10 +57,9 @@ class CommitWindow:
         return len(self._numbers) // _FIELDS
 
     def __iter__(self) -> Iterator[Commit]:
-        numbers = self._numbers
-        for at in range(0, len(numbers), _FIELDS):
-            time_ms, offset, lag, pause_ms = numbers[at : at + _FIELDS]
-            yield Commit(time_ms, offset, _known(lag), _known(pause_ms))
+        numbers = self._numbers.tolist()
+        known = [None if number == _UNKNOWN else number for number in numbers]
+        return map(Commit, numbers[::_FIELDS], numbers[1::_FIELDS], known[2::_FIELDS], known[3::_FIELDS])
 
     @property
     def last(self) -> tuple[int, int] | None:
@@ -76,7 +75,3 @@ class CommitWindow:
 
 def _number(value: int | None) -> int:
     return _UNKNOWN if value is None else value
-
-
-def _known(number: int) -> int | None:
-    return None if number == _UNKNOWN else number
