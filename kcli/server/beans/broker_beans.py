@@ -21,6 +21,7 @@ from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
 from kcli.server.beans.bean import Bean, bean, gauge, histogram, meter
 from kcli.server.beans.fetcher_beans import fetcher_beans
+from kcli.server.beans.lag_beans import lag_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.metrics import listener_counts
@@ -87,7 +88,14 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, replica_beans, fetcher_beans, _groups, partition_beans):
+        for make_of_broker in (
+            _fetch_sessions,
+            replica_beans,
+            fetcher_beans,
+            _groups,
+            lag_beans,
+            partition_beans,
+        ):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)
