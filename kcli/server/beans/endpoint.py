@@ -96,10 +96,9 @@ class MetricsEndpoint:
     async def _turns(self) -> AsyncIterator[list[Bean]]:
         """Yields all beans, BEANS_PER_TURN in each turn of the event loop."""
         async with self._reading:
-            self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
             beans = broker_beans(self._sources)
             while part := _some(beans):
-                yield part
+                yield [bean for bean in part if bean is not None]
                 await asyncio.sleep(0)
 
 
@@ -110,5 +109,5 @@ def _patterns(request: Request) -> list[ObjectName]:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"qry is not an object name: {error}") from None
 
 
-def _some(beans: Iterator[Bean]) -> list[Bean]:
+def _some(beans: Iterator[Bean | None]) -> list[Bean | None]:
     return [bean for bean, _ in zip(beans, range(BEANS_PER_TURN), strict=False)]

@@ -144,6 +144,8 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
     if math.isfinite(value) and value == int(value):
         return str(int(value))
     return repr(float(value))

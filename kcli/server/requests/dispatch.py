@@ -173,6 +173,7 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
+            notes=caller.notes,
         )
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
