@@ -12,6 +12,7 @@ from kcli.server.beans.cleaner_beans import cleaner_beans
 from kcli.server.beans.controller_beans import controller_beans
 from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.beans.group_beans import group_beans
+from kcli.server.beans.lag_beans import lag_beans
 from kcli.server.beans.listener_beans import listener_beans
 from kcli.server.beans.log_beans import log_beans
 from kcli.server.beans.metadata_beans import metadata_beans
@@ -45,6 +46,7 @@ _OF_BROKERS = (
     replica_beans,
     fetcher_beans,
     group_beans,
+    lag_beans,
     transaction_beans,
     partition_beans,
 )
