@@ -126,7 +126,6 @@ class MetricsEndpoint:
     async def _turns(self) -> AsyncIterator[list[Bean]]:
         """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others."""
         async with self._reading:
-            self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
             beans = chain(broker_beans(self._sources), own_beans(self._own))
             shows = self._filter.shows
             began = _now()

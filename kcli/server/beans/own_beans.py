@@ -10,24 +10,16 @@ from __future__ import annotations
 import gc
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kcli import KAFKA_VERSION
 from kcli.metadata.image import BrokerRegistration, MetadataImage
 from kcli.server.beans.bean import Bean, Kind, bean
-from kcli.server.beans.broker_beans import BeanSources
 from kcli.server.beans.loop_delay import LoopDelay
+from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
 from kcli.server.handlers.ports import BrokerPorts
 from kcli.server.partitions.leader_partition import LeaderPartition
-
-OWN = "kcli"
-LOGS_PER_PAUSE = 500
-"""The logs whose sizes are added between two pauses. This takes less than a millisecond."""
-
-Beans = Iterator[Bean | None]
-"""Beans, and None where the scrape may pause after work without a bean."""
-
 
 Certificates = Callable[[], Iterable[tuple[str, str, float]]]
 """Returns the listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
@@ -95,7 +87,7 @@ def _sizes(node: BeanSources) -> Beans:
     sizes: Counter[str] = Counter()
     for number, log in enumerate(list(node.logs.logs.values()), 1):
         sizes[log.topic] += log.size_bytes
-        if number % LOGS_PER_PAUSE == 0:
+        if number % STEPS_PER_PAUSE == 0:
             yield None
     for topic, size in sizes.items():
         yield bean(OWN, "topic-size", {"bytes": size}, topic=topic)
