@@ -211,7 +211,9 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
         prefix = f"listener.name.{listener.name.lower()}."
         for name in overrides:
             base = name.removeprefix(prefix)
-            is_fixed = name.startswith(prefix) and not base.startswith("ssl.") and base not in _OF_RUNNING_LISTENERS
+            is_fixed = (
+                name.startswith(prefix) and not base.startswith("ssl.") and base not in _OF_RUNNING_LISTENERS
+            )
             if is_fixed and overrides[name] != config.texts.get(name):
                 raise ConfigError(
                     f"Configs cannot be updated dynamically for existing listener ListenerName({listener.name}), "

@@ -10,7 +10,6 @@ import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from kcli.client.config import client_config
 from kcli.local_cluster.ports import free_ports
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.rigs.certificates import Certificates
-from rigs.secured_clients import BEARER, Kcli, Login, SecuredClient, secured_clients
+from rigs.secured_clients import BEARER, Login, SecuredClient, secured_clients
 
 pytestmark = [
     pytest.mark.compat,

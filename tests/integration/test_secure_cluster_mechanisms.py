@@ -152,7 +152,8 @@ async def refused_to_create(cluster: SecureCluster) -> bool:
 
 
 def kcli_admin(cluster: SecureCluster, user: str, servers: str) -> KcliAdminClient:
-    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{user}-secret";'
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f'{module} required username="{user}" password="{user}-secret";'
     properties = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",

@@ -249,7 +249,13 @@ def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, na
 
 
 @pytest.mark.parametrize(
-    "key", ["plain.sasl.jaas.config", "sasl.enabled.mechanisms", "principal.builder.class", "connections.max.reauth.ms"]
+    "key",
+    [
+        "plain.sasl.jaas.config",
+        "sasl.enabled.mechanisms",
+        "principal.builder.class",
+        "connections.max.reauth.ms",
+    ],
 )
 def test_the_login_of_a_running_listener_is_fixed_as_in_kafka(dynamic: DynamicConfig, key: str) -> None:
     with pytest.raises(InvalidRequestException) as refused:
