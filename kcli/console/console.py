@@ -69,7 +69,9 @@ class Console:
             error_response=http_failure,
             connections_max=CONNECTIONS_MAX,
         )
-        self._server = HttpServer(self._routes(), self._network, tls=settings.tls, rules=rules)
+        context = settings.tls
+        tls = None if context is None else lambda: context
+        self._server = HttpServer(self._routes(), self._network, tls=tls, rules=rules)
         port = await self._server.start(settings.host, settings.port)
         self._sweeper = asyncio.create_task(self._sweep())
         return self._address(port)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import ssl
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -87,19 +88,22 @@ async def run(options: ConsoleOptions, output: Output) -> None:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"--listen {options.listen}: {error.strerror or error}") from error
-    output.say(f"The console runs. Open {address}")
+    stopped = _on_signals()
+    output.say(f"The console has started. Open {address}")
+    sys.stdout.flush()  # the reader may be a pipe
     try:
-        await _until_stopped()
+        await stopped.wait()
     finally:
         await console.stop()
 
 
-async def _until_stopped() -> None:
+def _on_signals() -> asyncio.Event:
+    """An event that Ctrl-C and SIGTERM set."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stopped.set)
-    await stopped.wait()
+    return stopped
 
 
 def _settings(options: ConsoleOptions) -> ConsoleSettings:
@@ -190,16 +194,19 @@ command = Command(
         Example(
             "Serve a console for a cluster on this machine, at http://127.0.0.1:8090/:",
             "kcli console --bootstrap-server localhost:9092",
+            is_endless=True,
         ),
         Example(
             "Only look, at two clusters:",
-            "kcli console --read-only --cluster test=localhost:9092 --cluster live=live.properties",
+            "kcli console --bootstrap-server localhost:9092 --read-only \\\n"
+            "  --cluster live=client.properties --listen 127.0.0.1:8091",
+            is_endless=True,
         ),
         Example(
-            "Serve several people, who log in as users of the cluster, and keep an audit log:",
-            "kcli console --bootstrap-server h:9093 --command-config client.properties --listen 0.0.0.0:8443 "
-            "--tls-certificate cert.pem --tls-key key.pem --allowed-host console.example.com "
-            "--audit-log audit.jsonl",
+            "Serve a console for a secured cluster, and keep an audit log:",
+            "kcli console --bootstrap-server h:9093 --command-config client.properties \\\n"
+            "  --audit-log audit.jsonl --listen 127.0.0.1:8092",
+            is_endless=True,
         ),
     ),
     exit_status=(

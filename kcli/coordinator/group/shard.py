@@ -220,6 +220,14 @@ class GroupShard:
         """The partitions that a group has offsets for, by topic."""
         return tuple(self._table.topics_of(group_id).items())
 
+    def topics_with_offsets(self, group_id: str) -> tuple[str, ...]:
+        """The topics that a group has offsets for."""
+        return self._table.topic_names_of(group_id)
+
+    def commits_of(self, group_id: str, topic: str) -> list[tuple[int, int, int]]:
+        """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
+        return self._table.commits_of(group_id, topic)
+
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
     ) -> GroupReady:

@@ -19,8 +19,9 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.runtime.process import process_figures
-from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.bean import Bean, bean, gauge, histogram, meter
 from kcli.server.beans.fetcher_beans import fetcher_beans
+from kcli.server.beans.lag_beans import lag_beans
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.metrics.meters import Attributes, Meter
 from kcli.server.metrics.metrics import listener_counts
@@ -87,7 +88,14 @@ def broker_beans(sources: BeanSources) -> Iterator[Bean]:
     for make in (_server, _process, _traffic, _requests, _sockets, _controller, _raft, _log_dirs, _logs):
         yield from make(sources)
     if isinstance(sources.ports, BrokerPorts):
-        for make_of_broker in (_fetch_sessions, replica_beans, fetcher_beans, _groups, partition_beans):
+        for make_of_broker in (
+            _fetch_sessions,
+            replica_beans,
+            fetcher_beans,
+            _groups,
+            lag_beans,
+            partition_beans,
+        ):
             yield from make_of_broker(sources.ports)
     if sources.cleaning is not None:
         yield from _cleaner(sources, sources.cleaning)
@@ -105,7 +113,7 @@ def _server(sources: BeanSources) -> Iterator[Bean]:
     yield bean(SERVER, "app-info", about, id=str(sources.ports.node_id))
     now = metrics.clock.monotonic()
     idle = metrics.loop_idle.attributes("percent", now)
-    yield bean(SERVER, "KafkaRequestHandlerPool", idle, "RequestHandlerAvgIdlePercent")
+    yield meter(SERVER, "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle)
     yield gauge(NETWORK, "SocketServer", "NetworkProcessorAvgIdlePercent", idle["OneMinuteRate"])
 
 
@@ -136,19 +144,19 @@ def _traffic(sources: BeanSources) -> Iterator[Bean]:
     for topic, meters in sources.ports.metrics.meters():
         for field, (name, event_type, by_topic) in _TRAFFIC.items():
             if topic is None:
-                yield bean(
-                    SERVER, "BrokerTopicMetrics", _attributes(meters.get(field), event_type, now), name
+                yield meter(
+                    SERVER, "BrokerTopicMetrics", name, _attributes(meters.get(field), event_type, now)
                 )
             elif by_topic and field in meters:
                 attributes = meters[field].attributes(event_type, now)
-                yield bean(SERVER, "BrokerTopicMetrics", attributes, name, topic=topic)
+                yield meter(SERVER, "BrokerTopicMetrics", name, attributes, topic=topic)
         if topic is None:
             for field, (name, event_type) in _ISR_CHANGES.items():
-                yield bean(SERVER, "ReplicaManager", _attributes(meters.get(field), event_type, now), name)
+                yield meter(SERVER, "ReplicaManager", name, _attributes(meters.get(field), event_type, now))
 
 
-def _attributes(meter: Meter | None, event_type: str, now: float) -> Attributes:
-    return (meter or Meter(now)).attributes(event_type, now)
+def _attributes(found: Meter | None, event_type: str, now: float) -> Attributes:
+    return (found or Meter(now)).attributes(event_type, now)
 
 
 def _requests(sources: BeanSources) -> Iterator[Bean]:
@@ -169,19 +177,19 @@ def _requests(sources: BeanSources) -> Iterator[Bean]:
 def _of_api(times: ApiTimes, request: str, now: float) -> Iterator[Bean]:
     for version, of_version in list(times.versions.items()):
         attributes = of_version.meter.attributes("requests", now)
-        yield bean(
-            NETWORK, "RequestMetrics", attributes, "RequestsPerSec", request=request, version=str(version)
+        yield meter(
+            NETWORK, "RequestMetrics", "RequestsPerSec", attributes, request=request, version=str(version)
         )
-    for code, meter in list(times.error_meters.items()):
-        attributes = meter.attributes("requests", now)
-        yield bean(NETWORK, "RequestMetrics", attributes, "ErrorsPerSec", request=request, error=code.name)
-    for name, histogram in (
+    for code, errors in list(times.error_meters.items()):
+        attributes = errors.attributes("requests", now)
+        yield meter(NETWORK, "RequestMetrics", "ErrorsPerSec", attributes, request=request, error=code.name)
+    for name, observed in (
         ("TotalTimeMs", times.total_ms),
         ("LocalTimeMs", times.local_ms),
         ("RemoteTimeMs", times.remote_ms),
         ("RequestBytes", times.request_bytes),
     ):
-        yield bean(NETWORK, "RequestMetrics", histogram.attributes(), name, request=request)
+        yield histogram(NETWORK, "RequestMetrics", name, observed.attributes(), request=request)
 
 
 def _sockets(sources: BeanSources) -> Iterator[Bean]:

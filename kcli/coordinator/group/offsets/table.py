@@ -98,6 +98,15 @@ class OffsetTable:
         """The partitions for which a group has offsets, by topic, in the order of their first commits."""
         return {topic: tuple(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
 
+    def topic_names_of(self, group_id: str) -> tuple[str, ...]:
+        """The topics for which a group has offsets."""
+        return tuple(self._groups.get(group_id, ()))
+
+    def commits_of(self, group_id: str, topic: str) -> list[tuple[int, int, int]]:
+        """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
+        partitions = self._groups.get(group_id, {}).get(topic, {})
+        return [(number, entry[0].offset, entry[0].commit_timestamp) for number, entry in partitions.items()]
+
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for this partition."""
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
