@@ -78,7 +78,10 @@ def test_the_profile_selects_the_names_and_an_unknown_one_is_refused(tmp_path: P
     ):
         assert name in text.body
         assert not text.body.endswith(b"# EOF\n")
-    assert (unknown.status, unknown.body) == (400, b"the profile must be one of default, confluent, reporter\n")
+    assert (unknown.status, unknown.body) == (
+        400,
+        b"the profile must be one of default, confluent, reporter\n",
+    )
 
 
 def test_open_metrics_is_served_to_a_client_that_accepts_it(tmp_path: Path) -> None:
