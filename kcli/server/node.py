@@ -543,7 +543,9 @@ class Node:
             is_ready=lambda: self.is_ready,
         )
         security = endpoint_security(self.config, self.security.tls_of)
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
+        return MetricsEndpoint(
+            sources, self.network, *self.config.metrics_address, security, self.security.certificates
+        )
 
     # Failures.
 
