@@ -251,6 +251,19 @@ class GroupShard:
             if (protocol := self._protocols.of(group_id)) is not None
         )
 
+    def group_states(self) -> Iterator[tuple[str, str]]:
+        """The type and the state of each group. The caller may pause between two groups."""
+        for group_id in tuple(self._groups):
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                listed = protocol.listed(group_id)
+                yield listed.group_type, listed.group_state
+
+    @property
+    def offset_count(self) -> int:
+        """The number of committed offsets."""
+        return self._table.size
+
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return self._classic.describe(group_id, api_version)
 

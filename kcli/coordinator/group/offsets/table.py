@@ -27,6 +27,8 @@ class OffsetTable:
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
         """For each key, the number of records that are written but not committed yet."""
+        self.size = 0
+        """The number of committed offsets."""
 
     # Writes in progress
 
@@ -69,12 +71,14 @@ class OffsetTable:
                 self._set(group_id, topic, partition, entry)
 
     def _set(self, group_id: str, topic: str, partition: int, entry: _Entry) -> None:
-        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = entry
+        partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+        self.size += partition not in partitions
+        partitions[partition] = entry
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
         if topics is not None and topic in topics:
-            topics[topic].pop(partition, None)
+            self.size -= topics[topic].pop(partition, None) is not None
             if not topics[topic]:
                 del topics[topic]
             if not topics:
