@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
 
@@ -21,7 +22,8 @@ class RequestContext(Generic[P]):
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
-    client's request in an Envelope. `authorizer` decides on the rights of the client.
+    client's request in an Envelope. `authorizer` decides on the rights of the client. `notes` are those of the
+    connection.
     """
 
     ports: P
@@ -35,6 +37,7 @@ class RequestContext(Generic[P]):
     throttle: RequestThrottle | None = None
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
+    notes: RequestNotes = field(default_factory=RequestNotes)
     asker: Asker | None = field(default=None, init=False)
     """The client as the authorizer sees it. It is made when a handler first asks for a right."""
 

@@ -175,6 +175,7 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
+            notes=caller.notes,
         )
         if REQUEST_LOG.isEnabledFor(logging.DEBUG):
             route = logged(route, caller)
