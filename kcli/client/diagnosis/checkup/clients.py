@@ -1,4 +1,4 @@
-"""Rules about clients: groups, transactions, software, and topics that nobody uses."""
+"""Rules about clients: groups, transactions, software, and unused topics."""
 
 from __future__ import annotations
 
