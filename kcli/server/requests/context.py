@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, Asker, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
+
+if TYPE_CHECKING:
+    from kcli.server.requests.request_trace import RequestTrace
 
 P = TypeVar("P", covariant=True)
 
@@ -22,6 +25,7 @@ class RequestContext(Generic[P]):
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
     client's request in an Envelope. `authorizer` decides on the rights of the client.
+    `trace` is set if the broker makes spans of requests.
     """
 
     ports: P
@@ -35,6 +39,7 @@ class RequestContext(Generic[P]):
     throttle: RequestThrottle | None = None
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
+    trace: RequestTrace | None = None
 
     @property
     def rights(self) -> Rights:
