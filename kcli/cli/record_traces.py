@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from kcli.cli.syntax.options import CommandError
 
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from kcli.tracing.tracer import Tracer
 
 _PREFIX = "OTEL_"
+
+
+class Formatter(Protocol):
+    """Returns the text of a record."""
+
+    def __call__(self, message: objects.Message) -> bytes: ...
 
 
 class RecordTraces:
@@ -58,7 +64,7 @@ class ConsumedRecords:
         self._spans = spans
         self._unfinished: list[tuple[objects.Message, int, Exception | None]] = []
 
-    def timed(self, show: Callable[[objects.Message], bytes]) -> Callable[[objects.Message], bytes]:
+    def timed(self, show: Formatter) -> Formatter:
         """Returns a formatter that also stores when the work on a record began. `finished` exports the spans."""
 
         def show_timed(message: objects.Message) -> bytes:

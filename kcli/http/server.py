@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import cast
@@ -26,6 +25,7 @@ from aiohttp.web import RouteDef as RouteDef
 from aiohttp.web import get as get
 
 from kcli.errors import KcliError
+from kcli.http.handshakes import Handshakes, Tls
 from kcli.http.logins import REALM, Logins
 from kcli.runtime.network import Network
 
@@ -101,12 +101,12 @@ class HttpServer:
         routes: Iterable[RouteDef],
         network: Network,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         logins: Logins | None = None,
     ) -> None:
         """With `tls`, the server speaks HTTPS. With `logins`, each request needs the password of a user."""
         self._network = network
-        self._tls = tls
+        self._handshakes = None if tls is None else Handshakes(tls)
         app = web.Application(middlewares=[_respond])
         app[_LOGINS] = logins
         app.add_routes(routes)
@@ -120,7 +120,7 @@ class HttpServer:
         Raises OSError if the server cannot listen on this port.
         """
         await self._runner.setup()
-        self._listener = await self._network.create_server(self._connect, host, port, tls=self._tls)
+        self._listener = await self._network.create_server(self._connect, host, port)
         sockets = getattr(self._listener, "sockets", None)
         return int(sockets[0].getsockname()[1]) if sockets else port
 
@@ -129,6 +129,8 @@ class HttpServer:
         STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
+        if self._handshakes is not None:
+            self._handshakes.cancel()
         server = self._runner.server
         if server is None:
             return
@@ -140,8 +142,16 @@ class HttpServer:
 
     def _connect(self) -> asyncio.Protocol:
         server = self._runner.server
-        if server is None or len(server.connections) >= CONNECTIONS_MAX:
+        if server is None or self._connection_count(server) >= CONNECTIONS_MAX:
             return _Refusal()
+        if self._handshakes is not None:
+            return self._handshakes.protocol(lambda: self._connection(server))
+        return self._connection(server)
+
+    def _connection_count(self, server: web.Server) -> int:
+        return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
+
+    def _connection(self, server: web.Server) -> Connection:
         return Connection(
             server,
             loop=asyncio.get_running_loop(),

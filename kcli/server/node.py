@@ -500,6 +500,8 @@ class Node:
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.security.change(after)
+        if self.metrics_endpoint is not None:
+            self.metrics_endpoint.reconfigure(after)
         self.sockets.admit_held()
 
     # Work by the clock.
@@ -534,7 +536,7 @@ class Node:
             cleaning=None if self.broker is None else self.broker.cleaning,
             is_ready=lambda: self.is_ready,
         )
-        security = endpoint_security(self.config)
+        security = endpoint_security(self.config, self.security.tls_of)
         return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
 
     def _make_traces(self) -> NodeTraces | None:

@@ -93,7 +93,8 @@ def sampler() -> Callable[[TraceContext | None, str, str, Kind], bool]:
         around = Context()
         if parent is not None:
             around = set_span_in_context(NonRecordingSpan(_context(parent)), around)
-        return chosen.should_sample(around, int(trace_id, 16), name, _KINDS[kind]).decision.is_sampled()
+        result = chosen.should_sample(around, int(trace_id, 16), name, _KINDS[kind])
+        return bool(result.decision.is_sampled())
 
     return is_sampled
 

@@ -2,7 +2,7 @@
 
     send T      PRODUCER   a record, from `produce` to its acknowledgement. Its context goes into the record's headers.
     poll T      CLIENT     the records of a poll, with links to their contexts
-    process T   CONSUMER   the work on one record. Its parent is the context of the record (docs/adr/0021).
+    process T   CONSUMER   the work on one record. Its parent is the context of the record (docs/adr/0022).
 
 If the sender of a record has set trace headers, `send T` is a CLIENT span with a link to them, and the headers stay.
 """

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kcli.protocol.batches.batch import encode_batch
+from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
-from kcli.protocol.batches.batch import Record
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import ANONYMOUS_SESSION
 from kcli.server.metrics.exemplars import Exemplars

@@ -10,8 +10,8 @@ import pytest
 
 from kcli.tracing.export_queue import ExportQueue
 from kcli.tracing.span import Kind, Span
-from kcli.tracing.trace_context import new_span_id, new_trace_id
-from kcli.tracing.tracer import TraceContext, Tracer
+from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
+from kcli.tracing.tracer import Tracer
 
 WAIT_SECONDS = 20
 

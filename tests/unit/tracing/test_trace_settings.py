@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 
 import pytest
 
-from kcli.tracing import settings
 from kcli.tracing.settings import TracingError, asked, names_service, settings_of, traces_url
 
 URL = "http://user:secret@collector:4318"
@@ -57,7 +57,7 @@ def test_a_setting_that_cannot_be_used_is_named_without_secrets(
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(TracingError, match=r"pip install 'kcli-streaming\[traces\]'"):
         settings_of({}, "tool")
 

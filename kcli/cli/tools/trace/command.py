@@ -234,12 +234,12 @@ command = Command(
     examples=(
         Example(
             "Show the headers of a record:",
-            "kcli trace --bootstrap-server localhost:9092 --topic orders --partition 0 --offset 42",
+            "kcli trace --bootstrap-server localhost:9092 --topic orders \\\n  --partition 0 --offset 5",
         ),
         Example(
             "Show where the time of the record went, from the spans in Jaeger:",
-            "kcli trace --bootstrap-server localhost:9092 --topic orders --partition 0 --offset 42 \\\n"
-            "  --traces http://localhost:16686",
+            "kcli trace --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --partition 0 --offset 5 --traces http://localhost:16686",
         ),
     ),
     exit_status=(
