@@ -30,7 +30,12 @@ class NodeTraces:
         """Starts the export. Raises ConfigError if traces cannot be exported."""
         self._queue = export_queue(_settings(config))
         self._tracer = RequestTracer(
-            self._queue, _rules(config), config.node_id, clock.monotonic, metrics.exemplars
+            self._queue,
+            _rules(config),
+            config.node_id,
+            clock.monotonic,
+            metrics.exemplars,
+            clears_notes=config.metrics_address is None,
         )
 
     def around(self, dispatch: Dispatch) -> Serve:

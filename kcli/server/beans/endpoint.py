@@ -113,7 +113,6 @@ class MetricsEndpoint:
     async def _turns(self) -> AsyncIterator[list[Bean]]:
         """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others."""
         async with self._reading:
-            self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
             beans, shows = broker_beans(self._sources), self._filter.shows
             began = _now()
             while (part := _some(beans)) is not None:

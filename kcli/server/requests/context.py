@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
 
@@ -24,8 +25,8 @@ class RequestContext(Generic[P]):
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
-    client's request in an Envelope. `authorizer` decides on the rights of the client. `trace`
-    is set if the broker makes spans of requests.
+    client's request in an Envelope. `authorizer` decides on the rights of the client. `notes` are those of the
+    connection. `trace` is set if the broker makes spans of requests.
     """
 
     ports: P
@@ -40,6 +41,7 @@ class RequestContext(Generic[P]):
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
     trace: RequestTrace | None = None
+    notes: RequestNotes = field(default_factory=RequestNotes)
     asker: Asker | None = field(default=None, init=False)
     """The client as the authorizer sees it. It is made when a handler first asks for a right."""
 

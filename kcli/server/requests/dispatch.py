@@ -181,6 +181,7 @@ class Dispatch:
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
             trace=trace,
+            notes=caller.notes,
         )
         if REQUEST_LOG.isEnabledFor(logging.DEBUG):
             route = logged(route, caller)

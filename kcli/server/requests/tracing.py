@@ -1,6 +1,7 @@
 """Spans of sampled and of slow requests (kcli.trace.*).
 
     kafka.Produce (SERVER)      from the whole frame to the last byte of the answer
+      queue                     until it is the turn of the connection, if several requests came together
       work                      decoding, checks and the handler
         append                  the write of one batch
       wait for replicas         until the in-sync replicas have the records; of a Fetch, `wait for records`
@@ -82,19 +83,31 @@ class RequestTracer:
         now: Callable[[], float],
         exemplars: Exemplars,
         chance: Callable[[], float] = random.random,
+        *,
+        clears_notes: bool = True,
     ) -> None:
+        """Makes a tracer. With `clears_notes`, no metrics read the notes of connections after the tracer."""
         self._sink = sink
         self._rules = rules
         self._node_id = node_id
         self._exemplars = exemplars
         self._chance = chance
+        self._clears_notes = clears_notes
         self.now = now
 
-    def begin(self) -> RequestTrace:
+    def begin(self, connection: Connection) -> RequestTrace:
         rules = self._rules
-        return RequestTrace(
+        trace = RequestTrace(
             self.now, is_sampled=self._chance() < rules.ratio, reads_headers=rules.reads_headers
         )
+        queued = connection.notes.queued_seconds
+        if queued:
+            stage = trace.stage("queue")
+            stage.ended = trace.began
+            trace.began = stage.started = trace.began - queued
+            if self._clears_notes:
+                connection.notes.queued_seconds = 0.0
+        return trace
 
     def finished(self, request: _Request) -> None:
         """Exports the spans of a request whose answer is sent, if the request is sampled or slow."""
@@ -179,7 +192,7 @@ def traced(dispatch: Dispatch, tracer: RequestTracer) -> Serve:
 
     def serve_traced(connection: Connection, frame: memoryview) -> Answer | Waiting:
         key, version, correlation_id, client_id, _ = read_request_header(frame)
-        trace = tracer.begin()
+        trace = tracer.begin(connection)
         work = trace.stage(_WORK)
         answer = dispatch(connection, frame, trace)
         work.end()

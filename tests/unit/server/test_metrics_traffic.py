@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kcli.errors import ErrorCode
+from kcli.errors import (
+    CorruptRecordException,
+    ErrorCode,
+    InvalidRecordException,
+    RecordTooLargeException,
+    UnknownServerException,
+)
 from kcli.server.metrics.traffic import TrafficTable
 
 
@@ -19,10 +25,10 @@ def test_the_total_never_falls_when_a_topic_goes() -> None:
 def test_only_what_a_broker_should_not_fail_at_is_a_failure() -> None:
     table = TrafficTable()
     table.of("a")
-    table.produce_failed("a", ErrorCode.MESSAGE_TOO_LARGE, 900)
-    table.produce_failed("a", ErrorCode.CORRUPT_MESSAGE, 100)
-    table.produce_failed("a", ErrorCode.INVALID_RECORD, 100)
-    table.produce_failed("not there", ErrorCode.UNKNOWN_SERVER_ERROR, 100)
+    table.produce_failed("a", RecordTooLargeException(), 900)
+    table.produce_failed("a", CorruptRecordException(), 100)
+    table.produce_failed("a", InvalidRecordException(), 100)
+    table.produce_failed("not there", UnknownServerException(), 100)
     table.fetch_failed("a", ErrorCode.OFFSET_OUT_OF_RANGE)
     table.fetch_failed("a", ErrorCode.UNKNOWN_SERVER_ERROR)
     traffic = table.topics["a"]

@@ -13,6 +13,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import ANONYMOUS_SESSION
 from kcli.server.metrics.exemplars import Exemplars
 from kcli.server.network.connection import Answer, Waiting
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.request_trace import (
     COMPRESSED_INSPECTED_MAX_BYTES,
     STAGES_MAX,
@@ -38,6 +39,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.is_sending = False
+        self.notes = RequestNotes()
         self.waiting: list[Any] = []
 
     def when_sent(self, callback: Any) -> None:
@@ -152,6 +154,16 @@ async def test_an_answer_that_waits_for_earlier_answers_and_is_sent_slowly() -> 
     world.connection.waiting[0]()
     assert (world.seconds("wait for replicas"), world.seconds("wait for order")) == (1.0, 3.0)
     assert (world.seconds("send"), world.seconds("kafka.Produce")) == (5.0, 9.0)
+
+
+@on_a_loop
+async def test_the_time_in_the_request_line_counts_once() -> None:
+    world = World(Rules(slow_seconds=1.0))
+    world.connection.notes.queued(1.5)
+    await world.request(ApiKey.METADATA, answering(world, 0.5))
+    assert (world.seconds("queue"), world.seconds("work"), world.seconds("kafka.Metadata")) == (1.5, 0.5, 2.0)
+    await world.request(ApiKey.METADATA, answering(world, 0.5))
+    assert world.names().count("kafka.Metadata") == 1
 
 
 @on_a_loop
