@@ -550,7 +550,9 @@ class Node:
             is_ready=lambda: self.is_ready,
         )
         security = endpoint_security(self.config, self.security.tls_of)
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
+        return MetricsEndpoint(
+            sources, self.network, *self.config.metrics_address, security, self.security.certificates
+        )
 
     def _make_traces(self) -> NodeTraces | None:
         """Makes the export of traces. Its code is imported only if the node has traces."""
