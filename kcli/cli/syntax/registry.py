@@ -112,6 +112,13 @@ TOOLS: dict[str, Tool] = {
             _DATA,
         ),
         Tool(
+            "trace",
+            "",
+            "Show a record's headers, and where its time went.",
+            _DATA,
+            place="trace.command",
+        ),
+        Tool(
             "consumer-groups",
             "kafka-consumer-groups.sh",
             "List, describe and delete consumer groups, and reset their offsets.",
