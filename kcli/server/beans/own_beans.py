@@ -11,7 +11,7 @@ import gc
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcli import KAFKA_VERSION
 from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage
@@ -20,7 +20,8 @@ from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
 from kcli.server.handlers.ports import BrokerPorts
 from kcli.server.metrics.buckets import Buckets
-from kcli.server.metrics.requests import RequestMetrics
+from kcli.server.metrics.exemplars import Exemplar, Exemplars
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 SLOW_SECONDS = 1.0
@@ -46,7 +47,7 @@ def own_beans(sources: OwnSources) -> Beans:
     yield from _python()
     yield from _loop(sources.loop_delay)
     yield from _certificates(sources.certificates())
-    yield from _requests(sources.node.ports.metrics.requests)
+    yield from _requests(sources.node.ports.metrics)
     yield bean(OWN, "disk", sources.appends.attributes(), "append-seconds", kind=Kind.BUCKETS)
     yield from _sizes(sources.node)
     yield from _volumes(sources.node)
@@ -91,13 +92,22 @@ def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
 # Requests.
 
 
-def _requests(requests: RequestMetrics) -> Beans:
+def _requests(metrics: Metrics) -> Beans:
     """The times of requests. broker_beans has folded the newest ones before."""
-    for times in list(requests.apis.values()):
+    for times in list(metrics.requests.apis.values()):
         api = times.name
-        for name, buckets in (("duration-seconds", times.total_s), ("local-duration-seconds", times.local_s)):
-            yield bean(OWN, "request", buckets.attributes(), name, kind=Kind.BUCKETS, api=api)
+        total = bean(
+            OWN, "request", times.total_s.attributes(), "duration-seconds", kind=Kind.BUCKETS, api=api
+        )
+        yield replace(total, exemplars=_exemplars(metrics.exemplars, api, times.total_s))
+        local = times.local_s.attributes()
+        yield bean(OWN, "request", local, "local-duration-seconds", kind=Kind.BUCKETS, api=api)
         yield bean(OWN, "request", {"slow": times.local_s.above(SLOW_SECONDS)}, kind=Kind.COUNTERS, api=api)
+
+
+def _exemplars(traced: Exemplars, api: str, buckets: Buckets) -> dict[str, Exemplar]:
+    found = {limit: traced.of(api, above, to) for limit, above, to in buckets.ranges()}
+    return {limit: exemplar for limit, exemplar in found.items() if exemplar is not None}
 
 
 # Sizes on this broker.
