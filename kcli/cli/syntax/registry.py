@@ -207,8 +207,9 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "doctor",
             "",
-            "Find out why a client cannot use a cluster.",
+            "Find out why a client cannot use a cluster, and check a whole cluster.",
             _CLUSTER,
+            place="doctor.command",
         ),
         Tool(
             "top",
