@@ -83,7 +83,7 @@ class TaskSpan:
     context: TraceContext
     started_ns: int = field(default_factory=time.time_ns)
     count: int = 0
-    links: dict[TraceContext, None] = field(default_factory=dict)
+    links: dict[str, TraceContext] = field(default_factory=dict)
     scanned: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -98,7 +98,7 @@ class TaskSpan:
         for headers in batch.column("headers").slice(0, left).to_pylist():
             found = of_headers((each["key"], each["value"]) for each in headers or ())
             if found is not None and len(self.links) < LINKS_MAX:
-                self.links[found] = None
+                self.links[found.span_id] = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def end_task(traces: SparkTraces, task: TaskSpan, error: str | None = None) -> N
             time.time_ns(),
             None,
             {**task.attributes, BATCH_COUNT: task.count},
-            tuple(task.links),
+            tuple(task.links.values()),
             error,
         )
     )

@@ -56,7 +56,7 @@ def test_the_links_of_a_task_are_limited() -> None:
     for _ in range(2):
         task.add(batch_of([[("traceparent", each.traceparent.encode())] for each in contexts]))
     assert task.count == 6 * LINKS_MAX
-    assert list(task.links) == contexts[:LINKS_MAX]
+    assert list(task.links.values()) == contexts[:LINKS_MAX]
 
 
 def test_the_environment_or_the_option_switches_traces_on(monkeypatch: pytest.MonkeyPatch) -> None:

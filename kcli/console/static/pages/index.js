@@ -1,10 +1,12 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
 import topics from "./topics.js";
+import trace from "./trace.js";
 
 export const pages = [
   brokers,
   topics,
+  trace,
 ];
 
 /** The groups of the menu. A group without pages is not shown. */
