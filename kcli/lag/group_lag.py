@@ -75,9 +75,8 @@ class GroupLag:
         if found.lag is not None:
             sums.lag += found.lag
             self.lag += found.lag
-        if found.lag_seconds is not None:
-            if self.lag_seconds is None or found.lag_seconds >= self.lag_seconds:
-                self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
+        if found.lag_seconds is not None and found.lag_seconds >= (self.lag_seconds or 0.0):
+            self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
 
     def _sums(self, topic: str) -> TopicSums:
         return self.topics.setdefault(topic, TopicSums())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers, group_actions, groups
+from kcli.console.pages import brokers, group_actions, groups, topics
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
@@ -12,4 +12,5 @@ PAGES: tuple[Sequence[Route], ...] = (
     brokers.ROUTES,
     group_actions.ROUTES,
     groups.ROUTES,
+    topics.ROUTES,
 )
