@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers, topics
+from kcli.console.pages import brokers, group_actions, groups, topics
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     brokers.ROUTES,
+    group_actions.ROUTES,
+    groups.ROUTES,
     topics.ROUTES,
 )

@@ -1,10 +1,11 @@
-// All pages. Each area adds one import and one entry, in the order of the menu.
-import brokers from "./brokers.js";
+// All pages. Each area adds one import brokers from "./brokers.js";
+import consumerGroups from "./groups.js";
 import topics from "./topics.js";
 
 export const pages = [
   brokers,
   topics,
+  consumerGroups,
 ];
 
 /** The groups of the menu. A group without pages is not shown. */
