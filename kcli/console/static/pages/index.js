@@ -1,4 +1,5 @@
-// All pages. Each area adds one import brokers from "./brokers.js";
+// All pages. Each area adds one import and one entry, in the order of the menu.
+import brokers from "./brokers.js";
 import consumerGroups from "./groups.js";
 import topics from "./topics.js";
 
