@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers, topics, traces
+from kcli.console.pages import brokers, group_actions, groups, topics, traces
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     brokers.ROUTES,
+    group_actions.ROUTES,
+    groups.ROUTES,
     topics.ROUTES,
     traces.ROUTES,
 )

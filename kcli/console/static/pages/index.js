@@ -1,11 +1,13 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
+import consumerGroups from "./groups.js";
 import topics from "./topics.js";
 import trace from "./trace.js";
 
 export const pages = [
   brokers,
   topics,
+  consumerGroups,
   trace,
 ];
 
