@@ -96,4 +96,4 @@ class _error(dict[str, str]):
             and self["message"] in other["message"]
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
