@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.model.object_name import quoted
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes
 
 
@@ -30,16 +31,6 @@ class Kind(StrEnum):
     """The Count and the Sum of observations, and the number of observations up to each limit. The attributes of the
     limits have the limits as their names, in ascending order and with `+Inf` at the end. Kafka has no beans of this
     kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exemplar:
-    """An observation of a histogram whose trace was recorded."""
-
-    trace_id: str
-    value: float
-    time_s: float
-    """The wall-clock time, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

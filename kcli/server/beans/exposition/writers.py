@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.model.object_name import unquoted
-from kcli.server.beans.bean import Bean, Exemplar
+from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType, label_name
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes
 
 Write = Callable[[Bean, str], None]
@@ -79,7 +80,7 @@ def _limit(limit: str) -> str:
 
 
 def _exemplar(exemplar: Exemplar) -> str:
-    return f' # {{trace_id="{escaped(exemplar.trace_id)}"}} {number(exemplar.value)} {exemplar.time_s:.3f}'
+    return f' # {{trace_id="{escaped(exemplar.trace_id)}"}} {number(exemplar.seconds)} {exemplar.time_ms / 1000:.3f}'
 
 
 def _as_number(attributes: Attributes, name: str) -> float:
