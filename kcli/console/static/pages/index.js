@@ -1,5 +1,6 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
+import consumerGroups from "./groups.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
 import topics from "./topics.js";
@@ -9,6 +10,7 @@ export const pages = [
   brokers,
   topics,
   transactions,
+  consumerGroups,
   security,
   quotas,
 ];
