@@ -60,6 +60,7 @@ from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.controller_registrar import ControllerRegistrar
 from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.counts import PartitionCounts
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
 from kcli.server.quorum.quorum import Quorum
@@ -78,6 +79,7 @@ from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
     from kcli.server.beans.endpoint import MetricsEndpoint
+    from kcli.server.node_traces import NodeTraces
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -128,15 +130,17 @@ class Node:
         self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         self.dynamic_config = DynamicConfig(config)
-        # The stores come before the directories, so that a node with a mistake there leaves its disks unchanged.
+        # The stores and the traces come before the directories, so that a node with a mistake there leaves its disks
+        # unchanged.
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.security.load_stores()
+        self.metrics = self._make_metrics()
+        self.traces = self._make_traces()
         self.links = self._make_links()
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
-        self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
-        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
+        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), clock)
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
         self.quorum = Quorum(
@@ -149,7 +153,7 @@ class Node:
             on_fatal=self._halt,
             secure=self.links.to_controllers,
         )
-        self.channels: list[NodeChannel] = []
+        self.channels: dict[str, NodeChannel] = {}
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
         self._controller_dispatch: Dispatch | None = None
@@ -207,12 +211,14 @@ class Node:
                 rng=self.rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=self._channel(FORWARDING_LIMIT_S),
-                heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
-                assignments=self._channel(ASSIGNMENTS_LIMIT_S),
+                channel=self._channel("forwarding", FORWARDING_LIMIT_S),
+                heartbeats=self._channel(
+                    "heartbeat", self.config.integer("broker.heartbeat.interval.ms") / 1000
+                ),
+                assignments=self._channel("directory-assignments", ASSIGNMENTS_LIMIT_S),
                 network=self.network,
                 secure=self.links.to_brokers,
-                isr_changes=self._channel(None),
+                isr_changes=self._channel("alter-partition", None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
@@ -220,9 +226,9 @@ class Node:
             )
         )
 
-    def _channel(self, limit_s: float | None) -> NodeChannel:
-        """A way to the active controller, with a queue and a connection of its own. `limit_s` is the longest wait of a
-        request, or None."""
+    def _channel(self, purpose: str, limit_s: float | None) -> NodeChannel:
+        """A way to the active controller, with a queue and a connection of its own. `purpose` is its name in the
+        metrics. `limit_s` is the longest wait of a request, or None."""
         remote = RemoteController(
             self.network,
             lambda: self.quorum.view.leader_address,
@@ -232,7 +238,7 @@ class Node:
             secure=self.links.to_controllers,
         )
         channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
-        self.channels.append(channel)
+        self.channels[purpose] = channel
         return channel
 
     def _leads_elsewhere(self) -> bool:
@@ -330,7 +336,7 @@ class Node:
 
     def _start_registrar(self, controller: ControllerRole) -> ControllerRegistrar:
         assert controller.registration is not None, "its start has made it"
-        channel = self._channel(REGISTRATION_LIMIT_S)
+        channel = self._channel("registration", REGISTRATION_LIMIT_S)
         return ControllerRegistrar(channel, self.loader, self.rng, controller.registration)
 
     async def _unless_halted(self, work: Coroutine[None, None, None]) -> None:
@@ -401,7 +407,7 @@ class Node:
             await self.broker.stop(clean=clean)
         if self.registrar is not None:
             await self.registrar.stop()
-        for channel in self.channels:
+        for channel in self.channels.values():
             await channel.stop()
         await self.sockets.close(of_broker)
         if self.controller is not None:
@@ -410,6 +416,8 @@ class Node:
         await self.sockets.close()
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
+        if self.traces is not None:
+            await self.traces.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
 
@@ -434,6 +442,8 @@ class Node:
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
         served: dict[bool, Serve] = dict(dispatches)
+        if self.traces is not None:
+            served = {key: self.traces.around(dispatch) for key, dispatch in dispatches.items()}
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
             served = {key: measured(serve, self.metrics.requests) for key, serve in served.items()}
@@ -493,6 +503,8 @@ class Node:
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.security.change(after)
+        if self.metrics_endpoint is not None:
+            self.metrics_endpoint.reconfigure(after)
         self.sockets.admit_held()
 
     # Work by the clock.
@@ -508,7 +520,7 @@ class Node:
             lag_ms = self.config.integer("replica.lag.time.max.ms")
             jobs.append(PeriodicJob("isr expiration", max(lag_ms // 2, 1), self.broker.replicas.shrink_isrs))
         if self.metrics_endpoint is not None:
-            jobs.append(PeriodicJob("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
+            jobs.append(PeriodicJob("metrics", TICK_MS, self.metrics.tick))
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
@@ -516,19 +528,47 @@ class Node:
         other starts are faster."""
         if self.config.metrics_address is None:
             return None
-        from kcli.server.beans.broker_beans import BeanSources
         from kcli.server.beans.endpoint import MetricsEndpoint
         from kcli.server.beans.endpoint_security import endpoint_security
+        from kcli.server.beans.sources import BeanSources, BrokerParts
 
+        broker, partition_counts = self.broker, None
+        if self.controller is not None:
+            partition_counts = PartitionCounts()
+            self.loader.subscribe(partition_counts.apply)
+        parts = None
+        if broker is not None:
+            parts = BrokerParts(
+                cleaning=broker.cleaning,
+                lifecycle=broker.lifecycle,
+                assignments=broker.assignments,
+                links={
+                    "txn-marker-channel": broker.marker_links,
+                },
+            )
         sources = BeanSources(
             ports=self.ports,
             sockets=self.sockets,
             logs=self.logs,
-            cleaning=None if self.broker is None else self.broker.cleaning,
+            quotas=self.quotas,
+            controller=self.controller,
+            partition_counts=partition_counts,
+            parts=parts,
+            channels=self.channels,
             is_ready=lambda: self.is_ready,
         )
-        security = endpoint_security(self.config)
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
+        security = endpoint_security(self.config, self.security.tls_of)
+        return MetricsEndpoint(
+            sources, self.network, *self.config.metrics_address, security, self.security.certificates
+        )
+
+    def _make_traces(self) -> NodeTraces | None:
+        """Makes the export of traces. Its code is imported only if the node has traces."""
+        if not self.config.has_traces:
+            return None
+        from kcli.server.node_traces import NodeTraces
+
+        return NodeTraces(self.config, self.clock, self.metrics)
 
     # Failures.
 

@@ -13,9 +13,11 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kcli.errors import StorageError
+from kcli.model.observations import Observations
 from kcli.runtime.disk import Disk
 from kcli.storage.files import HandlePool
 
@@ -35,6 +37,14 @@ Background = Callable[[Callable[[], None]], object]
 """Starts blocking work, such as a flush, in another thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class AppendWatch:
+    """Measures the appends to the logs of a directory: `add` gets the seconds of each one."""
+
+    now: Callable[[], float]
+    add: Callable[[float], None]
+
+
 class LogDirectory:
     """A directory of `log.dirs`, online until `failed` is called."""
 
@@ -45,7 +55,11 @@ class LogDirectory:
         *,
         background: Background,
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
+        flushes_ms: Observations | None = None,
     ) -> None:
+        """Makes a directory. `flushes_ms` gets the time of each flush of a log."""
+        self.flushes_ms = flushes_ms or Observations()
+        self.appends: AppendWatch | None = None
         self.path = path
         self.pool = pool
         self.disk: Disk = pool.disk

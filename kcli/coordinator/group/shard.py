@@ -19,6 +19,7 @@ from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
 from kcli.coordinator.group.consumer.describe import Description
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.offsets.expiry import OffsetExpiry
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
@@ -55,6 +56,7 @@ from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetComm
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kcli.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kcli.protocol.records.consumer_offsets import ConsumerGroupMetadataValue
 
 NEXT_SLICE_MS = 1
 """The pause between two slices of the search for expired offsets, in which waiting requests are served."""
@@ -74,12 +76,19 @@ class GroupShard:
     """The groups of one partition of `__consumer_offsets`. `times_of` is a function from a group id to the times of
     that consumer group."""
 
-    def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        rng: Uuids,
+        times_of: TimesOf = _default_times,
+        counts: GroupCounts | None = None,
+    ) -> None:
         self._config = config
+        self._counts = counts or GroupCounts()
         self._groups: Groups = {}
         self._timers = GroupTimers()
         self._table = OffsetTable()
-        self._classic = ClassicProtocol(config, self._groups, self._timers, rng.uuid)
+        self._classic = ClassicProtocol(config, self._groups, self._timers, rng.uuid, self._counts)
         self._consumer = ConsumerProtocol(
             config, self._groups, self._timers, self._classic, times_of, rng.uuid
         )
@@ -183,6 +192,7 @@ class GroupShard:
         code = self._protocols.requests(request.group_id).admit_commit(request, api_version, now_ms)
         step: GroupStep = Step(now_ms)
         self._offsets.commit(code, request, token, step)
+        self._counts.commits += len(step.records)
         return step.ready()
 
     def commit_offsets_in_transaction(
@@ -197,6 +207,7 @@ class GroupShard:
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
         self._offsets.commit(code, request, token, step)
+        self._counts.commits += len(step.records)
         return step.ready()
 
     def fetch_offsets(
@@ -220,11 +231,20 @@ class GroupShard:
         """The partitions that a group has offsets for, by topic."""
         return tuple(self._table.topics_of(group_id).items())
 
+    def topics_with_offsets(self, group_id: str) -> tuple[str, ...]:
+        """The topics that a group has offsets for."""
+        return self._table.topic_names_of(group_id)
+
+    def commits_of(self, group_id: str, topic: str) -> list[tuple[int, int, int]]:
+        """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
+        return self._table.commits_of(group_id, topic)
+
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
     ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._offsets.delete(self._protocols.of(request.group_id), request, token, step)
+        self._counts.deletions += len(step.records)
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
@@ -242,6 +262,19 @@ class GroupShard:
             for group_id in self._groups
             if (protocol := self._protocols.of(group_id)) is not None
         )
+
+    def group_states(self) -> Iterator[tuple[str, str]]:
+        """The type and the state of each group. The caller may pause between two groups."""
+        for group_id in tuple(self._groups):
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                listed = protocol.listed(group_id)
+                yield listed.group_type, listed.group_state
+
+    @property
+    def offset_count(self) -> int:
+        """The number of committed offsets."""
+        return self._table.size
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return self._classic.describe(group_id, api_version)
@@ -290,6 +323,7 @@ class GroupShard:
     def _expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
         if kind is TimerKind.OFFSETS_CHECK:
             has_more = self._expiry.expire_slice(step)
+            self._counts.expirations += sum(isinstance(each, OffsetRecord) for each in step.records)
             self._schedule_offsets_check(step.now_ms, NEXT_SLICE_MS if has_more else None)
             return
         protocol = self._protocols.of(group_id)
@@ -313,6 +347,8 @@ class GroupShard:
                 self._classic.replay(record, live=self._live)
             case ConsumerRecord():
                 self._consumer.replay(record, live=self._live)
+                if self._live and isinstance(record.value, ConsumerGroupMetadataValue):
+                    self._counts.consumer_rebalances += 1
             case OtherRecord():
                 self._other.replay(record)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.model.object_name import quoted
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes
 
 
@@ -26,6 +27,10 @@ class Kind(StrEnum):
     the ending `-total`, which only grows."""
     COUNTERS = "counters"
     """Attributes that only grow. Kafka has no beans of this kind."""
+    BUCKETS = "buckets"
+    """The Count and the Sum of observations, and the number of observations up to each limit. The attributes of the
+    limits have the limits as their names, in ascending order and with `+Inf` at the end. Kafka has no beans of this
+    kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Bean:
     properties: Mapping[str, str]
     attributes: Attributes
     kind: Kind = Kind.SENSORS
+    exemplars: Mapping[str, Exemplar] | None = None
+    """Traced observations, by the attribute of their bucket."""
 
     @property
     def object_name(self) -> str:

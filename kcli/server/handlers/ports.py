@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -24,6 +25,7 @@ from kcli.server.coordinators.transaction_verification import TransactionVerifie
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.handlers.shared.topic_answers import TopicAnswers
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
@@ -39,6 +41,9 @@ from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import ForwardedCaller
 from kcli.storage.store.store import LogStore
+
+if TYPE_CHECKING:
+    from kcli.server.coordinators.group_lag import GroupLagSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,14 @@ class BrokerPorts(NodePorts):
     replica_selector: Selector
     leader_quota: ReplicationQuota
     groups: GroupCoordinator
+    group_lag: GroupLagSampler | None
     transactions: TransactionCoordinator
     verifier: TransactionVerifier
     markers: MarkerWriter
     producer_ids: ProducerIds
     topics: TopicCreator
     topic_answers: TopicAnswers = field(default_factory=TopicAnswers)
+    visible_topics: VisibleTopics = field(default_factory=VisibleTopics)
 
 
 NodeContext = RequestContext[NodePorts]

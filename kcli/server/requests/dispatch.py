@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kcli.errors import (
     ErrorCode,
@@ -46,6 +46,7 @@ from kcli.protocol.wire.produce_codec import (
     encode_produce_response,
     encode_produce_response_steps,
 )
+from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Waiting
@@ -61,7 +62,11 @@ from kcli.server.requests.forwarding import (
     Forwarder,
 )
 from kcli.server.requests.quotas import ClientQuotas
+from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.turns import run_in_turns
+
+if TYPE_CHECKING:
+    from kcli.server.requests.request_trace import RequestTrace
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
@@ -156,7 +161,9 @@ class Dispatch:
         self._forwarder = forwarder
         self._routes: dict[int, AnyRoute] = {}
 
-    def __call__(self, caller: Caller, frame: memoryview) -> Answer | Waiting:
+    def __call__(
+        self, caller: Caller, frame: memoryview, trace: RequestTrace | None = None
+    ) -> Answer | Waiting:
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
         route = self._routes.get(api_key) or self._route(api_key)
         spec = route.spec
@@ -173,7 +180,11 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
+            trace=trace,
+            notes=caller.notes,
         )
+        if REQUEST_LOG.isEnabledFor(logging.DEBUG):
+            route = logged(route, caller)
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
             if self._forwarder is not None and spec.key in FORWARDED and not self._forwarder.is_local:
@@ -188,6 +199,8 @@ class Dispatch:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, caller.mute
             )
+            if trace is not None:
+                trace.throttle = context.throttle
         if is_unfinished(request):
             decoding = self._serve_decoded(route, context, _timed(context, request))
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
@@ -278,8 +291,7 @@ class Dispatch:
             may_overlap = isinstance(response, asyncio.Future)
             return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         if response is None:
-            if context.throttle is not None:
-                context.throttle.charge(route.spec.key, None)
+            _end_unanswered(route, context)
             return None
         return self._encode(route, context, request, response)
 
@@ -315,9 +327,10 @@ class Dispatch:
             if error is not None:
                 return self._answer_error(route, context, request, error)
             value = future.result()
-            if value is None and context.throttle is not None:
-                context.throttle.charge(route.spec.key, None)
-            return None if value is None else self._encode(route, context, request, value)
+            if value is None:
+                _end_unanswered(route, context)
+                return None
+            return self._encode(route, context, request, value)
 
         return Waiting(
             cast("asyncio.Future[object]", future),
@@ -335,6 +348,8 @@ class Dispatch:
     ) -> Answer | Waiting:
         if route.error_code is not None and (code := route.error_code(response)):
             self._metrics.request_failed(context.api_key, code)
+            if context.trace is not None:
+                context.trace.error = code.name
         try:
             return _encoded(route, context, response)
         except Exception as error:
@@ -351,6 +366,8 @@ class Dispatch:
         if context.is_forwarded and isinstance(known, NotControllerException):
             raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
         self._metrics.request_failed(context.api_key, known.code)
+        if context.trace is not None:
+            context.trace.error = known.code.name
         if context.throttle is not None and known.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             context.throttle.refuse()
         try:
@@ -363,10 +380,20 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
+def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None:
+    """Ends a request that gets no answer, such as a Produce with acks=0."""
+    if context.throttle is not None:
+        context.throttle.charge(route.spec.key, None)
+    if context.asker is not None:
+        report_left_out(context.asker)
+
+
 def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
     throttle = context.throttle
     if throttle is not None:
         response = throttle.charge(route.spec.key, response)
+    if context.asker is not None:
+        report_left_out(context.asker)
     answer = route.encode(response, context.api_version, context.correlation_id)
     if is_unfinished(answer):
         return _later(_encoded_later(context, _timed(context, answer)))

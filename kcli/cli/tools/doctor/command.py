@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kcli.cli.broker_metrics import metrics_access
+from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin_config
 from kcli.cli.output import Output
+from kcli.cli.own_principal import own_principal
 from kcli.cli.syntax.examples import INTERRUPTED, Example
-from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option, require
+from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
+from kcli.cli.tools.doctor.checkup import CheckupWishes, metrics_endpoints, print_checkup
 from kcli.client.config import ClientConfig
+from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
-from kcli.config.definition import ConfigError
-from kcli.security.client import ClientSecurity
-from kcli.security.principal import ANONYMOUS
-from kcli.security.tls.contexts import ClientTls
-from kcli.security.tls.distinguished_name import subject_text
 
 STATUS_WIDTH = max(len(status) for status in Status)
-UNKNOWN_PRINCIPAL = "User:<your name>"
-"""The name in ACLs of a client whose settings do not show its name, such as a token of another program."""
 STEP_WIDTH = len("certificate")
 
 
@@ -29,6 +27,24 @@ class DoctorOptions(ClusterOptions):
     topic: str | None = option("A topic to look at: its leaders, and the rights on it.", metavar="topic")
     group: str | None = option("A group to look at: the right to join it.", metavar="group")
     write: bool = flag("Write one record to the topic and read it back. Needs --topic.")
+    check_up: bool = flag(
+        "Look at the whole cluster instead: replicas, leaders, disks, controllers, configs, groups, transactions and "
+        "clients. Each finding has its severity, its evidence and the command that mends it."
+    )
+    looks: int = option(
+        "The number of looks at the groups. A group that rebalances in every look is reported.",
+        Kind.INTEGER,
+        default=3,
+        metavar="count",
+    )
+    interval: float = option("The seconds between two looks.", Kind.DOUBLE, default=2.0, metavar="seconds")
+    metrics: str | None = option(
+        "The metrics endpoints for --check-up, as host:port,host:port. Default: the endpoints that the brokers report.",
+        metavar="endpoints",
+    )
+    metrics_config: str | None = option(
+        "A properties file with the login for the metrics endpoints, as for kcli top.", metavar="file"
+    )
 
 
 async def run(options: DoctorOptions, output: Output) -> None:
@@ -37,6 +53,9 @@ async def run(options: DoctorOptions, output: Output) -> None:
     if options.write and options.topic is None:
         raise UsageError("--write needs --topic: the topic to which the record is written")
     config = admin_config(options)
+    if options.check_up:
+        await _check_up(options, config, output)
+        return
     wishes = Wishes(
         topics=() if options.topic is None else (options.topic,),
         groups=() if options.group is None else (options.group,),
@@ -44,36 +63,28 @@ async def run(options: DoctorOptions, output: Output) -> None:
     )
     problems = 0
     now = datetime.now(UTC)
-    async for finding in diagnose(config, wishes, principal=_principal(config), now=now):
+    async for finding in diagnose(config, wishes, principal=own_principal(config), now=now):
         output.row(finding, _line)
         problems += finding.is_wrong
     if problems:
         raise CommandError("")
 
 
-def _principal(config: ClientConfig) -> str:
-    """The name of the client in ACLs, as far as its settings show it."""
-    security = config.security or ClientSecurity()
-    if security.sasl is not None:
-        return f"User:{security.sasl.username}"
-    if security.tls is None:
-        return str(ANONYMOUS)
-    return _principal_of_certificate(security.tls)
-
-
-def _principal_of_certificate(tls: ClientTls) -> str:
-    """The principal that a broker without mapping rules makes from the client's certificate."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    from kcli.security.tls.stores import load_key_store
-
-    try:
-        keys = load_key_store(tls.stores)
-    except ConfigError:
-        return UNKNOWN_PRINCIPAL  # the walk names the mistake
-    if keys is None:
-        return str(ANONYMOUS)
-    return f"User:{subject_text(keys.entries[0].chain[0].public_bytes(Encoding.DER))}"
+async def _check_up(options: DoctorOptions, config: ClientConfig, output: Output) -> None:
+    """Looks at the whole cluster. Raises CommandError with exit code 1 if a finding is critical."""
+    if options.topic or options.group or options.write:
+        raise UsageError(
+            "--check-up looks at all topics and groups: --topic, --group and --write are not allowed"
+        )
+    if options.looks < 1 or options.interval < 0:
+        raise UsageError("--looks must be positive, and --interval must not be negative")
+    wishes = CheckupWishes(
+        Looks(options.looks, options.interval),
+        metrics_endpoints(options.metrics),
+        metrics_access(load_properties(options.metrics_config)),
+    )
+    if await print_checkup(config, wishes, output):
+        raise CommandError("")
 
 
 def _line(finding: Finding) -> str:
@@ -98,13 +109,17 @@ command = Command(
             "kcli doctor --bootstrap-server h:9093 --command-config client.properties",
         ),
         Example(
+            "Look at a whole cluster:",
+            "kcli doctor --bootstrap-server localhost:9092 --check-up",
+        ),
+        Example(
             "Look at a topic, write one record to it and read it back:",
             "kcli doctor --bootstrap-server localhost:9092 --topic orders --write",
         ),
     ),
     exit_status=(
-        (0, "No step is wrong. There may be warnings."),
-        (1, "A step is wrong, or the options are invalid."),
+        (0, "No step is wrong, or no finding is critical. There may be warnings."),
+        (1, "A step is wrong, a finding is critical, or the options are invalid."),
         INTERRUPTED,
     ),
 )

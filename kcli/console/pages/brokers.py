@@ -1,0 +1,164 @@
+"""The brokers: their addresses, replicas, settings and log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.client.client import Node
+from kcli.console.answers import Outcome, Rows
+from kcli.console.cache import Aged
+from kcli.console.calls import Action, Call, bad_request
+from kcli.console.pages.settings import (
+    SettingRow,
+    change_arguments,
+    changes_summary,
+    config_changes,
+    setting_list,
+    setting_rows,
+)
+from kcli.console.pages.storage import Storage, kept_storage
+from kcli.console.pages.topology import Topology, kept_topology
+from kcli.console.routes import Change, Read
+from kcli.errors import KafkaError
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRow:
+    """A broker in the list. The sizes are None if the user may not see them."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    is_controller: bool
+    leaders: int
+    preferred_leaders: int
+    replicas: int
+    out_of_sync: int
+    size_bytes: int | None
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+
+
+async def list_brokers(call: Call) -> Rows:
+    """GET /brokers: the brokers with what they lead and store."""
+    topology = await kept_topology(call)
+    storage = (await kept_storage(call)).value
+    rows = [_row(node, topology.value, storage) for node in topology.value.brokers]
+    return call.listing().rows(
+        Aged(rows, topology.age_ms),
+        text=lambda row: f"{row.id} {row.host}:{row.port} {row.rack or ''}",
+        columns={
+            "id": lambda row: row.id,
+            "host": lambda row: row.host,
+            "rack": lambda row: row.rack,
+            "leaders": lambda row: row.leaders,
+            "replicas": lambda row: row.replicas,
+            "out_of_sync": lambda row: row.out_of_sync,
+            "size_bytes": lambda row: row.size_bytes,
+            "usable_bytes": lambda row: row.usable_bytes,
+        },
+    )
+
+
+async def show_broker(call: Call) -> dict[str, object]:
+    """GET /brokers/{id}: one broker with its log directories."""
+    topology = await kept_topology(call)
+    node = _node(topology.value, call.part("id"))
+    storage = (await kept_storage(call)).value
+    return {
+        "age_ms": topology.age_ms,
+        "broker": _row(node, topology.value, storage),
+        "directories": storage.directories(node.id),
+    }
+
+
+async def list_settings(call: Call) -> Rows:
+    """GET /brokers/{id}/configs: the settings of a broker, with their sources."""
+    resource = ConfigResource(ConfigResourceType.BROKER, str(_number(call.part("id"))))
+
+    async def load() -> list[SettingRow]:
+        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
+        if isinstance(found, KafkaError):
+            raise found
+        return setting_rows(found, ConfigSource.DYNAMIC_BROKER_CONFIG)
+
+    only_changed = call.query("changed") == "1"
+    kept = await call.kept(("broker-configs", resource.name), load)
+    rows = [row for row in kept.value if row.is_changed or not only_changed]
+    return setting_list(call, rows, kept.age_ms)
+
+
+async def change_settings(action: Action) -> Outcome:
+    """POST /brokers/{id}/configs {"settings": {name: value, or null for the default}}: changes dynamic settings."""
+    broker = str(_number(action.part("id")))
+    action.target = f"broker {broker}"
+    changes = config_changes(action)
+    resource = ConfigResource(ConfigResourceType.BROKER, broker)
+    result = await action.admin.incremental_alter_configs(
+        {resource: changes}, validate_only=action.is_preview
+    )
+    if (error := result[resource]) is not None:
+        raise error
+    return Outcome(
+        command=action.command(
+            "configs",
+            "--alter",
+            "--entity-type",
+            "brokers",
+            "--entity-name",
+            broker,
+            *change_arguments(changes),
+        ),
+        summary=changes_summary(f"broker {broker}", changes, is_preview=action.is_preview),
+    )
+
+
+def _row(node: Node, topology: Topology, storage: Storage) -> BrokerRow:
+    known = storage.directories(node.id)
+    return BrokerRow(
+        id=node.id,
+        host=node.host,
+        port=node.port,
+        rack=node.rack,
+        is_controller=node.id == topology.controller_id,
+        leaders=topology.leaders[node.id],
+        preferred_leaders=topology.preferred[node.id],
+        replicas=topology.replicas[node.id],
+        out_of_sync=topology.out_of_sync[node.id],
+        size_bytes=sum(each.size_bytes for each in known) if known else None,
+        total_bytes=_sum(each.total_bytes for each in known),
+        usable_bytes=_sum(each.usable_bytes for each in known),
+        error=storage.error(node.id),
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum of the known values, or None if no value is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _node(topology: Topology, text: str) -> Node:
+    number = _number(text)
+    found = next((node for node in topology.brokers if node.id == number), None)
+    if found is None:
+        raise bad_request(f"broker {number} is not in the cluster")
+    return found
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 10:
+        raise bad_request(f"{text[:20]!r} is not the id of a broker")
+    return int(text)
+
+
+ROUTES = (
+    Read("/brokers", list_brokers),
+    Read("/brokers/{id}", show_broker),
+    Read("/brokers/{id}/configs", list_settings),
+    Change("/brokers/{id}/configs", "change broker settings", change_settings),
+)

@@ -1,0 +1,219 @@
+"""The figures that Kafka lacks and operators ask for, in the domain `kcli`. Their names for Prometheus are in
+exposition/own_names.py.
+
+The figures of the whole cluster (brokers, partitions of topics) come from the active controller only, and those of a
+partition from its leader only. So a sum over all nodes counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from kcli import KAFKA_VERSION
+from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage
+from kcli.server.beans.bean import Bean, Kind, bean
+from kcli.server.beans.loop_delay import LoopDelay
+from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
+from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.metrics.buckets import Buckets
+from kcli.server.metrics.exemplars import Exemplar, Exemplars
+from kcli.server.metrics.metrics import Metrics
+from kcli.server.partitions.leader_partition import LeaderPartition
+
+SLOW_SECONDS = 1.0
+"""The local time from which on a request counts as slow. It must be one of TIME_LIMITS_S."""
+
+Certificates = Callable[[], Iterable[tuple[str, str, float]]]
+"""Returns the listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSources:
+    """The sources of the own beans."""
+
+    node: BeanSources
+    loop_delay: LoopDelay
+    appends: Buckets
+    """The seconds of the appends to the logs."""
+    certificates: Certificates
+
+
+def own_beans(sources: OwnSources) -> Beans:
+    """Yields the own beans of a node."""
+    yield from _python()
+    yield from _loop(sources.loop_delay)
+    yield from _certificates(sources.certificates())
+    yield from _requests(sources.node.ports.metrics)
+    yield bean(OWN, "disk", sources.appends.attributes(), "append-seconds", kind=Kind.BUCKETS)
+    yield from _sizes(sources.node)
+    yield from _volumes(sources.node)
+    ports = sources.node.ports
+    if ports.quorum.leader_id == ports.node_id:
+        yield from _cluster(ports.metadata, ports.node_id)
+    if isinstance(ports, BrokerPorts):
+        yield from _led_partitions(ports)
+
+
+# The process.
+
+
+def _python() -> Beans:
+    about = {"implementation": platform.python_implementation(), "version": platform.python_version()}
+    yield bean(OWN, "python", {**about})
+    for generation, figures in enumerate(gc.get_stats()):
+        yield bean(
+            OWN,
+            "python-gc",
+            {
+                "collections": figures["collections"],
+                "objects-collected": figures["collected"],
+                "objects-uncollectable": figures["uncollectable"],
+            },
+            kind=Kind.COUNTERS,
+            generation=str(generation),
+        )
+
+
+def _loop(delay: LoopDelay) -> Beans:
+    yield bean(OWN, "event-loop", delay.delays.attributes(), "delay-seconds", kind=Kind.BUCKETS)
+    yield bean(OWN, "event-loop", {"delay-max-seconds": delay.largest()})
+
+
+def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
+    for listener, subject, end_s in found:
+        figures = {"expiry-timestamp-seconds": end_s}
+        yield bean(OWN, "certificate", {**figures}, listener=listener, subject=subject)
+
+
+# Requests.
+
+
+def _requests(metrics: Metrics) -> Beans:
+    """The times of requests. broker_beans has folded the newest ones before."""
+    for times in list(metrics.requests.apis.values()):
+        api = times.name
+        total = bean(
+            OWN, "request", times.total_s.attributes(), "duration-seconds", kind=Kind.BUCKETS, api=api
+        )
+        yield replace(total, exemplars=_exemplars(metrics.exemplars, api, times.total_s))
+        local = times.local_s.attributes()
+        yield bean(OWN, "request", local, "local-duration-seconds", kind=Kind.BUCKETS, api=api)
+        yield bean(OWN, "request", {"slow": times.local_s.above(SLOW_SECONDS)}, kind=Kind.COUNTERS, api=api)
+
+
+def _exemplars(traced: Exemplars, api: str, buckets: Buckets) -> dict[str, Exemplar]:
+    found = {limit: traced.of(api, above, to) for limit, above, to in buckets.ranges()}
+    return {limit: exemplar for limit, exemplar in found.items() if exemplar is not None}
+
+
+# Sizes on this broker.
+
+
+def _sizes(node: BeanSources) -> Beans:
+    """The bytes of each topic on this broker, and of all its logs."""
+    sizes: Counter[str] = Counter()
+    for number, log in enumerate(list(node.logs.logs.values()), 1):
+        sizes[log.topic] += log.size_bytes
+        if number % STEPS_PER_PAUSE == 0:
+            yield None
+    for topic, size in sizes.items():
+        yield bean(OWN, "topic-size", {"bytes": size}, topic=topic)
+    yield bean(OWN, "broker-size", {"bytes": sizes.total()}, broker=str(node.ports.node_id))
+
+
+def _volumes(node: BeanSources) -> Beans:
+    for directory in node.logs.directories:
+        if directory.error is not None:
+            continue
+        try:
+            total, usable = directory.disk.space(directory.path)
+        except OSError:
+            continue  # the next write finds the broken disk, and takes the directory offline
+        figures = {"total-bytes": total, "usable-bytes": usable}
+        yield bean(OWN, "log-dir", {**figures}, directory=directory.path)
+
+
+# The cluster, from its active controller.
+
+
+def _cluster(image: MetadataImage, controller: int) -> Beans:
+    alive = [each for each in image.brokers.values() if not each.fenced]
+    yield bean(
+        OWN,
+        "cluster",
+        {
+            "brokers": len(alive),
+            "broker-count": str(len(alive)),
+            "cluster-id": image.cluster_id,
+            "controller": str(controller),
+            "version": KAFKA_VERSION,
+        },
+    )
+    for each in alive:
+        yield _broker(each, controller)
+    for topic in image.topics:
+        yield _topic(topic)
+
+
+def _topic(topic: TopicImage) -> Bean:
+    replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
+    return bean(
+        OWN,
+        "topic",
+        {
+            "partitions": len(topic.partitions),
+            "partition-count": str(len(topic.partitions)),
+            "replication-factor": str(replicas),
+        },
+        topic=topic.name,
+    )
+
+
+def _broker(registration: BrokerRegistration, controller: int) -> Bean:
+    endpoint = next(iter(registration.endpoints.values()))
+    return bean(
+        OWN,
+        "broker",
+        {
+            "address": f"{endpoint.host}:{endpoint.port}",
+            "host": endpoint.host,
+            "is-controller": str(registration.id == controller).lower(),
+            "port": str(endpoint.port),
+            "rack": registration.rack or "",
+        },
+        broker=str(registration.id),
+    )
+
+
+# The partitions that this broker leads.
+
+
+def _led_partitions(broker: BrokerPorts) -> Beans:
+    for leader in broker.replicas:
+        yield _partition(broker, leader)
+
+
+def _partition(broker: BrokerPorts, leader: LeaderPartition) -> Bean:
+    state = leader.state
+    replicas, isr = len(state.replicas), len(state.isr.members)
+    image = broker.metadata.partition(leader.topic, leader.partition)
+    is_preferred = image is not None and bool(image.replicas) and image.replicas[0] == broker.node_id
+    return bean(
+        OWN,
+        "topic-partition",
+        {
+            "current-offset": leader.log.high_watermark,
+            "in-sync-replica": isr,
+            "leader": broker.node_id,
+            "leader-is-preferred": int(is_preferred),
+            "oldest-offset": leader.log.log_start_offset,
+            "replicas": replicas,
+            "under-replicated-partition": int(isr < replicas),
+        },
+        topic=leader.topic,
+        partition=str(leader.partition),
+    )

@@ -1,0 +1,76 @@
+"""Histograms with fixed limits. Their counts can be added over brokers, and so can their percentiles be computed for a
+whole cluster. The percentiles of Kafka's own histograms cannot be added."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from kcli.server.metrics.meters import Attributes
+
+TIME_LIMITS_S = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+"""The limits of times in seconds. Each is 2 to 3 times the one before it.
+
+A request takes at least 0.1 ms, and clients give up after 30 s (request.timeout.ms).
+"""
+
+
+class Buckets:
+    """Counts of observations up to each limit."""
+
+    __slots__ = ("_counts", "_limits", "count", "total")
+
+    def __init__(self, limits: tuple[float, ...] = TIME_LIMITS_S) -> None:
+        self._limits = limits
+        self._counts = [0] * (len(limits) + 1)
+        self.count = 0
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._limits, value)] += 1
+        self.count += 1
+        self.total += value
+
+    def add_all(self, values: Sequence[float]) -> None:
+        """Adds many values. They are sorted, so that each limit is searched once."""
+        if len(values) < len(self._limits):
+            for value in values:
+                self.add(value)
+            return
+        ordered = sorted(values)
+        below = 0
+        for place, limit in enumerate(self._limits):
+            up_to = bisect_right(ordered, limit, below)
+            self._counts[place] += up_to - below
+            below = up_to
+        self._counts[-1] += len(ordered) - below
+        self.count += len(ordered)
+        self.total += sum(ordered)
+
+    def above(self, limit: float) -> int:
+        """The number of observations above one of the limits."""
+        return sum(self._counts[self._limits.index(limit) + 1 :])
+
+    def ranges(self) -> Iterator[tuple[str, float, float]]:
+        """The text of each limit, with the limit before it and the limit itself. The first range begins at -1, so that
+        it includes 0."""
+        below = -1.0
+        for limit in (*self._limits, math.inf):
+            yield _text(limit), below, limit
+            below = limit
+
+    def attributes(self) -> Attributes:
+        """The attributes of a bean of the kind BUCKETS."""
+        found: Attributes = {}
+        below = 0
+        for limit, count in zip((*self._limits, math.inf), self._counts, strict=True):
+            below += count
+            found[_text(limit)] = below
+        return found | {"Count": self.count, "Sum": self.total}
+
+
+def _text(limit: float) -> str:
+    return "+Inf" if limit == math.inf else f"{limit:g}"
