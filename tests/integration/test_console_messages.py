@@ -42,7 +42,7 @@ async def scanned(
     request = ScanRequest(start=start, wanted=wanted, **more)
     fetcher = TopicFetcher(client, "t", read_committed=read_committed)
     events = [event async for event in Scan(fetcher, request, workers).events()]
-    workers.close()
+    await workers.close()
     rows = [row for event in events if event.name == "message" for row in data_of(event)["rows"]]
     assert events[-1].name == "done"
     return rows, data_of(events[-1])
@@ -222,6 +222,6 @@ def test_a_tail_shows_new_records_and_reports_what_it_left_out(tmp_path: Path) -
                         break
                 assert dropped >= 50_000
                 await events.aclose()
-            workers.close()
+            await workers.close()
 
     asyncio.run(run())

@@ -32,7 +32,7 @@ async def one(client: AdminClient, partition: int, offset: int) -> ReadRecord:
     try:
         return await read_one(TopicFetcher(client, "t"), workers, partition, offset)
     finally:
-        workers.close()
+        await workers.close()
 
 
 def test_one_record_is_read_whole(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_download_has_the_matching_records_as_lines(tmp_path: Path) -> None:
             workers = Workers()
             download = Download(TopicFetcher(client, "t"), EARLIEST, wanted, workers)
             content = b"".join([piece async for piece in download.pieces()])
-            workers.close()
+            await workers.close()
             lines = [json.loads(line) for line in content.splitlines()]
             places = [(line["partition"], line["offset"]) for line in lines]
             assert places == [(0, n) for n in range(60, 100)] + [(1, n) for n in range(60, 80)]
@@ -114,7 +114,7 @@ def test_an_analysis_counts_everything_once(tmp_path: Path) -> None:
             workers = Workers()
             analysis = Analysis(TopicFetcher(client, "t"), workers)
             events = [event async for event in analysis.events(EARLIEST)]
-            workers.close()
+            await workers.close()
             assert events[0].name == "progress" and events[-1].name == "done"
             done = data_of(events[-1])
             figures = done["figures"]

@@ -91,6 +91,11 @@ class SchemaRegistry:
         """Remembers the running event loop for the requests of other threads."""
         self._loop = asyncio.get_running_loop()
 
+    async def close(self) -> None:
+        """Forgets the schemas."""
+        self._known.clear()
+        self._failed.clear()
+
     def find(self, schema_id: int) -> SchemaCodec:
         """Returns the decoder of a schema. Called in a thread. Raises FormatError."""
         if (known := self._known.get(schema_id)) is not None:

@@ -42,7 +42,7 @@ class Workers:
         finally:
             self._free += 1
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends the threads after their present work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
