@@ -178,6 +178,8 @@ class KafkaError(KcliError):
     default_message: ClassVar[str] = ""
     # If a batch is refused: the errors of single records, as pairs (index in the batch, message) (KIP-467).
     record_errors: tuple[tuple[int, str], ...] = ()
+    # If a batch is refused: its fault, for the metrics (a `BatchFault`).
+    fault: str = ""
 
     def __init__(self, message: str | None = None) -> None:
         self.message = self.default_message if message is None else message

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.client_properties import load_properties
+from kcli.cli.missing_rights import watch
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CallingOptions, CommandError, did_you_mean, option
 from kcli.client.admin.admin import AdminClient
@@ -48,7 +49,7 @@ def admin(
         options, client_id=client_id, bootstrap_controller=bootstrap_controller, defaults=defaults
     )
     _refuse_unresolvable(config)
-    return AdminClient(config)
+    return AdminClient(config, on_answer=watch(config))
 
 
 def admin_config(

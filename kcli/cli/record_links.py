@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 
+from kcli.cli.missing_rights import set_client
 from kcli.cli.syntax.options import CommandError
 from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
@@ -34,6 +35,7 @@ def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
         config = client_config(properties)
     except ClientConfigError as error:
         raise CommandError(str(error)) from error
+    set_client(config)
     for address in config.servers:
         failed = _tried(config, address)
         if failed is None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
+from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
@@ -111,6 +112,12 @@ def run_command(command: Command, argv: list[str]) -> int:
     except CommandError as error:
         warn(str(error))
         return error.exit_code
+    with shown_at_end():
+        return _outcome(command, runner, options)
+
+
+def _outcome(command: Command, runner: Run, options: CommonOptions) -> int:
+    """Runs a command with its options. Returns the exit code."""
     try:
         done = runner(options, Output(options.output))
         code = _awaited(done) if isinstance(done, Coroutine) else done

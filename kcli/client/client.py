@@ -95,8 +95,16 @@ class _Known:
 class Client:
     """The connections to a cluster. It is an async context manager. Every request goes through `send`."""
 
-    def __init__(self, config: ClientConfig, network: Network | None = None) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        network: Network | None = None,
+        *,
+        on_answer: Callable[[ApiKey, Message, Message], None] | None = None,
+    ) -> None:
+        """`on_answer` is called with each request and its answer."""
         self.config = config
+        self._on_answer = on_answer
         self._network: Network = network or SystemNetwork()
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
@@ -143,7 +151,7 @@ class Client:
         timeout = (timeout_ms or self.config.request_timeout_ms) / 1000
         self._sent += 1
         try:
-            return await connection.request(message, key, version=version, timeout=timeout)
+            answer = await connection.request(message, key, version=version, timeout=timeout)
         except NetworkException as error:
             if connection.is_proven:
                 raise
@@ -156,6 +164,9 @@ class Client:
             raise TimeoutException(
                 f"{connection.address} did not answer {key.name} in {timeout:g} s"
             ) from None
+        if self._on_answer is not None:
+            self._on_answer(key, message, answer)
+        return answer
 
     async def call(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Calls `attempt` until it succeeds or its error is final.

@@ -128,6 +128,16 @@ BROKER_DOCS: Mapping[str, str] = {
         "Time between two polls of the reporters in kafka.metrics.reporters."
     ),
     "kafka.metrics.reporters": "Classes that report the broker's own metrics.",
+    "kcli.log.file.max.bytes": (
+        "The size at which a file of the server's log is renamed. Each file is also renamed at each full hour."
+    ),
+    "kcli.log.files.kept": "The number of renamed files that are kept of each of the server's logs.",
+    "kcli.log.format": (
+        "The format of the server's log: text, with the lines of Kafka, or json, with one JSON object a line."
+    ),
+    "kcli.log.levels": (
+        "Levels of loggers at the start, as logger=level, separated by commas, such as kafka.request.logger=DEBUG."
+    ),
     "kcli.metrics.listener": "host:port at which metrics are served over HTTP; if not set, they are not served.",
     "kcli.metrics.protocol": (
         "HTTP, or HTTPS with the ssl.* keys of a listener named METRICS (listener.name.metrics.ssl.*)."
@@ -199,6 +209,8 @@ BROKER_DOCS: Mapping[str, str] = {
     "metadata.max.retention.bytes": "Size of metadata log and snapshots above which the oldest go.",
     "metadata.max.retention.ms": "Age of metadata snapshots above which the oldest go.",
     "metric.reporters": "Classes that report metrics.",
+    "metrics.jmx.exclude": "Regular expression of the object names of metrics that are not shown.",
+    "metrics.jmx.include": "Regular expression of the object names of the only metrics that are shown.",
     "metrics.num.samples": "Samples kept to compute a metric.",
     "metrics.recording.level": "Least important metrics that are recorded: INFO, DEBUG or TRACE.",
     "metrics.sample.window.ms": "Length of one sample of a metric.",

@@ -12,6 +12,7 @@ from kcli.config.definition import (
     ConfigDef,
     ConfigKey,
     ConfigType,
+    Expression,
     Importance,
     NonEmpty,
     NonNull,
@@ -375,8 +376,15 @@ BROKER = ConfigDef((
     _key("transaction.two.phase.commit.enable", BOOLEAN, "false", None, LOW, READ_ONLY),
     _key("transactional.id.expiration.ms", INT, "604800000", _GE1, HIGH, READ_ONLY),
     _key("unclean.leader.election.enable", BOOLEAN, "false", None, HIGH, CLUSTER_WIDE),
+    # Keys of Kafka's reporter for JMX. They are listed only if they are set, because Kafka's broker has no such keys.
+    _key("metrics.jmx.exclude", STRING, "", Expression(), LOW, CLUSTER_WIDE, internal=True),
+    _key("metrics.jmx.include", STRING, "", Expression(), LOW, CLUSTER_WIDE, internal=True),
     # Keys of kcli that Kafka does not have. They are listed only if they are set.
     _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
+    _key("kcli.log.file.max.bytes", LONG, str(20 << 20), Range(65536), LOW, READ_ONLY, internal=True),
+    _key("kcli.log.files.kept", INT, "168", _GE1, LOW, READ_ONLY, internal=True),
+    _key("kcli.log.format", STRING, "text", OneOf(("text", "json")), LOW, READ_ONLY, internal=True),
+    _key("kcli.log.levels", LIST, "", None, LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.protocol", STRING, "HTTP", OneOf(("HTTP", "HTTPS")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.users", PASSWORD, None, None, LOW, READ_ONLY, internal=True),

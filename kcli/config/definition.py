@@ -177,6 +177,21 @@ class Matching:
 
 
 @dataclass(frozen=True, slots=True)
+class Expression:
+    """A regular expression. The error text is that of Kafka's filter of metrics."""
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        try:
+            re.compile(java_string(value))
+        except re.error as error:
+            message = f"JMX filter for configuration {key} is not a valid regular expression: {error}"
+            raise ConfigError(message, key=key) from None
+
+    def __str__(self) -> str:
+        return "regular expression"
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigKey:
     """One key. `default` is the text of the default value. A `required` key has no default."""
 

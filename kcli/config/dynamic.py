@@ -41,6 +41,9 @@ _SECURITY_KEYS = frozenset(
     for name in BROKER
     if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
 )
+_OF_RUNNING_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+"""The keys that Kafka changes for a running listener, beside those of TLS."""
+
 _NEEDS_RESTART = "Changing these configs without a restart is not built yet"
 _THREAD_POOLS = (
     "background.threads",
@@ -99,6 +102,7 @@ class DynamicConfig:
         Raises InvalidRequestException with Kafka's text.
         """
         try:
+            _check_listeners(overrides, self.static)
             _check_names(overrides, own=own)
             _check_values(overrides)
             if own:
@@ -196,6 +200,25 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
         )
     # The running listeners check keys of TLS first, because Kafka has an own text for these keys.
     _refuse(_NEEDS_RESTART, [name for name in _fixed(names) if not base_name(name).startswith("ssl.")])
+
+
+def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raises ConfigError, with Kafka's text, for other values of keys that a running listener never changes.
+
+    The running listeners check keys of TLS, because some of these keys may change.
+    """
+    for listener in config.listeners:
+        prefix = f"listener.name.{listener.name.lower()}."
+        for name in overrides:
+            base = name.removeprefix(prefix)
+            is_fixed = (
+                name.startswith(prefix) and not base.startswith("ssl.") and base not in _OF_RUNNING_LISTENERS
+            )
+            if is_fixed and overrides[name] != config.texts.get(name):
+                raise ConfigError(
+                    f"Configs cannot be updated dynamically for existing listener ListenerName({listener.name}), "
+                    "restart broker or create a new listener for update"
+                )
 
 
 def _fixed(names: Iterable[str]) -> list[str]:

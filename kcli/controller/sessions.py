@@ -49,6 +49,12 @@ class BrokerSessions:
         if session is not None:  # otherwise the broker was let go while its heartbeat waited
             session.metadata_offset = metadata_offset
 
+    def silent_ms(self, broker_id: BrokerId, now_ms: int) -> int:
+        """The time since the last heartbeat of a broker. At most the timeout of the session, as in Kafka's metric."""
+        session = self._sessions.get(broker_id)
+        silent_ms = self._timeout_ms if session is None else now_ms - session.last_contact_ms
+        return min(silent_ms, self._timeout_ms)
+
     def forget(self, broker_id: BrokerId) -> None:
         self._sessions.pop(broker_id, None)
 

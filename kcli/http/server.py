@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import cast
+from typing import Self, cast
 
 from aiohttp import hdrs, web
 from aiohttp.http import HttpProcessingError, HttpVersion10, HttpVersion11
@@ -23,9 +23,12 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import Request as Request
 from aiohttp.web import Response as Response
 from aiohttp.web import RouteDef as RouteDef
+from aiohttp.web import StreamResponse as StreamResponse
 from aiohttp.web import get as get
+from aiohttp.web import post as post
 
 from kcli.errors import KcliError
+from kcli.http.handshakes import Handshakes, Tls
 from kcli.http.logins import REALM, Logins
 from kcli.runtime.network import Network
 
@@ -83,7 +86,27 @@ class HttpError(KcliError):
         self.close = close
 
 
+class StreamEnded(KcliError):
+    """The client of a streamed response has gone, or reads too slowly. The handler ends with this error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a server for all its requests and responses.
+
+    `check` raises HttpError for a request that the server does not accept. It is called before the handler.
+    `headers` are added to each response. `error_response` makes the response to an HttpError.
+    """
+
+    check: Callable[[Request], None] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    error_response: Callable[[HttpError], Response] | None = None
+    connections_max: int | None = None
+    """None means CONNECTIONS_MAX."""
+
+
 _LOGINS = web.AppKey("logins", object)
+_RULES = web.AppKey("rules", Rules)
 
 
 class LoginNeeded(HttpError):
@@ -101,14 +124,17 @@ class HttpServer:
         routes: Iterable[RouteDef],
         network: Network,
         *,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
         logins: Logins | None = None,
+        rules: Rules | None = None,
     ) -> None:
         """With `tls`, the server speaks HTTPS. With `logins`, each request needs the password of a user."""
         self._network = network
-        self._tls = tls
+        self._rules = rules or Rules()
+        self._handshakes = None if tls is None else Handshakes(tls)
         app = web.Application(middlewares=[_respond])
         app[_LOGINS] = logins
+        app[_RULES] = self._rules
         app.add_routes(routes)
         # A handler is cancelled when its client has closed the connection, because only that client needs the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
@@ -120,7 +146,7 @@ class HttpServer:
         Raises OSError if the server cannot listen on this port.
         """
         await self._runner.setup()
-        self._listener = await self._network.create_server(self._connect, host, port, tls=self._tls)
+        self._listener = await self._network.create_server(self._connect, host, port)
         sockets = getattr(self._listener, "sockets", None)
         return int(sockets[0].getsockname()[1]) if sockets else port
 
@@ -129,6 +155,8 @@ class HttpServer:
         STOP_MAX_SECONDS."""
         if self._listener is not None:
             self._listener.close()
+        if self._handshakes is not None:
+            self._handshakes.cancel()
         server = self._runner.server
         if server is None:
             return
@@ -140,8 +168,17 @@ class HttpServer:
 
     def _connect(self) -> asyncio.Protocol:
         server = self._runner.server
-        if server is None or len(server.connections) >= CONNECTIONS_MAX:
-            return _Refusal()
+        most = self._rules.connections_max or CONNECTIONS_MAX
+        if server is None or self._connection_count(server) >= most:
+            return _Refusal(most)
+        if self._handshakes is not None:
+            return self._handshakes.protocol(lambda: self._connection(server))
+        return self._connection(server)
+
+    def _connection_count(self, server: web.Server) -> int:
+        return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
+
+    def _connection(self, server: web.Server) -> Connection:
         return Connection(
             server,
             loop=asyncio.get_running_loop(),
@@ -200,10 +237,13 @@ _TOO_MANY = "Too many"
 
 
 class _Refusal(asyncio.Protocol):
-    """A connection above the limit CONNECTIONS_MAX. It gets a response with an error, and is closed."""
+    """A connection above the limit of connections. It gets a response with an error, and is closed."""
+
+    def __init__(self, connections_max: int) -> None:
+        self._connections_max = connections_max
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        body = f"{CONNECTIONS_MAX} clients are connected\n"
+        body = f"{self._connections_max} clients are connected\n"
         status = HTTPStatus.SERVICE_UNAVAILABLE
         cast(asyncio.Transport, transport).write(
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {TEXT}\r\n"
@@ -232,11 +272,48 @@ def _error_response(error: HttpError) -> Response:
     return response
 
 
-def _completed(response: Response) -> Response:
-    response.headers[hdrs.CACHE_CONTROL] = "no-store"
+def _completed(response: StreamResponse, rules: Rules | None = None) -> StreamResponse:
+    response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers[hdrs.SERVER] = "kcli"
+    if rules is not None:
+        response.headers.update(rules.headers)
     return response
+
+
+class Stream:
+    """A response that its handler writes in parts, inside `async with`. Each part has a limited time.
+
+    The kernel must take a part before the next one is written. So a slow client slows its handler, and no part waits in
+    memory. The methods raise StreamEnded if the client has gone.
+    """
+
+    def __init__(self, request: Request, content_type: str, headers: Mapping[str, str] | None = None) -> None:
+        self._request = request
+        self.response = StreamResponse(headers={**(headers or {}), hdrs.CONTENT_TYPE: content_type})
+
+    async def __aenter__(self) -> Self:
+        _completed(self.response, self._request.app[_RULES])
+        await self._in_time(self.response.prepare(self._request))
+        return self
+
+    async def write(self, part: bytes) -> None:
+        """Writes a part of the body."""
+        await self._in_time(self.response.write(part))
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            await self._in_time(self.response.write_eof())
+        elif self._request.transport is not None:
+            # Without the end of the body, the client notices that the response is not whole.
+            self._request.transport.abort()
+
+    async def _in_time(self, step: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(RESPONSE_MAX_SECONDS):
+                await step
+        except (TimeoutError, ConnectionError) as error:
+            raise StreamEnded("the client has gone, or reads too slowly") from error
 
 
 # --- requests
@@ -249,21 +326,27 @@ async def _respond(
     connection = request.protocol
     assert isinstance(connection, Connection)
     connection.ahead_bytes = 0
+    rules = request.app[_RULES]
+    failed = rules.error_response or _error_response
     try:
         _check(request)
         await _check_login(request)
+        if rules.check is not None:
+            rules.check(request)
         response = await handler(request)
-        assert isinstance(response, Response)
     except HttpError as error:
-        response = _error_response(error)
+        response = failed(error)
     except web.HTTPMethodNotAllowed as error:
         response = _method_not_allowed(error)
     except web.HTTPException as error:
-        response = _error_response(HttpError(HTTPStatus(error.status), error.reason))
+        response = failed(HttpError(HTTPStatus(error.status), error.reason))
+    except StreamEnded:
+        response = Response()
     except Exception:
         _log.exception("%s %s failed", request.method, request.path)
-        response = _error_response(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "see the server's log"))
-    await _send(request, _completed(response))
+        response = failed(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "see the server's log"))
+    if not response.prepared:
+        await _send(request, _completed(response, rules))
     return response
 
 
@@ -305,7 +388,7 @@ def _method_not_allowed(error: web.HTTPMethodNotAllowed) -> Response:
     return response
 
 
-async def _send(request: Request, response: Response) -> None:
+async def _send(request: Request, response: StreamResponse) -> None:
     """Writes the whole response, or aborts the connection of a client that does not read it."""
     transport = request.transport
     try:

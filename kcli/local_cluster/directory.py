@@ -4,7 +4,8 @@
     DIR/cluster.lock                held by the parent process while the cluster runs
     DIR/cluster.log                 the events of a parent in the background
     DIR/node-1/server.properties    for users to edit; plain `kcli server-start` takes it too
-    DIR/node-1/server.log           what the node prints
+    DIR/node-1/server.log           the log of the node; controller.log and other files are beside it
+    DIR/node-1/kafkaServer.out      what the node prints until it is ready
     DIR/node-1/data                 its log directory, formatted once, when the cluster is created
 
 The functions never format a directory of an existing cluster, and never remove a file of the user.
@@ -46,6 +47,7 @@ CLUSTER_LOCK = "cluster.lock"
 CLUSTER_LOG = "cluster.log"
 PROPERTIES_FILE = "server.properties"
 NODE_LOG = "server.log"
+NODE_OUTPUT = "kafkaServer.out"
 DATA = "data"
 CLUSTER_ID_KEY = "cluster.id"
 OWN_KEYS = frozenset(
@@ -79,6 +81,10 @@ class ClusterNode:
     @property
     def log_file(self) -> Path:
         return self.directory / NODE_LOG
+
+    @property
+    def output_file(self) -> Path:
+        return self.directory / NODE_OUTPUT
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""A node in a process of its own, whose log goes to a file."""
+"""A node in a process of its own, whose output goes to a file. Its log can have files of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kcli.server.logging.rotation import bound_output_file
+
 READY_LINE = b"Kafka Server started"
 """The part of the log line with which a node reports that clients can connect."""
 SERVER_COMMAND = (sys.executable, "-m", "kcli.server.main")
+LOG_DIR = "LOG_DIR"
+"""The environment variable with the directory of a node's log files, as in Kafka."""
 TAIL_BYTES = 64 * 1024
 """The end of a log that is read for its last lines, because a log may have gigabytes."""
 TAIL_LINES = 15
@@ -23,17 +27,24 @@ class NodeProcess:
     def __init__(
         self,
         properties_file: Path,
-        log_file: Path,
+        output_file: Path,
         *,
+        log_file: Path | None = None,
         command: Sequence[str] = SERVER_COMMAND,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        """If `log_file` is given, the node writes its log to this file and to others beside it. Then its output ends
+        when it is ready, except for a crash of Python."""
         self.properties_file = properties_file
+        self.output_file = output_file
         self.log_file = log_file
-        self._command = tuple(command)
-        self._environment = environment
+        self._command = tuple(command) if log_file is None else (*command, "--background")
+        environment = os.environ if environment is None else environment
+        self._environment = (
+            environment if log_file is None else {**environment, LOG_DIR: str(log_file.parent)}
+        )
         self.process: subprocess.Popen[bytes] | None = None
-        self._began = 0  # the size of the log file at the last start
+        self._began = 0  # the size of the output file at the last start
         self._read = 0
         self._is_ready = False
 
@@ -45,12 +56,13 @@ class NodeProcess:
         """Starts the process. It is in a session of its own, so that Ctrl-C reaches only its parent."""
         assert self.exit_code() is not None or self.process is None, "it runs already"
         self._is_ready = False
-        with self.log_file.open("ab") as log:
-            self._began = self._read = log.tell()
+        bound_output_file(self.output_file)
+        with self.output_file.open("ab") as output:
+            self._began = self._read = output.tell()
             self.process = subprocess.Popen(
                 [*self._command, os.fspath(self.properties_file)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 start_new_session=True,
@@ -63,9 +75,9 @@ class NodeProcess:
     def is_ready(self) -> bool:
         """Whether the node has reported that clients can connect."""
         if not self._is_ready:
-            with self.log_file.open("rb") as log:
-                log.seek(self._read)
-                new = log.read()
+            with self.output_file.open("rb") as output:
+                output.seek(self._read)
+                new = output.read()
             # The next call reads the incomplete last line again.
             self._read += new.rfind(b"\n") + 1
             self._is_ready = READY_LINE in new
@@ -82,7 +94,14 @@ class NodeProcess:
         return self.process.wait(seconds)
 
     def last_lines(self, count: int = TAIL_LINES) -> Sequence[str]:
-        """Returns the last lines of the log since the last start."""
-        with self.log_file.open("rb") as log:
-            log.seek(max(self._began, os.fstat(log.fileno()).st_size - TAIL_BYTES))
-            return log.read().decode("utf-8", "replace").splitlines()[-count:]
+        """Returns the last lines since the last start: those of the log, and then those of the output after it."""
+        if self.log_file is None or not self._is_ready:
+            return _last_lines(self.output_file, self._began)[-count:]
+        lines = _last_lines(self.log_file, 0) if self.log_file.exists() else []
+        return [*lines, *_last_lines(self.output_file, self._read)][-count:]
+
+
+def _last_lines(path: Path, began: int) -> list[str]:
+    with path.open("rb") as file:
+        file.seek(max(began, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+        return file.read().decode("utf-8", "replace").splitlines()

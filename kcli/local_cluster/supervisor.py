@@ -217,7 +217,9 @@ def _stoppable(each: _Watched) -> StoppableNode:
 
 def _process_of(node: ClusterNode) -> NodeProcess:
     environment = {key: value for key, value in os.environ.items() if key not in OF_ONE_NODE}
-    return NodeProcess(node.properties_file, node.log_file, environment=environment)
+    return NodeProcess(
+        node.properties_file, node.output_file, log_file=node.log_file, environment=environment
+    )
 
 
 def _death(code: int) -> str:
@@ -226,7 +228,9 @@ def _death(code: int) -> str:
 
 def _did_not_start(each: _Watched, code: int) -> str:
     lines = "".join(f"\n  {line}" for line in each.process.last_lines())
-    return f"node {each.node.node_id} did not start ({_death(code)}). The end of {each.node.log_file}:{lines}"
+    return (
+        f"node {each.node.node_id} did not start ({_death(code)}). The end of {each.node.output_file}:{lines}"
+    )
 
 
 def supervise(

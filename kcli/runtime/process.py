@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 _DESCRIPTORS = "/proc/self/fd"
 _STATUS = "/proc/self/statm"
+_IO = "/proc/self/io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +61,21 @@ def _count(directory: str) -> int:
         return len(os.listdir(directory))
     except OSError:
         return -1
+
+
+@dataclass(frozen=True, slots=True)
+class DiskTraffic:
+    """The bytes that this process has read from devices and written to devices."""
+
+    read_bytes: int
+    written_bytes: int
+
+
+def disk_traffic() -> DiskTraffic | None:
+    """The disk traffic of this process since its start. None if the operating system does not tell it."""
+    try:
+        with open(_IO) as status:
+            found = dict(line.split(": ") for line in status)
+        return DiskTraffic(int(found["read_bytes"]), int(found["write_bytes"]))
+    except (OSError, KeyError, ValueError):
+        return None

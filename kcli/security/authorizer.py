@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
@@ -28,12 +28,35 @@ class Asker:
     """The client that asks for a right.
 
     `host` is the IP address of the client as text, because an ACL may be limited to an address. `api` is the name of
-    the API, such as Produce, which the audit log shows.
+    the API, such as Produce, which the audit log shows. If `audited` is given, it bounds the lines of the request in
+    the audit log.
     """
 
     principal: Principal
     host: str
     api: str
+    audited: AuditedLines | None = field(default=None, compare=False, repr=False)
+
+
+AUDIT_LINES_MAX = 100
+"""The lines that one request can write to the audit log. A request can name millions of resources, and each line has
+some hundred bytes. Usual requests name fewer than a hundred."""
+
+
+@dataclass(slots=True)
+class AuditedLines:
+    """The lines of one request in the audit log: those that were written, and those that were left out."""
+
+    written: int = 0
+    left_out: int = 0
+
+    def admit(self) -> bool:
+        """Counts a line. Returns whether the line may be written."""
+        if self.written < AUDIT_LINES_MAX:
+            self.written += 1
+            return True
+        self.left_out += 1
+        return False
 
 
 class Audit(Enum):

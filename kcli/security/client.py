@@ -7,10 +7,10 @@ errors then contain the names with the prefix. Errors and the `repr` of these va
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kcli.security.allowed_sources import AllowedSources, java_option, sources_of_environment
 from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
 from kcli.security.mechanisms.client import (
     CLIENT_MECHANISMS,
@@ -107,10 +107,6 @@ JAAS, JAAS_FILE = "sasl.jaas.config", "java.security.auth.login.config"
 SECTION = "KafkaClient"
 """The section of a JAAS file for clients."""
 
-# Users of Kafka's tools name the JAAS file in this environment variable.
-_OPTIONS_VARIABLE = "KAFKA_OPTS"
-_FILE_OPTION = re.compile(rf"-D{re.escape(JAAS_FILE)}=(?P<path>\S+)")
-
 _INLINE = {
     "ssl.keystore.type": "ssl.keystore.key",
     "ssl.truststore.type": "ssl.truststore.certificates",
@@ -128,18 +124,22 @@ class ClientSecurity:
 
 
 def client_security(
-    properties: Mapping[str, str], prefix: str = "", *, is_strict: bool = False
+    properties: Mapping[str, str],
+    prefix: str = "",
+    *,
+    is_strict: bool = False,
+    allowed: AllowedSources | None = None,
 ) -> ClientSecurity:
     """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
 
     Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
-    is an error.
+    is an error. `allowed` has the URLs and files of OAUTHBEARER. If it is None, the lists of the environment count.
     """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None
-    sasl = _credentials(properties, prefix) if protocol.startswith("SASL") else None
+    sasl = _credentials(properties, prefix, allowed) if protocol.startswith("SASL") else None
     for name in properties if is_strict else ():
         if (name.startswith(f"{prefix}ssl.") and tls is None) or (
             name.startswith(f"{prefix}sasl.") and sasl is None
@@ -165,7 +165,9 @@ def _tls(properties: Mapping[str, str], prefix: str) -> ClientTls:
     return client_tls(look_up)
 
 
-def _credentials(properties: Mapping[str, str], prefix: str) -> ClientCredentials:
+def _credentials(
+    properties: Mapping[str, str], prefix: str, allowed: AllowedSources | None
+) -> ClientCredentials:
     def look_up(name: str) -> str | None:
         return properties.get(f"{prefix}{name}") or None
 
@@ -175,7 +177,8 @@ def _credentials(properties: Mapping[str, str], prefix: str) -> ClientCredential
     try:
         module = _login_module(properties.get(f"{prefix}{JAAS}"), look_up(JAAS_FILE))
         if mechanism == OAUTHBEARER:
-            return BearerCredentials(token_source(look_up, module), extensions(module))
+            sources = sources_of_environment() if allowed is None else allowed
+            return BearerCredentials(token_source(look_up, module, sources), extensions(module))
         if mechanism == GSSAPI:
             return _kerberos(look_up, module)
     except JaasError as error:
@@ -192,8 +195,8 @@ def _login_module(text: str | None, path: str | None) -> LoginModule:
     """The login module of a client: from its property, or from the section KafkaClient of a JAAS file."""
     if text is not None:
         return login_module(text)
-    if path is None and (option := _FILE_OPTION.search(os.environ.get(_OPTIONS_VARIABLE, ""))):
-        path = option["path"]
+    if path is None:
+        path = java_option(JAAS_FILE, os.environ)
     missing = (
         f"Could not find a '{SECTION}' entry in the JAAS configuration. System property '{JAAS_FILE}' is"
     )

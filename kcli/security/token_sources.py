@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kcli.security.allowed_sources import AllowedSources
 from kcli.security.jaas import LoginModule
 
 TOKEN_BYTES_MAX = 1 << 20
@@ -29,6 +30,7 @@ LIFETIME_S = 3600
 _HANDLER = "sasl.login.callback.handler.class"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _URL = "sasl.oauthbearer.token.endpoint.url"
+_FILES = tuple(f"sasl.oauthbearer.assertion.{name}" for name in ("file", "private.key.file", "template.file"))
 _CLAIM = "unsecuredLogin{}Claim_"
 _EXTENSION, _UNSECURED_EXTENSION = "extension_", "unsecuredLoginExtension_"
 
@@ -88,8 +90,9 @@ class Renewed:
             return self._token
 
 
-def token_source(look_up: LookUp, module: LoginModule) -> TokenSource:
-    """Chooses the source that the properties name. Raises ValueError if a property is missing or invalid."""
+def token_source(look_up: LookUp, module: LoginModule, allowed: AllowedSources) -> TokenSource:
+    """Chooses the source that the properties name. Raises ValueError if a property is missing or invalid, or if a URL
+    or a file is not allowed."""
     handler = (look_up(_HANDLER) or "").rpartition(".")[2]
     retriever = (look_up(_RETRIEVER) or "").rpartition(".")[2]
     url = look_up(_URL)
@@ -101,6 +104,7 @@ def token_source(look_up: LookUp, module: LoginModule) -> TokenSource:
         return _unsecured(module)
     if url is None:
         raise ValueError(f"{_URL} is not set: expected the URL of a token endpoint, or file:/path of a token")
+    allowed.check_url(_URL, url)
     if url.startswith("file:"):
         return TokenFile(_path(url))
     if retriever not in ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever"):
@@ -114,6 +118,9 @@ def token_source(look_up: LookUp, module: LoginModule) -> TokenSource:
         if retriever == "JwtBearerJwtRetriever"
         else token_endpoint.client_credentials
     )
+    for key in _FILES:
+        if (path := look_up(key)) is not None:
+            allowed.check_file(key, path)
     return Renewed(make(look_up, module, url))
 
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -51,6 +52,9 @@ from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
 from kcli.storage.directory import LogDirectory
 from kcli.storage.store.store import LogStore
+
+if TYPE_CHECKING:
+    from kcli.server.coordinators.group_lag import GroupLagSampler
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +108,7 @@ class BrokerRole:
         )
         self.moves = self._make_moves()
         self.groups = GroupCoordinator(config, clock, given.rng)
+        self.group_lag = self._make_group_lag()
         self.producer_ids = ProducerIds(lambda: allocate_block(given.channel, given.loader, config.node_id))
         self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
         self.transactions = TransactionCoordinator(
@@ -186,15 +191,28 @@ class BrokerRole:
         given = self._given
         return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
 
-    def _links(self, purpose: str) -> BrokerLinks:
-        """Connections to other brokers."""
+    def _make_group_lag(self) -> GroupLagSampler | None:
+        """Makes the sampler of lag, if the broker has a metrics endpoint that can show its values. Its code is imported
+        only then, so that other starts are faster."""
+        if self._given.config.metrics_address is None:
+            return None
+        from kcli.server.coordinators.group_lag import GroupLagSampler
+        from kcli.server.coordinators.remote_ends import LIMIT_S, RemoteEnds
+
+        remote = RemoteEnds(self._links("group-lag", LIMIT_S))
+        return GroupLagSampler(
+            self._given.config.node_id, self.groups, self.replicas, lambda: self._given.loader.image, remote
+        )
+
+    def _links(self, purpose: str, timeout_s: float | None = None) -> BrokerLinks:
+        """Connections to other brokers. Without `timeout_s`, request.timeout.ms is the limit of a request."""
         config = self._given.config
         return BrokerLinks(
             self._given.network,
             lambda: self._given.loader.image,
             listener=config.inter_broker_listener_name,
             client_id=f"broker-{config.node_id}-{purpose}",
-            timeout_s=config.integer("request.timeout.ms") / 1000,
+            timeout_s=config.integer("request.timeout.ms") / 1000 if timeout_s is None else timeout_s,
             secure=self._given.secure,
         )
 
@@ -221,6 +239,7 @@ class BrokerRole:
             replica_selector=SELECTORS.get(node.config.text("replica.selector.class"), leader_only),
             leader_quota=self.leader_quota,
             groups=self.groups,
+            group_lag=self.group_lag,
             transactions=self.transactions,
             verifier=self.verifier,
             markers=self.markers,
@@ -254,6 +273,8 @@ class BrokerRole:
         await self.assignments.load(self._given.loader.image)
         self.moves.load()
         self.cleaning.start()
+        if self.group_lag is not None:
+            self.group_lag.start()
 
     async def _set_strays_aside(self) -> None:
         """Deletes logs of deleted topics, which a stop or a crash may have left. Sets aside other logs that are not in
@@ -299,6 +320,8 @@ class BrokerRole:
         If `clean` is False, this method only ends the tasks. Groups and transactions do not change.
         """
         await self.lifecycle.stop()
+        if self.group_lag is not None:
+            await self.group_lag.stop()
         await self.cleaning.stop()
         await self.transactions.stop_sending()
         await self.remote_verifications.stop()

@@ -140,10 +140,11 @@ def _client_security(config: BrokerConfig, listener: str, mechanism_key: str) ->
     properties = link_properties(config, listener, mechanism_key)
     if properties["security.protocol"] == "PLAINTEXT":
         return None
+    from kcli.security.bearer.settings import allowed_sources
     from kcli.security.client import client_security  # nodes without TLS and SASL do not need it
 
     try:
-        return client_security(properties)
+        return client_security(properties, allowed=allowed_sources(config.listed))
     except ConfigError:
         raise
     except ValueError as error:

@@ -53,7 +53,7 @@ class NodeSecurity:
         Raises ConfigError if the configuration has a mistake.
         """
         config, protocol = ListenerConfig(self._config, listener.name), listener.security_protocol
-        tls = self._tls_of(config) if protocol.endswith("SSL") else None
+        tls = self.tls_of(config) if protocol.endswith("SSL") else None
         if protocol.startswith("SASL_"):
             return ListenerSecurity(self._sasl_logins().of(config, dispatch), tls)
         if tls is None:
@@ -73,9 +73,10 @@ class NodeSecurity:
         """Loads the TLS stores of all listeners. Raises ConfigError if the configuration has a mistake."""
         for listener in self._config.listeners:
             if listener.security_protocol.endswith("SSL"):
-                self._tls_of(ListenerConfig(self._config, listener.name))
+                self.tls_of(ListenerConfig(self._config, listener.name))
 
-    def _tls_of(self, config: ListenerConfig) -> ServerTls:
+    def tls_of(self, config: ListenerConfig) -> ServerTls:
+        """The TLS of a listener, which follows changes of its keys and its files. Raises ConfigError."""
         from kcli.server.listener_tls import ListenerTls
 
         made = self._tls.get(config.listener)

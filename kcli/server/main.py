@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import signal
@@ -27,6 +28,8 @@ from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server.garbage import GarbagePolicy
+from kcli.server.logging import LogSettings
+from kcli.server.logging.settings import log_settings
 from kcli.server.node import Node
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -37,30 +40,38 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 METRICS_LISTENER = "kcli.metrics.listener"
 
 
-def run(config: BrokerConfig) -> int:
+def run(config: BrokerConfig, *, is_background: bool = False) -> int:
     """Runs a node until SIGTERM or SIGINT. Returns the exit code.
 
     Raises ConfigError if the configuration needs a feature that is not built.
 
-    If the environment variable LOG_DIR is set, the log also goes to files in this directory.
+    If the environment variable LOG_DIR is set, the log also goes to files in this directory. A node in the background
+    writes nothing to stdout after its start if the log has files.
     """
-    _configure_log(os.environ.get(LOG_DIR) or None)
+    settings = log_settings(config, os.environ.get(LOG_DIR) or None)
+    leaves_console = _configure_log(settings) and is_background
+    if leaves_console:
+        _log.info("When the server has started, its log is only in %s", settings.directory)
     check_can_serve(config)
     for warning in start_up_warnings(config):
         _log.warning("%s", warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, leaves_console=leaves_console))
 
 
-def _configure_log(directory: str | None) -> None:
-    """Starts the log. If its files cannot be written, the log goes to stdout only, as in Kafka."""
+def _configure_log(settings: LogSettings) -> bool:
+    """Starts the log. If its files cannot be written, the log goes to stdout only, as in Kafka. Returns whether the log
+    has files."""
     try:
-        server_logging.configure(log_directory=directory)
+        server_logging.configure(settings)
     except OSError as error:
-        _log.error("The log cannot be written to files in %s: %s", directory, error.strerror)
+        server_logging.configure(dataclasses.replace(settings, directory=None))
+        _log.error("The log cannot be written to files in %s: %s", settings.directory, error.strerror)
+        return False
+    return settings.directory is not None
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
@@ -82,6 +93,8 @@ async def _serve(config: BrokerConfig) -> int:
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1
+    if leaves_console:
+        server_logging.leave_console()
     await asyncio.wait((waiting, node.halted), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     for number in STOP_SIGNALS:
@@ -121,10 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property over the file's"
     )
+    parser.add_argument(
+        "--background", action="store_true", help="write nothing to stdout after the start if LOG_DIR is set"
+    )
     options = parser.parse_args(arguments)
     overrides = dict(item.split("=", 1) for item in options.override)
     try:
-        return run(configured(options.properties, overrides))
+        return run(configured(options.properties, overrides), is_background=options.background)
     except (ConfigError, OSError) as error:
         print(error.located() if isinstance(error, ConfigError) else error, file=sys.stderr)
         return 1

@@ -60,6 +60,7 @@ from kcli.server.network.loop_shared import LoopShared
 from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.controller_registrar import ControllerRegistrar
 from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.counts import PartitionCounts
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import UNREGISTERED_EPOCH
 from kcli.server.quorum.quorum import Quorum
@@ -136,7 +137,7 @@ class Node:
         self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
-        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id))
+        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), clock)
         if isinstance(self.authorizer, FollowsMetadata):
             self.loader.subscribe(self.authorizer.metadata_changed)
         self.quorum = Quorum(
@@ -493,6 +494,8 @@ class Node:
         for listener in self.config.listeners:
             self.sockets.listeners[listener.name].settings = listener_settings(after, listener)
         self.security.change(after)
+        if self.metrics_endpoint is not None:
+            self.metrics_endpoint.reconfigure(after)
         self.sockets.admit_held()
 
     # Work by the clock.
@@ -508,7 +511,7 @@ class Node:
             lag_ms = self.config.integer("replica.lag.time.max.ms")
             jobs.append(PeriodicJob("isr expiration", max(lag_ms // 2, 1), self.broker.replicas.shrink_isrs))
         if self.metrics_endpoint is not None:
-            jobs.append(PeriodicJob("metrics", TICK_MS, lambda: self.metrics.tick(self.sockets.listeners)))
+            jobs.append(PeriodicJob("metrics", TICK_MS, self.metrics.tick))
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
@@ -516,18 +519,30 @@ class Node:
         other starts are faster."""
         if self.config.metrics_address is None:
             return None
-        from kcli.server.beans.broker_beans import BeanSources
         from kcli.server.beans.endpoint import MetricsEndpoint
         from kcli.server.beans.endpoint_security import endpoint_security
+        from kcli.server.beans.sources import BeanSources, BrokerParts
 
+        broker, partition_counts = self.broker, None
+        if self.controller is not None:
+            partition_counts = PartitionCounts()
+            self.loader.subscribe(partition_counts.apply)
+        parts = None
+        if broker is not None:
+            parts = BrokerParts(
+                cleaning=broker.cleaning, lifecycle=broker.lifecycle, assignments=broker.assignments
+            )
         sources = BeanSources(
             ports=self.ports,
             sockets=self.sockets,
             logs=self.logs,
-            cleaning=None if self.broker is None else self.broker.cleaning,
+            quotas=self.quotas,
+            controller=self.controller,
+            partition_counts=partition_counts,
+            parts=parts,
             is_ready=lambda: self.is_ready,
         )
-        security = endpoint_security(self.config)
+        security = endpoint_security(self.config, self.security.tls_of)
         return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
 
     # Failures.

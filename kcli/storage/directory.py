@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kcli.errors import StorageError
+from kcli.model.observations import Observations
 from kcli.runtime.disk import Disk
 from kcli.storage.files import HandlePool
 
@@ -45,7 +46,10 @@ class LogDirectory:
         *,
         background: Background,
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
+        flushes_ms: Observations | None = None,
     ) -> None:
+        """Makes a directory. `flushes_ms` gets the time of each flush of a log."""
+        self.flushes_ms = flushes_ms or Observations()
         self.path = path
         self.pool = pool
         self.disk: Disk = pool.disk

@@ -111,8 +111,9 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     """A directory with the files that the examples name."""
     (tmp_path / "data").symlink_to(stage[1] / "data")
     (tmp_path / "topics.yaml").write_text(TOPICS)
+    secured = f"bootstrap.servers={_secured(stage[0])}\n"
     for name in ("alice", "client"):
-        (tmp_path / f"{name}.properties").write_text(LOGIN)
+        (tmp_path / f"{name}.properties").write_text(LOGIN + secured)
     records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
     (tmp_path / "records.json").write_text("".join(json.dumps(each) + "\n" for each in records))
     (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))

@@ -63,6 +63,73 @@ def test_beans_by_patterns(tmp_path: Path) -> None:
     )
 
 
+def test_the_profile_selects_the_names_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    default, confluent, reporter, unknown = asked(
+        tmp_path,
+        "/metrics",
+        "/metrics?profile=confluent",
+        "/metrics?profile=reporter",
+        "/metrics?profile=nonsense",
+    )
+    for text, name in (
+        (default, b"\nkafka_server_brokertopicmetrics_bytesin_total "),
+        (confluent, b"\nkafka_server_brokertopicmetrics_bytesinpersec "),
+        (reporter, b"\nkafka_server_brokertopicmetrics_bytesinpersec_total "),
+    ):
+        assert name in text.body
+        assert not text.body.endswith(b"# EOF\n")
+    assert (unknown.status, unknown.body) == (
+        400,
+        b"the profile must be one of default, confluent, reporter\n",
+    )
+
+
+def test_open_metrics_is_served_to_a_client_that_accepts_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            assert node.metrics_endpoint is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.metrics_endpoint.port)
+            writer.write(
+                b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n\r\n"
+            )
+            head = await reader.readuntil(b"\r\n\r\n")
+            text = await reader.read()
+            writer.close()
+            assert b"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n" in head
+            assert b"# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total " in text
+            assert b"\n# EOF\n" in text
+
+    asyncio.run(story())
+
+
+def test_the_filters_of_metrics_change_without_a_restart(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = {"metrics.jmx.include": "kafka\\.server:.*|kcli:.*", "metrics.jmx.exclude": ".*raft.*"}
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0", **settings) as node:
+            assert node.metrics_endpoint is not None
+            address = Address("127.0.0.1", node.metrics_endpoint.port)
+
+            async def text() -> bytes:
+                return (await client.get(address, "/metrics", body_max_bytes=10_000_000)).body
+
+            assert b"kafka_server_replicamanager_" in await text()
+            assert b"kafka_server_raft" not in await text() and b"kafka_log_" not in await text()
+            node.dynamic_config.update(default={"metrics.jmx.include": "kafka\\.log:.*"}, own={})
+            assert b"kafka_log_logmanager_" in await text() and b"kafka_server_" not in await text()
+
+    asyncio.run(story())
+
+
+def test_a_filter_that_is_no_expression_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, **{"metrics.jmx.exclude": "("}):
+            raise AssertionError("the node must not start")
+
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
+        asyncio.run(story())
+
+
 def test_the_process_has_its_threads_and_tasks(tmp_path: Path) -> None:
     (answer,) = asked(tmp_path, "/jmx?qry=kcli:type=Process")
     (process,) = json.loads(answer.body)["beans"]

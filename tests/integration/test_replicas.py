@@ -17,7 +17,8 @@ from kcli.errors import (
 )
 from kcli.metadata.image import PartitionImage, TopicImage, Topics
 from kcli.model.ids import BrokerId, Offset
-from kcli.server.beans.broker_beans import partition_beans, replica_beans
+from kcli.server.beans.partition_beans import partition_beans
+from kcli.server.beans.replica_beans import replica_beans
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
@@ -330,6 +331,7 @@ def beans_of(rig: Rig) -> dict[str, object]:
     return {
         each.object_name.partition(":")[2]: each.attributes["Value"]
         for each in (*replica_beans(sources), *partition_beans(sources))
+        if each is not None
     }
 
 

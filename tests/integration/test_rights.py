@@ -24,6 +24,7 @@ from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest,
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.audit import AUDIT_LOG
+from kcli.security.authorizer import AUDIT_LINES_MAX
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
 from kcli.server.handlers.ports import BrokerPorts
@@ -51,6 +52,19 @@ def fetch(session_id: int, epoch: int, *topics: str, replica_id: int = -1) -> Fe
 
 def codes(response: Any) -> dict[str, ErrorCode]:
     return {topic.topic: topic.partitions[0].error_code for topic in response.responses}
+
+
+@on_a_loop
+async def test_a_large_refused_request_writes_a_bounded_number_of_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with secured(tmp_path) as it:
+        names = tuple(f"t{number}" for number in range(5_000))
+        with caplog.at_level(logging.INFO, AUDIT_LOG.name):
+            await it.alice.call(fetch(0, -1, *names), ApiKey.FETCH, FETCH_VERSION)
+    lines = [each.getMessage() for each in caplog.records if each.name == AUDIT_LOG.name]
+    assert len(lines) == AUDIT_LINES_MAX + 1
+    assert lines[-1].startswith(f"{5_000 - AUDIT_LINES_MAX} more checks of this request are not shown: ")
 
 
 @on_a_loop

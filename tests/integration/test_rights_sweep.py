@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kcli.cli.missing_rights import refused
 from kcli.errors import ErrorCode
 from kcli.model.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -39,6 +40,11 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "auto.create.topics.enable": "false",
 }
+HINTED_INSTEAD = {
+    (ApiKey.DELETE_TOPICS, "DESCRIBE TOPIC"): (AclOperation.DELETE, ResourceType.TOPIC),
+    (ApiKey.WRITE_TXN_MARKERS, "CLUSTER_ACTION CLUSTER"): (AclOperation.ALTER, ResourceType.CLUSTER),
+}
+"""Rows whose hint is another right that is also enough."""
 DESCRIPTIONS = tuple((AclOperation.DESCRIBE, kind) for kind in NAMES if kind is not ResourceType.USER)
 
 
@@ -85,6 +91,8 @@ async def _wrong(nodes: Apart) -> list[str]:
                 response = await answer(row, place, number)
                 if not _is_expected(row, response, code):
                     wrong.append(f"{row.key.name} {row.grants} on {place}, expected {code}: {response}")
+                if code is not None and (hint := _wrong_hint(row, response)):
+                    wrong.append(f"{row.key.name} {row.grants} on {place}: the tools would show {hint}")
     return wrong
 
 
@@ -93,6 +101,19 @@ def _is_expected(row: Row, response: Any, code: ErrorCode | None) -> bool:
     if row.shows:
         return not found and bool(getattr(response, row.shows)) == (code is None)
     return found == (set() if code is None else {code})
+
+
+def _wrong_hint(row: Row, response: Any) -> str:
+    """The rights that a tool shows after this answer, if they are not exactly rights that are missing."""
+    if row.shows or row.key is ApiKey.ADD_PARTITIONS_TO_TXN:  # no tool sends this API
+        return ""
+    hints = set(refused(row.key, row.message(), response))
+    is_right = hints and all(
+        (each.operation, each.resource_type) in (*row.needs, HINTED_INSTEAD.get((row.key, row.grants)))
+        and each.name in NAMES[each.resource_type]
+        for each in hints
+    )
+    return "" if is_right else f"{hints or 'nothing'}"
 
 
 def _codes(value: Any) -> Iterator[ErrorCode]:

@@ -20,6 +20,9 @@ _REASON = kerberos.why_not()
 pytestmark = [pytest.mark.compat, pytest.mark.skipif(_REASON is not None, reason=_REASON or "")]
 
 MODULE = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+LIFETIME_S = 2
+SKEW_S = 1
+"""The lifetime of a ticket, and the difference of clocks that Kerberos accepts."""
 GENERIC = "Authentication failed during authentication due to invalid credentials with SASL mechanism GSSAPI"
 
 
@@ -135,6 +138,59 @@ def test_garbage_at_each_step_is_refused(tmp_path: Path, realm: Kerberos) -> Non
                 assert response.error_message == GENERIC
                 assert await client.at_end()
         assert names(node) == set()
+
+    with_node(tmp_path, settings(realm), story)
+
+
+def test_a_replayed_ticket_is_refused(tmp_path: Path, realm: Kerberos) -> None:
+    from kcli.security.mechanisms.gssapi import KerberosClient
+
+    async def story(node: RunningNode) -> None:
+        ours = KerberosClient("kafka", "localhost", "alice", realm.keytab("alice"))
+        token = ours.respond(b"")
+        assert token
+        client = await connect(node, "SASL")
+        await handshake(client, "GSSAPI")
+        assert (await send_token(client, token)).error_code is ErrorCode.NONE
+        thief = await connect(node, "SASL")
+        await handshake(thief, "GSSAPI")
+        # As in Kafka, the connection closes without an answer, because a client may try again with another ticket.
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await send_token(thief, token)
+        assert names(node) == set()
+
+    with_node(tmp_path, settings(realm), story)
+
+
+def test_an_expired_ticket_is_refused(
+    tmp_path: Path, realm: Kerberos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from kcli.security.mechanisms.gssapi import KerberosClient
+
+    caplog.set_level("INFO")
+    # Kerberos accepts a ticket for a little longer than its lifetime.
+    config = Path(realm.environment["KRB5_CONFIG"]).read_text()
+    strict = realm.directory / "strict.conf"
+    strict.write_text(config.replace("[libdefaults]", f"[libdefaults]\n    clockskew = {SKEW_S}"))
+    keytab = realm.keytab("brief")
+    realm.limit_lifetime("brief", LIFETIME_S)
+
+    async def story(node: RunningNode) -> None:
+        tokens = []
+        for _ in range(2):
+            ours = KerberosClient("kafka", "localhost", "brief", keytab)
+            tokens.append(ours.respond(b""))
+        fresh, late = tokens
+        client = await connect(node, "SASL")
+        await handshake(client, "GSSAPI")
+        assert (await send_token(client, fresh)).error_code is ErrorCode.NONE
+        await asyncio.sleep(LIFETIME_S + SKEW_S + 0.5)
+        monkeypatch.setenv("KRB5_CONFIG", str(strict))
+        client = await connect(node, "SASL")
+        await handshake(client, "GSSAPI")
+        response = await send_token(client, late)
+        assert response.error_message == GENERIC
+        assert "expired" in caplog.text.lower()
 
     with_node(tmp_path, settings(realm), story)
 

@@ -13,7 +13,7 @@ from kcli.errors import ErrorCode
 from kcli.model.ids import Offset
 from kcli.protocol.messages import delete_records, fetch
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.beans.broker_beans import replica_beans
+from kcli.server.beans.purgatory_beans import purgatory_beans
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.fetch_sessions import WATCHED_FROM, FetchSession
 from kcli.storage.log.log import AppendOrigin
@@ -220,23 +220,25 @@ def test_a_quiet_partition_is_read_again_from_time_to_time(tmp_path: Path, reads
 
 
 def test_a_fetch_that_its_session_watches_for_counts_as_parked(tmp_path: Path) -> None:
-    def purgatory_size(rig: Any) -> object:
+    def parked_count(rig: Any) -> object:
         (size,) = [
             found.attributes["Value"]
-            for found in replica_beans(rig)
-            if found.properties.get("delayedOperation") == "Fetch"
+            for found in purgatory_beans(rig)
+            if found is not None
+            and found.properties.get("delayedOperation") == "Fetch"
+            and found.properties["name"] == "NumDelayedOperations"
         ]
         return size
 
     async def scenario(rig: BrokerRig) -> None:
         reader = await settled(rig)
-        assert purgatory_size(rig) == 0
+        assert parked_count(rig) == 0
         waiting = asyncio.ensure_future(reader.fetch(MAX_WAIT))
         await until(lambda: parked(rig, reader))
-        assert purgatory_size(rig) == 1
+        assert parked_count(rig) == 1
         append(rig, 0)
         await asyncio.wait_for(waiting, PATIENCE_S)
-        assert purgatory_size(rig) == 0
+        assert parked_count(rig) == 0
 
     run(tmp_path, scenario)
 

@@ -105,6 +105,7 @@ class BrokerRig:
         self.tls: ServerTls | None = None
         self.client_tls: ssl.SSLContext | None = None
         self.clock = SystemClock()
+        self.config = broker_config()
         self.disk = SystemDisk()
         self.directory = str(directory)
         self.config_of = {"": LogConfig(), **(configs or {})}

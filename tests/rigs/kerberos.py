@@ -67,6 +67,10 @@ class Kerberos:
             self._admin(f"ktadd -k {path} {principal}")
         return str(path)
 
+    def limit_lifetime(self, principal: str, seconds: int) -> None:
+        """Limits the lifetime of the tickets of a principal, which `keytab` has added."""
+        self._admin(f'modprinc -maxlife "{seconds} seconds" {principal}')
+
     def _admin(self, query: str) -> None:
         run(["kadmin.local", "-r", REALM, "-q", query], self.environment)
 

@@ -210,6 +210,13 @@ TOOLS: dict[str, Tool] = {
             _CLUSTER,
             place="top.command",
         ),
+        Tool(
+            "console",
+            "",
+            "Serve a web console for one or more clusters.",
+            _CLUSTER,
+            place="console_ui",
+        ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
         Tool(

@@ -7,20 +7,13 @@ from datetime import UTC, datetime
 
 from kcli.cli.connect import ClusterOptions, admin_config
 from kcli.cli.output import Output
+from kcli.cli.own_principal import own_principal
 from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option, require
-from kcli.client.config import ClientConfig
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
-from kcli.config.definition import ConfigError
-from kcli.security.client import ClientSecurity
-from kcli.security.principal import ANONYMOUS
-from kcli.security.tls.contexts import ClientTls
-from kcli.security.tls.distinguished_name import subject_text
 
 STATUS_WIDTH = max(len(status) for status in Status)
-UNKNOWN_PRINCIPAL = "User:<your name>"
-"""The name in ACLs of a client whose settings do not show its name, such as a token of another program."""
 STEP_WIDTH = len("certificate")
 
 
@@ -44,36 +37,11 @@ async def run(options: DoctorOptions, output: Output) -> None:
     )
     problems = 0
     now = datetime.now(UTC)
-    async for finding in diagnose(config, wishes, principal=_principal(config), now=now):
+    async for finding in diagnose(config, wishes, principal=own_principal(config), now=now):
         output.row(finding, _line)
         problems += finding.is_wrong
     if problems:
         raise CommandError("")
-
-
-def _principal(config: ClientConfig) -> str:
-    """The name of the client in ACLs, as far as its settings show it."""
-    security = config.security or ClientSecurity()
-    if security.sasl is not None:
-        return f"User:{security.sasl.username}"
-    if security.tls is None:
-        return str(ANONYMOUS)
-    return _principal_of_certificate(security.tls)
-
-
-def _principal_of_certificate(tls: ClientTls) -> str:
-    """The principal that a broker without mapping rules makes from the client's certificate."""
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    from kcli.security.tls.stores import load_key_store
-
-    try:
-        keys = load_key_store(tls.stores)
-    except ConfigError:
-        return UNKNOWN_PRINCIPAL  # the walk names the mistake
-    if keys is None:
-        return str(ANONYMOUS)
-    return f"User:{subject_text(keys.entries[0].chain[0].public_bytes(Encoding.DER))}"
 
 
 def _line(finding: Finding) -> str:

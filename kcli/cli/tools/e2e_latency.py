@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from kcli.cli.client_properties import checked_login, load_properties
+from kcli.cli.missing_rights import consumer_lacks, producer_lacks, watch
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
@@ -89,9 +90,8 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
     """Creates the topic if it is missing, measures the latency of each record, and prints a summary."""
     plan = planned(options)
     properties = dict(load_properties(plan.config_file, options.client_properties))
-    async with AdminClient(
-        client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
-    ) as client:
+    config = client_config(properties, bootstrap_servers=plan.servers, api_timeout_ms=options.timeout)
+    async with AdminClient(config, on_answer=watch(config)) as client:
         partitions = await _partitions(client, plan.topic, output)
     # From here on, calls to librdkafka block, so asyncio's handler for Ctrl-C could not interrupt them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -273,6 +273,7 @@ class _Run:
                 f"poll() timed out before finding a result (timeout:[{TIMEOUT_S * 1000:.0f}ms])"
             )
         if (error := message.error()) is not None:
+            consumer_lacks(error.code(), message.topic(), None)
             raise kafka_error(error)
         if message.value() != value:
             read = (message.value() or b"").decode("utf-8", "replace")
@@ -284,6 +285,7 @@ class _Run:
     def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
         if error is not None:
             self.refused = kafka_error(error)
+            producer_lacks(self.refused, self.plan.topic)
 
 
 def _random(size_bytes: int) -> bytes:

@@ -23,14 +23,22 @@ USAGE = "USAGE: kcli server-start [-daemon] server.properties [--override proper
 CONSOLE_FILE = "kafkaServer.out"
 LOG_DIR = "LOG_DIR"
 SERVER_MODULE = "kcli.server.main"
+LOG_FORMAT_KEY = "kcli.log.format"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStartOptions(CommonOptions):
     daemon: bool = flag(
-        "Run the server in the background. Its output goes to $LOG_DIR/kafkaServer.out (default of "
-        "LOG_DIR: logs). Its log also goes to server.log, controller.log and log-cleaner.log in this "
-        "directory, which are renamed each hour. In the foreground these files are written if LOG_DIR is set."
+        "Run the server in the background. Its log goes to server.log, controller.log and other files in "
+        "$LOG_DIR (default of LOG_DIR: logs), which are renamed each hour. Until the server has started, its "
+        "lines also go to kafkaServer.out in this directory. In the foreground the files are written if LOG_DIR "
+        "is set."
+    )
+    log_format: str | None = option(
+        "The format of the log: text, or json for one JSON object a line. It takes precedence over "
+        "kcli.log.format in the file.",
+        metavar="format",
+        choices=("text", "json"),
     )
     override: tuple[str, ...] = option(
         "A property, as key=value, that takes precedence over the file. Write this option after the file.",
@@ -53,10 +61,12 @@ def run(options: ServerStartOptions, output: Output) -> int:
     file, *extra = options.arguments
     if extra:
         raise UsageError(f"Found non argument parameters: {','.join(extra)}")
-    overrides = _overrides(options.override)
-    config = _config(file, overrides)
+    texts = options.override
+    if options.log_format is not None:
+        texts = (*texts, f"{LOG_FORMAT_KEY}={options.log_format}")
+    config = _config(file, _overrides(texts))
     if options.daemon:
-        started = _start_in_background(file, options.override)
+        started = _start_in_background(file, texts)
         if not output.is_text:
             output.row(started, "")
         return 0
@@ -83,6 +93,7 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
     from kcli.config.not_built import check_can_serve
     from kcli.controller.policies import configured_policies
     from kcli.security.acls.configured import node_authorizer
+    from kcli.server.logging.settings import log_settings
     from kcli.server.main import configured
 
     try:
@@ -90,6 +101,7 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
         check_can_serve(config)
         node_authorizer(config)
         configured_policies(config)
+        log_settings(config, None)
     except ConfigError as error:
         raise CommandError(error.located()) from None
     except OSError as error:
@@ -113,14 +125,17 @@ def _import_server() -> None:
 
 
 def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
-    """Starts the server as `nohup … &` does: in a new session, without input, with all output in one file."""
+    """Starts the server as `nohup … &` does: in a new session, without input, with its output in one file."""
+    from kcli.server.logging.rotation import bound_output_file
+
     log_dir = os.environ.get(LOG_DIR) or "logs"
     log_file = os.path.join(log_dir, CONSOLE_FILE)
-    argv = [sys.executable, "-m", SERVER_MODULE, file]
+    argv = [sys.executable, "-m", SERVER_MODULE, "--background", file]
     for text in overrides:
         argv += ["--override", text]
     try:
         os.makedirs(log_dir, exist_ok=True)
+        bound_output_file(log_file)
         with open(log_file, "ab") as log:
             server = subprocess.Popen(
                 argv,

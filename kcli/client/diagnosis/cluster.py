@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
@@ -29,6 +28,7 @@ from kcli.protocol.messages.produce import (
     TopicProduceData,
 )
 from kcli.protocol.wire.api import ApiKey
+from kcli.security.acls.grants import TYPES, Right, granting
 
 CLUSTER, TOPIC, RIGHTS, GROUP, WRITE, READ = "cluster", "topic", "rights", "group", "write", "read"
 ALL_REPLICAS = -1
@@ -75,7 +75,7 @@ class ClusterWalk:
                 TOPIC,
                 name,
                 f"{self._principal} may not see this topic, or it does not exist",
-                self._grant("Describe", "topic", name),
+                self._grant(AclOperation.DESCRIBE, "topic", name),
             )
             return
         except KafkaError as error:
@@ -109,7 +109,7 @@ class ClusterWalk:
             raise_for(group.error_code)
         except KafkaError as error:
             reason = error.message or error.default_message
-            yield wrong(GROUP, group_id, reason, self._grant("Read", "group", group_id))
+            yield wrong(GROUP, group_id, reason, self._grant(AclOperation.READ, "group", group_id))
             return
         yield self._rights(group.authorized_operations, "group", group_id, (AclOperation.READ,))
 
@@ -122,13 +122,13 @@ class ClusterWalk:
             offset = await self._produce(partition, marker)
             taken_ms = (time.monotonic() - began) * 1000
         except KafkaError as error:
-            yield wrong(WRITE, name, error.message, self._grant("Write", "topic", name))
+            yield wrong(WRITE, name, error.message, self._grant(AclOperation.WRITE, "topic", name))
             return
         yield ok(WRITE, name, f"a record was written at offset {offset} of {partition} in {taken_ms:.0f} ms")
         try:
             values = await self._read(partition, offset)
         except KafkaError as error:
-            yield wrong(READ, name, error.message, self._grant("Read", "topic", name))
+            yield wrong(READ, name, error.message, self._grant(AclOperation.READ, "topic", name))
             return
         if marker in values:
             yield ok(READ, name, f"the record was read from {partition}")
@@ -217,17 +217,15 @@ class ClusterWalk:
             shown = " and ".join(each.name.capitalize() for each in wanted)
             return ok(RIGHTS, name, f"{self._principal} may {shown} this {kind}")
         shown = " or ".join(each.name for each in missing)
-        first = missing[0].name.capitalize()
         return warning(
             RIGHTS,
             name,
             f"{self._principal} may not {shown} this {kind}",
-            self._grant(first, kind, name),
+            self._grant(missing[0], kind, name),
         )
 
-    def _grant(self, operation: str, kind: str, name: str) -> str:
-        principal, resource = shlex.quote(self._principal), shlex.quote(name)
-        return f"kcli acls --add --allow-principal {principal} --operation {operation} --{kind} {resource}"
+    def _grant(self, operation: AclOperation, kind: str, name: str) -> str:
+        return granting(self._principal, Right(operation, TYPES[kind], name))
 
 
 def _replicas(topic: MetadataResponseTopic) -> Finding:

@@ -220,6 +220,14 @@ class GroupShard:
         """The partitions that a group has offsets for, by topic."""
         return tuple(self._table.topics_of(group_id).items())
 
+    def topics_with_offsets(self, group_id: str) -> tuple[str, ...]:
+        """The topics that a group has offsets for."""
+        return self._table.topic_names_of(group_id)
+
+    def commits_of(self, group_id: str, topic: str) -> list[tuple[int, int, int]]:
+        """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
+        return self._table.commits_of(group_id, topic)
+
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
     ) -> GroupReady:
@@ -242,6 +250,19 @@ class GroupShard:
             for group_id in self._groups
             if (protocol := self._protocols.of(group_id)) is not None
         )
+
+    def group_states(self) -> Iterator[tuple[str, str]]:
+        """The type and the state of each group. The caller may pause between two groups."""
+        for group_id in tuple(self._groups):
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                listed = protocol.listed(group_id)
+                yield listed.group_type, listed.group_state
+
+    @property
+    def offset_count(self) -> int:
+        """The number of committed offsets."""
+        return self._table.size
 
     def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         return self._classic.describe(group_id, api_version)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 
-from kcli.errors import CorruptRecordException, InvalidRecordException
+from kcli.errors import CorruptRecordException, InvalidRecordException, KafkaError
+from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
 from kcli.protocol.batches.batch import (
     CURRENT_MAGIC,
@@ -34,7 +35,9 @@ def only_batch(records: Buffer) -> Buffer:
     if not size:
         raise InvalidRecordException("Produce requests must have at least one record batch per partition")
     if records[MAGIC_POSITION] != CURRENT_MAGIC:
-        raise InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        raise _with_wrong_magic(
+            InvalidRecordException("Produce requests may only contain record batches with magic 2")
+        )
     if size != len(records):
         if _next_size(records, size):
             raise InvalidRecordException("Produce requests must have exactly one record batch per partition")
@@ -58,6 +61,11 @@ def _next_size(records: Buffer, position: int) -> int:
         return 0
     magic = records[position + MAGIC_POSITION]
     if magic > CURRENT_MAGIC:
-        raise CorruptRecordException(f"Invalid magic found in record: {magic}")
+        raise _with_wrong_magic(CorruptRecordException(f"Invalid magic found in record: {magic}"))
     size: int = length + LENGTH_OVERHEAD
     return size if size <= left else 0
+
+
+def _with_wrong_magic(error: KafkaError) -> KafkaError:
+    error.fault = BatchFault.MAGIC
+    return error

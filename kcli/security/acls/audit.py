@@ -26,3 +26,16 @@ def audit_line(
         f"from host = {host_address(asker.host)} on resource = {RESOURCE_TYPE_NAMES[resource.type]}:LITERAL:"
         f"{resource.name} for request = {asker.api} with resourceRefCount = {count} based on rule {rule}"
     )
+
+
+def report_left_out(asker: Asker) -> None:
+    """Writes a line about the lines of a request that were left out, if there are any. Call this after the request."""
+    audited = asker.audited
+    if audited is not None and audited.left_out:
+        AUDIT_LOG.info(
+            "%d more checks of this request are not shown: Principal = %s from host = %s for request = %s",
+            audited.left_out,
+            asker.principal,
+            host_address(asker.host),
+            asker.api,
+        )

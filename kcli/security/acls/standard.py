@@ -111,7 +111,7 @@ class StandardAuthorizer:
             level = TRACE if audit is Audit.QUERY else logging.DEBUG
         else:
             level = logging.INFO if audit is Audit.FULL else TRACE
-        if AUDIT_LOG.isEnabledFor(level):
+        if AUDIT_LOG.isEnabledFor(level) and (asker.audited is None or asker.audited.admit()):
             rule = self.explain(asker, operation, resource).rule_text
             AUDIT_LOG.log(level, audit_line(asker, operation, resource, count, is_allowed, rule))
         return is_allowed

@@ -7,16 +7,20 @@ checks off, as in later releases of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
+from kcli.security.allowed_sources import (
+    ALLOWED_FILES,
+    ALLOWED_URLS,
+    AllowedSources,
+    SourceNotAllowed,
+    sources_of_environment,
+)
 from kcli.security.bearer.signed import SignedTokenSettings
-
-ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 
 _NAME = "OAUTHBEARER"
 _PREFIX = "sasl.oauthbearer."
@@ -86,20 +90,17 @@ def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) 
             config, name, "is not set. Without the keys of the token server no token can be checked"
         )
     parts = urlsplit(url)
-    path = None
-    if parts.scheme.lower() == "file":
-        path = unquote(parts.path)
-        if url not in config.listed(ALLOWED_URLS) and path not in config.listed(ALLOWED_FILES):
-            raise _not_allowed(config, name, url, "file", ALLOWED_FILES)
-    elif parts.scheme.lower() in ("http", "https") and parts.hostname:
-        if url not in config.listed(ALLOWED_URLS):
-            raise _not_allowed(config, name, url, "URL", ALLOWED_URLS)
-    else:
+    is_file = parts.scheme.lower() == "file"
+    if not is_file and not (parts.scheme.lower() in ("http", "https") and parts.hostname):
         raise _refused(config, name, f"is {url}; expected a URL with http, https or file")
+    try:
+        allowed_sources(config.listed).check_url(f"{_PREFIX}{name}", url)
+    except SourceNotAllowed as error:
+        raise config.refusal(f"{_PREFIX}{name}", str(error), _NAME) from None
     timeout = config.value("sasl.login.read.timeout.ms")
     return KeySetSettings(
         url=url,
-        path=path,
+        path=unquote(parts.path) if is_file else None,
         refresh_seconds=config.integer(f"{_PREFIX}jwks.endpoint.refresh.ms", _NAME) / 1000,
         backoff_seconds=config.integer(f"{_PREFIX}jwks.endpoint.retry.backoff.ms", _NAME) / 1000,
         backoff_max_seconds=config.integer(f"{_PREFIX}jwks.endpoint.retry.backoff.max.ms", _NAME) / 1000,
@@ -108,14 +109,10 @@ def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) 
     )
 
 
+def allowed_sources(listed: Callable[[str], Sequence[str]]) -> AllowedSources:
+    """The URLs and files that a node may use: those of its properties, and those of its environment."""
+    return sources_of_environment().with_more(listed(ALLOWED_URLS), listed(ALLOWED_FILES))
+
+
 def _refused(config: ListenerConfig, name: str, message: str) -> ConfigError:
     return config.refusal(_PREFIX + name, f"{_PREFIX}{name} {message}", _NAME)
-
-
-def _not_allowed(config: ListenerConfig, name: str, url: str, what: str, key: str) -> ConfigError:
-    return config.refusal(
-        _PREFIX + name,
-        f"Invalid value {url} for configuration {_PREFIX}{name}: The {what} cannot be accessed due to restrictions. "
-        f"Update the system property '{key}' to allow the {what} to be accessed.",
-        _NAME,
-    )

@@ -1,12 +1,45 @@
-"""A bean: the attributes of one object name."""
+"""A bean: the attributes of one object name, and how to read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kcli.model.object_name import quoted
 from kcli.server.metrics.meters import Attributes
+
+
+class Kind(StrEnum):
+    """The meaning of the attributes of a bean."""
+
+    GAUGE = "gauge"
+    """The single attribute Value: a number that can fall, or a text."""
+    METER = "meter"
+    """A Count that only grows, and its rates."""
+    HISTOGRAM = "histogram"
+    """The count, the mean, the extremes and the percentiles of observations."""
+    TIMER = "timer"
+    """A meter and a histogram of durations."""
+    SENSORS = "sensors"
+    """Attributes of Kafka's own metric library. An attribute is a number that can fall or a text, except a number with
+    the ending `-total`, which only grows."""
+    COUNTERS = "counters"
+    """Attributes that only grow. Kafka has no beans of this kind."""
+    BUCKETS = "buckets"
+    """The Count and the Sum of observations, and the number of observations up to each limit. The attributes of the
+    limits have the limits as their names, in ascending order and with `+Inf` at the end. Kafka has no beans of this
+    kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """An observation of a histogram whose trace was recorded."""
+
+    trace_id: str
+    value: float
+    time_s: float
+    """The wall-clock time, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,22 +49,44 @@ class Bean:
     domain: str
     properties: Mapping[str, str]
     attributes: Attributes
+    kind: Kind = Kind.SENSORS
+    exemplars: Mapping[str, Exemplar] | None = None
+    """Traced observations, by the attribute of their bucket."""
 
     @property
     def object_name(self) -> str:
         return self.domain + ":" + ",".join([f"{key}={value}" for key, value in self.properties.items()])
 
 
-def bean(domain: str, type_: str, attributes: Attributes, name: str = "", **labels: str) -> Bean:
-    """Makes a bean with the object name `domain:type=…,name=…,label=value…`."""
+def bean(
+    domain: str,
+    type_: str,
+    attributes: Attributes,
+    name: str = "",
+    *,
+    kind: Kind = Kind.SENSORS,
+    **labels: str,
+) -> Bean:
+    """Makes a bean with the object name `domain:type=…,name=…,label=value…`. A label without a value is left out."""
     properties = {"type": type_}
     if name:
         properties["name"] = name
     for label, value in labels.items():
-        properties[label] = quoted(value)
-    return Bean(domain, properties, attributes)
+        if value:
+            properties[label] = quoted(value)
+    return Bean(domain, properties, attributes, kind)
 
 
 def gauge(domain: str, type_: str, name: str, value: str | int | float, **labels: str) -> Bean:
     """Makes a bean with the single attribute Value."""
-    return bean(domain, type_, {"Value": value}, name, **labels)
+    return bean(domain, type_, {"Value": value}, name, kind=Kind.GAUGE, **labels)
+
+
+def meter(domain: str, type_: str, name: str, attributes: Attributes, **labels: str) -> Bean:
+    """Makes a bean with the attributes of a meter."""
+    return bean(domain, type_, attributes, name, kind=Kind.METER, **labels)
+
+
+def histogram(domain: str, type_: str, name: str, attributes: Attributes, **labels: str) -> Bean:
+    """Makes a bean with the attributes of a histogram."""
+    return bean(domain, type_, attributes, name, kind=Kind.HISTOGRAM, **labels)

@@ -1,6 +1,7 @@
 """The metrics endpoint: serves the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
 
-    GET /metrics      Prometheus' text format
+    GET /metrics      Prometheus' text format, or OpenMetrics if the header Accept asks for it;
+                      ?profile=NAME selects the names of metrics (exposition/profiles.py)
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
@@ -14,23 +15,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
 
+from kcli.config.broker import BrokerConfig
 from kcli.http.server import JSON, TEXT, HttpError, HttpServer, Request, Response, get, respond
 from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
 from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
-from kcli.server.beans.exposition import CONTENT_TYPE, PrometheusText, json_bean
+from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
+from kcli.server.beans.exposition.families import Families
+from kcli.server.beans.exposition.profiles import PROFILES
+from kcli.server.beans.filter import BeanFilter
 
+_now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# The beans that are made in one turn of the event loop. This takes about a millisecond, so that producers do not wait
-# long for a scrape.
-BEANS_PER_TURN = 200
+# The time of a scrape in one turn of the event loop, so that producers do not wait long for a scrape.
+TURN_SECONDS = 0.001
+# The beans between two looks at the clock. They take about 0.1 ms.
+BEANS_PER_LOOK = 16
 
 
 class MetricsEndpoint:
@@ -41,6 +49,7 @@ class MetricsEndpoint:
         self, sources: BeanSources, network: Network, host: str, port: int, security: EndpointSecurity = OPEN
     ) -> None:
         self.port = port
+        self._filter = BeanFilter(sources.ports.config)
         self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
         self._host = host or None  # None: every interface
@@ -62,6 +71,10 @@ class MetricsEndpoint:
             "Metrics are served on %s://%s:%d/metrics", self._scheme, self._host or "0.0.0.0", self.port
         )
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Takes over changed keys."""
+        self._filter = BeanFilter(config)
+
     async def stop(self) -> None:
         await self._server.stop()
 
@@ -71,12 +84,16 @@ class MetricsEndpoint:
     async def _unknown(self, request: Request) -> Response:
         raise HttpError(HTTPStatus.NOT_FOUND, f"there is no {request.path}: /metrics, /jmx or /requests")
 
-    async def _metrics(self, _: Request) -> Response:
-        text = PrometheusText()
+    async def _metrics(self, request: Request) -> Response:
+        profile = PROFILES.get(request.query.get("profile", "default"))
+        if profile is None:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"the profile must be one of {', '.join(PROFILES)}")
+        format_ = accepted_format(",".join(request.headers.getall("Accept", [])))
+        families = Families(profile, with_exemplars=format_.is_open)
         async for beans in self._turns():
             for bean in beans:
-                text.add(bean)
-        return respond("".join(text.blocks()).encode(), CONTENT_TYPE)
+                families.add(bean)
+        return _respond(encoded(families, format_), format_.content_type)
 
     async def _jmx(self, request: Request) -> Response:
         patterns = _patterns(request)
@@ -87,20 +104,33 @@ class MetricsEndpoint:
                 for bean in beans
                 if not patterns or any(each.matches(bean.domain, bean.properties) for each in patterns)
             ]
-        return respond(('{"beans":[\n' + ",\n".join(found) + "\n]}\n").encode(), JSON)
+        return _respond(json_parts(found), JSON)
 
     async def _requests(self, _: Request) -> Response:
         slowest = [asdict(each) for each in self._sources.ports.metrics.requests.slowest]
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self) -> AsyncIterator[list[Bean]]:
-        """Yields all beans, BEANS_PER_TURN in each turn of the event loop."""
+        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others."""
         async with self._reading:
-            self._sources.ports.metrics.refresh(self._sources.sockets.listeners)
-            beans = broker_beans(self._sources)
-            while part := _some(beans):
-                yield part
-                await asyncio.sleep(0)
+            beans, shows = broker_beans(self._sources), self._filter.shows
+            began = _now()
+            while (part := _some(beans)) is not None:
+                yield [bean for bean in part if shows(bean)]
+                if _now() - began >= TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    began = _now()
+
+
+def _respond(parts: Iterator[bytes], content_type: str) -> Response:
+    """A response in parts, so that the text of all metrics is never in memory as a whole."""
+    return Response(body=_in_turns(parts), headers={"Content-Type": content_type})
+
+
+async def _in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+        await asyncio.sleep(0)
 
 
 def _patterns(request: Request) -> list[ObjectName]:
@@ -110,5 +140,14 @@ def _patterns(request: Request) -> list[ObjectName]:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"qry is not an object name: {error}") from None
 
 
-def _some(beans: Iterator[Bean]) -> list[Bean]:
-    return [bean for bean, _ in zip(beans, range(BEANS_PER_TURN), strict=False)]
+def _some(beans: Iterator[Bean | None]) -> list[Bean] | None:
+    """The next beans, at most BEANS_PER_LOOK, or None at the end. Functions that make beans yield None after long work
+    without a bean, and the part ends there."""
+    part: list[Bean] = []
+    for bean in beans:
+        if bean is None:
+            return part
+        part.append(bean)
+        if len(part) == BEANS_PER_LOOK:
+            return part
+    return part or None

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
+from kcli.http.handshakes import Tls
 from kcli.http.logins import Logins
+from kcli.server.network.tls_transport import ServerTls
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
@@ -25,22 +27,26 @@ PROTOCOL_KEY = "kcli.metrics.protocol"
 
 @dataclass(frozen=True, slots=True)
 class EndpointSecurity:
-    """The TLS context and the users. None means HTTP without TLS, or a server without users."""
+    """The source of the TLS context, and the users. None means HTTP without TLS, or a server without users."""
 
-    tls: ssl.SSLContext | None = None
+    tls: Tls | None = None
     logins: Logins | None = None
 
 
 OPEN = EndpointSecurity()
 
 
-def endpoint_security(config: BrokerConfig) -> EndpointSecurity:
-    """Reads the keys. Raises ConfigError, without any password in its message."""
+def endpoint_security(
+    config: BrokerConfig, tls_of: Callable[[ListenerConfig], ServerTls]
+) -> EndpointSecurity:
+    """Reads the keys. `tls_of` loads the stores of a listener, and keeps its context up to date.
+
+    Raises ConfigError, without any password in its message.
+    """
     logins = _logins(config.text(USERS_KEY))
     if config.text(PROTOCOL_KEY) == "HTTPS":
-        from kcli.security.tls.contexts import server_context
-
-        return EndpointSecurity(server_context(ListenerConfig(config, LISTENER)), logins)
+        tls = tls_of(ListenerConfig(config, LISTENER))
+        return EndpointSecurity(lambda: tls.context, logins)
     if logins is not None and not _is_loopback(config):
         _log.warning(
             "%s is set, but passwords can be read on the network, because the endpoint speaks HTTP: set %s=HTTPS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcli.replica.follower import Phase
-from kcli.server.beans.bean import Bean, bean, gauge
+from kcli.server.beans.bean import Bean, gauge, meter
 from kcli.server.handlers.ports import BrokerPorts
 
 SERVER = "kafka.server"
@@ -39,11 +39,11 @@ def fetcher_beans(broker: BrokerPorts) -> Iterator[Bean]:
             "brokerHost": fetcher.address.host,
             "brokerPort": str(fetcher.address.port),
         }
-        for name, meter, event_type in (
+        for name, counted, event_type in (
             ("RequestsPerSec", fetcher.requests, "requests"),
             ("BytesPerSec", fetcher.bytes_in, "bytes"),
         ):
-            yield bean(SERVER, "FetcherStats", meter.attributes(event_type, now), name, **tags)
+            yield meter(SERVER, "FetcherStats", name, counted.attributes(event_type, now), **tags)
         for key, following in list(fetcher.followings.items()):
             lag = following.state.lag
             yield gauge(

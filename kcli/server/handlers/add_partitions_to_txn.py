@@ -26,6 +26,7 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kcli.server.handlers.ports import BrokerContext
+from kcli.server.metrics.requests import VERIFICATION
 from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.fenced import fenced_code
@@ -52,6 +53,8 @@ def handle(
     rights = context.rights
     if context.api_version >= _BATCHED_FROM:
         rights.require(CLUSTER_ACTION)
+        if all(transaction.verify_only for transaction in request.transactions):
+            context.notes.is_of_kind(VERIFICATION)
         return _of_brokers(context, request)
     rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics

@@ -51,6 +51,8 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.api_version >= _SOFTWARE_FROM:
+        context.notes.software = request.client_software_name, request.client_software_version
     features = context.ports.features()
     return ApiVersionsResponse(
         api_keys=_ranges(context.ports.served_on(context.listener), context.api_version, _limits(context)),

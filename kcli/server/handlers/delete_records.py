@@ -135,6 +135,8 @@ def _wait(
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
     results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
+    waits = context.ports.metrics.waits
+    waits.deletions.begin(len(waiting))
 
     def reached(deletion: Deletion) -> None:
         leader = deletion.leader
@@ -143,6 +145,8 @@ def _wait(
 
     def done() -> None:
         timer.cancel()
+        waits.deletions.end(len(waiting))
+        waits.expired.deletions += len(waiting) - len(results)
         if not answer.done():
             answer.set_result(_after_wait(response, waiting, results))
 

@@ -32,7 +32,7 @@ from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import CHECKS_PER_TURN, Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
-ACCESS = per_resource(DELETE_CLUSTER, DESCRIBE_TOPIC, DELETE_TOPIC)
+ACCESS = per_resource(DELETE_TOPIC, DELETE_CLUSTER, DESCRIBE_TOPIC)
 
 
 async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

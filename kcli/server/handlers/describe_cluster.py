@@ -33,7 +33,7 @@ from kcli.server.requests.access import (
 )
 from kcli.server.requests.operations import NOT_REQUESTED
 
-ACCESS = per_resource(DESCRIBE_CLUSTER, ALTER_CLUSTER)
+ACCESS = per_resource(ALTER_CLUSTER, DESCRIBE_CLUSTER)
 _ON_CONTROLLER = whole_request(ALTER_CLUSTER, shows_request=True)
 
 

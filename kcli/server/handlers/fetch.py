@@ -29,7 +29,7 @@ from kcli.protocol.messages.fetch import (
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
 from kcli.replica.waiting import FetchWait
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.handlers.shared.hosted_partitions import has_ended
+from kcli.server.handlers.shared.hosted_partitions import HostedPartition, has_ended
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.handlers.shared.partition_reads import (
     PartitionRead,
@@ -38,6 +38,7 @@ from kcli.server.handlers.shared.partition_reads import (
     read_all,
     read_partition,
 )
+from kcli.server.metrics.requests import FETCH_FOLLOWER
 from kcli.server.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchScope, replica_of
 from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
@@ -68,6 +69,8 @@ def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awa
 def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse | _WaitingFetch]:
     broker = context.ports
     replica_id = replica_of(request)
+    if replica_id >= 0:
+        context.notes.is_of_kind(FETCH_FOLLOWER)
     if context.throttle is not None:
         if replica_id >= 0:
             context.throttle.exempt()
@@ -181,6 +184,7 @@ class _WaitingFetch:
         "_size",
         "_sizes",
         "_timer",
+        "_watched",
         "answer",
     )
 
@@ -210,7 +214,9 @@ class _WaitingFetch:
             done=self._wait_is_over,
             reads_uncommitted=scope.replica_id >= 0,
         )
-        self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._parked.finish)
+        self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._time_is_over)
+        self._watched = len(reads)
+        context.ports.metrics.waits.fetches.begin(self._watched)
         scope.wait(self._parked)
         watches = scope.watches
         for read in reads:
@@ -260,6 +266,14 @@ class _WaitingFetch:
             self._sizes[target] = size
         return self._size
 
+    def _time_is_over(self) -> None:
+        expired = self._context.ports.metrics.waits.expired
+        if self._scope.replica_id >= 0:
+            expired.follower_fetches += 1
+        else:
+            expired.consumer_fetches += 1
+        self._parked.finish()
+
     def _wait_is_over(self) -> None:
         self._timer.cancel()
         # Answer one turn later, because a produce request may still append to other partitions of this fetch.
@@ -304,6 +318,7 @@ class _WaitingFetch:
 
     def _answered(self, answer: asyncio.Future[FetchResponse]) -> None:
         """Ends the wait if the answer was cancelled, because the client's connection is closed."""
+        self._context.ports.metrics.waits.fetches.end(self._watched)
         if answer.cancelled():
             self._timer.cancel()
             self._parked.cancel()
@@ -366,6 +381,8 @@ def _answer(
         traffic.bytes_out += len(records)
     else:
         traffic.replication_bytes_out += len(records)
+        if records and _is_reassigned(context, read.source, scope.replica_id):
+            traffic.reassignment_bytes_out += len(records)
         if read.is_throttled:
             context.ports.leader_quota.record(len(records))
     return PartitionData(
@@ -376,6 +393,12 @@ def _answer(
         aborted_transactions=read.aborted,
         records=cast(bytes, records),  # buffers and ranges of files go to the connection as they are
     )
+
+
+def _is_reassigned(context: BrokerContext, source: HostedPartition, replica_id: int) -> bool:
+    """Whether a reassignment adds the replica that fetches."""
+    image = context.ports.metadata.partition(source.topic, source.partition)
+    return image is not None and replica_id in image.adding
 
 
 def _finish(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -39,6 +40,9 @@ from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import ForwardedCaller
 from kcli.storage.store.store import LogStore
+
+if TYPE_CHECKING:
+    from kcli.server.coordinators.group_lag import GroupLagSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class BrokerPorts(NodePorts):
     replica_selector: Selector
     leader_quota: ReplicationQuota
     groups: GroupCoordinator
+    group_lag: GroupLagSampler | None
     transactions: TransactionCoordinator
     verifier: TransactionVerifier
     markers: MarkerWriter

@@ -385,7 +385,7 @@ def _refused(
     log was found."""
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, error.code)
-    metrics.traffic.produce_failed(topic, error.code, size_bytes)
+    metrics.traffic.produce_failed(topic, error, size_bytes)
     if error.code in _LOGGED and not getattr(error, "record_errors", ()):
         _log.warning(
             "Refusing a batch for partition %s-%d from %s (client id %s) with %s: %s",
@@ -529,9 +529,12 @@ def _wait(
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
     outcomes = [ErrorCode.REQUEST_TIMED_OUT] * len(pending)
+    waits = context.ports.metrics.waits
+    waits.produces.begin(len(pending))
 
     def done() -> None:
         timer.cancel()
+        waits.produces.end(len(pending))
         if not answer.done():
             failures = {
                 (leader.topic, leader.partition): outcome
@@ -546,14 +549,15 @@ def _wait(
         parked.committed()
 
     def timed_out() -> None:
-        for wait in waits:
+        for wait, outcome in zip(commits, outcomes, strict=True):
             if wait is not None:
                 wait.drop()
+            waits.expired.produces += outcome is ErrorCode.REQUEST_TIMED_OUT
         parked.finish()
 
     parked = ParkedProduce(ProduceWait(len(pending)), done)
     timer = loop.call_later(max(request.timeout_ms, 0) / 1000, timed_out)
-    waits = [
+    commits = [
         leader.when_committed(offset, partial(committed, number))
         for number, (leader, offset) in enumerate(pending)
     ]

@@ -214,3 +214,7 @@ class WindowedRate:
         # As in Kafka, all windows except one count as complete. Otherwise the first rates would be far too high.
         elapsed = max(now - began, (self._samples - 1) * self._window)
         return (count - before) / elapsed if elapsed > 0 else 0.0
+
+    def growth(self, count: float) -> float:
+        """The growth in the last windows."""
+        return count - self._windows[0][1]

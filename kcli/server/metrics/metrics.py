@@ -6,21 +6,21 @@ are measured only if there is a metrics endpoint. In this case, `tick` must be c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator
 
 from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.process import thread_cpu_seconds
-from kcli.server.metrics.meters import Meter, WindowedRate
+from kcli.server.metrics.meters import TICK_SECONDS, Attributes, Meter
 from kcli.server.metrics.requests import RequestMetrics
 from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
-
-if TYPE_CHECKING:
-    from kcli.server.network.listener import Acceptor
+from kcli.server.metrics.waits import Waits
+from kcli.server.metrics.watched import Watches, Window
 
 TICK_MS = 1_000
+
+_NANOSECONDS = 1_000_000_000
 
 Meters = dict[str, Meter]
 
@@ -32,15 +32,15 @@ class Metrics:
         self.clock = clock
         self.traffic = TrafficTable()
         self.requests = RequestMetrics(clock)
+        self.waits = Waits()
         self.started_ms = clock.now_ms()
         self.loop_idle = Meter(clock.monotonic())  # counts seconds without work
         self._began = clock.monotonic()
-        self._samples = samples
-        self._window_seconds = window_seconds
+        self.watches = Watches(Window(samples, window_seconds), self._began)
         self._total: Meters = {}
         self._of_topics: dict[str, Meters] = {}
-        self._connections: dict[tuple[str, str], WindowedRate] = {}
         self._ticked_at = self._began
+        self._topics_ticked_at = self._began
         self._cpu_seconds: float | None = None
 
     # Counts.
@@ -52,9 +52,9 @@ class Metrics:
 
     # Time.
 
-    def tick(self, listeners: dict[str, Acceptor]) -> None:
-        """Folds the counts into the rates. Call this method on the thread of the event loop, because it measures the
-        CPU time of that thread."""
+    def tick(self) -> Generator[None, None, None]:
+        """Folds the counts into the rates, in steps. Call this method on the thread of the event loop, because it
+        measures the CPU time of that thread."""
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
         if self._cpu_seconds is not None:
@@ -62,41 +62,48 @@ class Metrics:
             self.loop_idle.count += max(now - self._ticked_at - worked, 0.0)
         self._cpu_seconds, self._ticked_at = cpu_seconds, now
         self.loop_idle.tick(now)
-        self.refresh(listeners)
-
-    def refresh(self, listeners: dict[str, Acceptor]) -> None:
-        """Updates every meter. Call this method before each read of the metrics too, so that all counts are current."""
-        now = self.clock.monotonic()
         self.requests.fold()
-        self._copy_counts(self._total, self.traffic.total(), now)
+        self.watches.tick(now)
+        yield
+        if now - self._topics_ticked_at >= TICK_SECONDS:
+            self._topics_ticked_at = now
+            yield from self._tick_topics(now)
+
+    def _tick_topics(self, now: float) -> Generator[None, None, None]:
+        """Updates the meters of all topics, which change only every TICK_SECONDS."""
+        self._follow(self._total, (yield from self.traffic.total_steps()), now)
         for gone in self._of_topics.keys() - self.traffic.topics.keys():
             del self._of_topics[gone]
-        for topic, traffic in self.traffic.topics.items():
-            self._copy_counts(self._of_topics.setdefault(topic, {}), traffic, now)
-        for name, listener in listeners.items():
-            for what, count in listener_counts(listener).items():
-                self._rate(name, what).tick(count, now)
+        for topic, traffic in list(self.traffic.topics.items()):
+            self._follow(self._of_topics.setdefault(topic, {}), traffic, now)
+            yield
 
     # Sources of beans.
 
-    def meters(self) -> Iterator[tuple[str | None, Meters]]:
-        """The meters of all topics together (with the name None), then the meters of each topic. Meters have the names
-        of the fields of Traffic."""
-        yield None, self._total
-        yield from list(self._of_topics.items())
+    def of_all_topics(self) -> Generator[None, None, Meters]:
+        """The meters of all topics together, by the fields of Traffic, in steps."""
+        total = yield from self.traffic.total_steps()
+        self._follow(self._total, total, self.clock.monotonic())
+        return self._total
 
-    def listener_rate(self, listener: Acceptor, what: str) -> float:
-        """The rate per second of one of the `listener_counts`."""
-        count = listener_counts(listener)[what]
-        return self._rate(listener.settings.name, what).a_second(count, self.clock.monotonic())
+    def of_topic(self, topic: str) -> Meters:
+        """The meters of one topic. A count that is still 0 has no meter."""
+        traffic = self.traffic.topics.get(topic)
+        if traffic is None:
+            return {}
+        meters = self._of_topics.setdefault(topic, {})
+        self._follow(meters, traffic, self.clock.monotonic())
+        return meters
 
-    def _rate(self, listener: str, what: str) -> WindowedRate:
-        key = (listener, what)
-        if key not in self._connections:
-            self._connections[key] = WindowedRate(self._samples, self._window_seconds, self._began)
-        return self._connections[key]
+    def idle(self, now: float) -> Attributes:
+        """The attributes of a meter of idle time: the count is in nanoseconds, so the rates are fractions."""
+        attributes = self.loop_idle.attributes("percent", now)
+        return attributes | {
+            "Count": int(self.loop_idle.count * _NANOSECONDS),
+            "RateUnit": "NANOSECONDS",
+        }
 
-    def _copy_counts(self, meters: Meters, traffic: Traffic, now: float) -> None:
+    def _follow(self, meters: Meters, traffic: Traffic, now: float) -> None:
         for name in NAMES:
             count = getattr(traffic, name)
             meter = meters.get(name)
@@ -106,16 +113,3 @@ class Metrics:
                 meter = meters[name] = Meter(now, began=self._began)
             meter.count = count
             meter.tick(now)
-
-
-def listener_counts(listener: Acceptor) -> dict[str, int]:
-    """The counts of connections and logins since the start, by Kafka's names without their ending `-total`."""
-    logins = listener.logins
-    return {
-        "connection-close": listener.closed_count,
-        "connection-creation": listener.opened_count,
-        "failed-authentication": logins.failed,
-        "failed-reauthentication": logins.failed_again,
-        "successful-authentication": logins.succeeded,
-        "successful-reauthentication": logins.succeeded_again,
-    }

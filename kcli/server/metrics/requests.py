@@ -3,8 +3,11 @@
 `measured` wraps the dispatch of requests and measures the time. Each request costs two reads of the clock and two
 appends to lists. `fold` turns the lists into counts and histograms, once a second and before every read. As in Kafka,
 the local time of a request is the time in which the broker works on it. The remote time is the time in which the
-request waits for commits, for records or for other members of a group. There is no queue between network and handlers,
-so there are no queue times.
+request waits for commits, for records or for other members of a group.
+
+Most requests are served as soon as they are received. If a client sends many requests together, the others wait in the
+request line, and this is their queue time. A small answer is given to the socket at once, so its send time is 0. There
+is no queue of answers: an answer that waits for an earlier answer of its connection has this time in its remote time.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
+from typing import NamedTuple
 
 from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import API, ApiKey
@@ -21,6 +25,7 @@ from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.meters import Histogram, Meter
 from kcli.server.network.connection import Answer, Connection, Serve, Waiting
+from kcli.server.network.request_notes import RequestNotes
 
 _HEAD = Struct(">hh")
 # The most slow requests that are listed. This many lines fit on a screen.
@@ -37,30 +42,81 @@ _WAITS_BY_DESIGN = frozenset(
 )
 
 
+FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
+VERIFICATION = "AddPartitionsToTxnVerification"
+CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
+"""The kinds of requests that have beans of their own. Every kind except VERIFICATION also counts for its API."""
+
+
 class VersionTimes:
-    """The requests of one API in one version. The lists have the times (in seconds) and the sizes of the answers since
-    the last fold."""
+    """The requests of one API, or of one kind, in one version. The lists have the times (in seconds) and the sizes of
+    the requests since the last fold. `whole` is the API for which a kind counts too."""
 
-    __slots__ = ("api", "count", "handled", "meter", "sizes", "version", "waited")
+    __slots__ = (
+        "api",
+        "count",
+        "handled",
+        "kinds",
+        "meter",
+        "queued",
+        "sends",
+        "sizes",
+        "throttled",
+        "version",
+        "waited",
+        "whole",
+    )
 
-    def __init__(self, api: ApiTimes, version: int, now: float, began: float) -> None:
+    def __init__(
+        self, api: ApiTimes, version: int, now: float, began: float, whole: VersionTimes | None = None
+    ) -> None:
         self.api = api
         self.version = version
+        self.whole = whole
+        self.kinds: dict[str, VersionTimes] = {}
         self.handled: list[float] = []
         self.waited: list[tuple[float, float]] = []  # seconds: local, total
         self.sizes: list[int] = []
+        # Only the times that are not 0.
+        self.queued: list[float] = []
+        self.throttled: list[float] = []
+        self.sends: list[float] = []
         self.count = 0
         self.meter = Meter(now, began=began)
 
+    def sent(self, seconds: float) -> None:
+        """Takes the time of sending a large answer."""
+        self.sends.append(seconds)
+
     def fold(self, now: float) -> None:
-        if self.sizes or self.waited:
-            handled, self.handled = self.handled, []
-            waited, self.waited = self.waited, []
-            sizes, self.sizes = self.sizes, []
-            self.count += len(handled) + len(waited)
-            self.api.fold(handled, waited, sizes, now)
+        if self.handled or self.waited:
+            taken = Taken(self.handled, self.waited, self.sizes, self.queued, self.throttled, self.sends)
+            self.handled, self.waited, self.sizes = [], [], []
+            self.queued, self.throttled, self.sends = [], [], []
+            self._add(taken, now)
         self.meter.count = self.count
         self.meter.tick(now)
+
+    def _add(self, taken: Taken, now: float) -> None:
+        self.count += taken.requests
+        self.api.fold(taken, now)
+        if self.whole is not None:
+            self.whole._add(taken, now)
+
+
+class Taken(NamedTuple):
+    """The values of the requests since the last fold. See `VersionTimes`."""
+
+    handled: list[float]
+    waited: list[tuple[float, float]]
+    sizes: list[int]
+    queued: list[float]
+    throttled: list[float]
+    sends: list[float]
+
+    @property
+    def requests(self) -> int:
+        return len(self.handled) + len(self.waited)
 
 
 class ApiTimes:
@@ -71,8 +127,11 @@ class ApiTimes:
         "errors",
         "local_ms",
         "name",
+        "queue_ms",
         "remote_ms",
         "request_bytes",
+        "send_ms",
+        "throttle_ms",
         "total_ms",
         "versions",
     )
@@ -85,18 +144,41 @@ class ApiTimes:
         self.total_ms = Histogram(now)
         self.local_ms = Histogram(now)
         self.remote_ms = Histogram(now)
+        self.queue_ms = Histogram(now)
+        self.throttle_ms = Histogram(now)
+        self.send_ms = Histogram(now)
         self.request_bytes = Histogram(now)
 
-    def fold(
-        self, handled: list[float], waited: list[tuple[float, float]], sizes: list[int], now: float
-    ) -> None:
+    def fold(self, taken: Taken, now: float) -> None:
+        handled, waited = taken.handled, taken.waited
         self.total_ms.fold(handled, now, scale=1000)
         self.local_ms.fold(handled, now, scale=1000)
         self.remote_ms.fold_zeros(len(handled), now)
         self.total_ms.fold([total for _, total in waited], now, scale=1000)
         self.local_ms.fold([local for local, _ in waited], now, scale=1000)
         self.remote_ms.fold([total - local for local, total in waited], now, scale=1000)
-        self.request_bytes.fold(sizes, now)
+        self.request_bytes.fold(taken.sizes, now)
+        for histogram, values in (
+            (self.queue_ms, taken.queued),
+            (self.throttle_ms, taken.throttled),
+            (self.send_ms, taken.sends),
+        ):
+            histogram.fold(values, now, scale=1000)
+            histogram.fold_zeros(max(taken.requests - len(values), 0), now)
+
+    def tick(self, now: float, began: float) -> None:
+        """Updates the meters of errors. As requests can have several errors, `NONE` counts the requests that are left
+        if every error is subtracted."""
+        count = sum(each.count for each in self.versions.values())
+        succeeded = max(count - sum(self.errors.values()), 0)
+        for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):
+            meter = self.error_meters.get(code)
+            if meter is None:
+                if not counted:
+                    continue
+                meter = self.error_meters[code] = Meter(now, began=began)
+            meter.count = max(meter.count, counted)
+            meter.tick(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +235,8 @@ class RequestMetrics:
         self.clock = clock
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
+        self.kinds: dict[str, ApiTimes] = {}
+        """The kinds of requests that have beans of their own, by their names."""
         self.by_head: dict[bytes, VersionTimes] = {}
         """Counts by the first four bytes of a frame, which are the API key and the version."""
         self._began = clock.monotonic()
@@ -171,14 +255,34 @@ class RequestMetrics:
         # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Otherwise a
         # client could fill the memory with requests of any number of versions.
         version = version if is_known else 0
-        versions = self.of(key).versions
-        found = versions.get(version)
-        if found is None:
-            found = versions[version] = VersionTimes(
-                self.of(key), version, self.clock.monotonic(), self._began
-            )
+        found = self._of_api(self.of(key), version)
+        if key == ApiKey.FETCH:
+            found = self.of_kind(found, FETCH_CONSUMER)
+        elif key == ApiKey.LIST_CONFIG_RESOURCES and version == 0:
+            found = self.of_kind(found, CLIENT_METRICS_RESOURCES)
         if is_known:
             self.by_head[head] = found
+        return found
+
+    def of_kind(self, times: VersionTimes, kind: str) -> VersionTimes:
+        """The counts of one kind of the requests that `times` counts."""
+        whole = times.whole or times
+        found = whole.kinds.get(kind)
+        if found is None:
+            api = self.kinds.get(kind)
+            if api is None:
+                api = self.kinds[kind] = ApiTimes(kind, self.clock.monotonic())
+            found = whole.kinds[kind] = self._of_api(
+                api, whole.version, None if kind == VERIFICATION else whole
+            )
+        return found
+
+    def _of_api(self, api: ApiTimes, version: int, whole: VersionTimes | None = None) -> VersionTimes:
+        found = api.versions.get(version)
+        if found is None:
+            found = api.versions[version] = VersionTimes(
+                api, version, self.clock.monotonic(), self._began, whole
+            )
         return found
 
     def failed(self, key: ApiKey, code: ErrorCode) -> None:
@@ -189,15 +293,12 @@ class RequestMetrics:
     def fold(self) -> None:
         now = self.clock.monotonic()
         self.slowest.forget_old(now)
-        for api in self.apis.values():
+        # Kinds come first, because their requests count for the APIs too.
+        for api in (*self.kinds.values(), *self.apis.values()):
             for times in api.versions.values():
                 times.fold(now)
-            for code, count in api.errors.items():
-                meter = api.error_meters.get(code)
-                if meter is None:
-                    meter = api.error_meters[code] = Meter(now, began=self._began)
-                meter.count = count
-                meter.tick(now)
+        for api in self.apis.values():
+            api.tick(now, self._began)
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
@@ -212,9 +313,14 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
         local = now() - began
         head = bytes(frame[:4])
         times = by_head.get(head) or metrics.of_version(head)
-        times.sizes.append(len(frame))
+        notes = connection.notes
+        if notes.has_news:
+            times = _noted(metrics, times, notes)
         if type(answer) is Waiting:
-            return _measured_waiting(answer, metrics, times, began, local, _caller(connection, frame))
+            caller = _caller(connection, frame)
+            return _measured_waiting(answer, metrics, times, Begun(began, local, len(frame)), caller, notes)
+        notes.answering = times
+        times.sizes.append(len(frame))
         times.handled.append(local)
         if local > slowest.threshold:
             _note(metrics, times, _caller(connection, frame), local, local)
@@ -223,29 +329,59 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
     return serve_measured
 
 
+def _noted(metrics: RequestMetrics, times: VersionTimes, notes: RequestNotes) -> VersionTimes:
+    """Takes the notes of a request. Returns the counts of its kind."""
+    notes.has_news = False
+    if notes.kind:
+        times = metrics.of_kind(times, notes.kind)
+        notes.kind = ""
+    if notes.queued_seconds:
+        times.queued.append(notes.queued_seconds)
+        notes.queued_seconds = 0.0
+    if notes.throttled_seconds:
+        times.throttled.append(notes.throttled_seconds)
+        notes.throttled_seconds = 0.0
+    return times
+
+
+class Begun(NamedTuple):
+    """A request that has begun at the time `at`, and has taken `local` seconds of work so far."""
+
+    at: float
+    local: float
+    size_bytes: int
+
+
 def _measured_waiting(
     waiting: Waiting,
     metrics: RequestMetrics,
     times: VersionTimes,
-    began: float,
-    local: float,
+    begun: Begun,
     caller: _Caller,
+    notes: RequestNotes,
 ) -> Waiting:
     now = metrics.clock.monotonic
 
     def finish(future: asyncio.Future[object]) -> Answer | Waiting:
+        nonlocal times
         resumed = now()
         try:
             return waiting.finish(future)
         finally:
             ended = now()
-            worked, total = local + ended - resumed, ended - began
+            worked, total = begun.local + ended - resumed, ended - begun.at
+            if notes.has_news:
+                times = _noted(metrics, times, notes)
+            notes.answering = times
+            times.sizes.append(begun.size_bytes)
             times.waited.append((worked, total))
             took = worked if caller.key in _WAITS_BY_DESIGN else total
             if took > metrics.slowest.threshold:
                 _note(metrics, times, caller, took, worked)
 
-    return Waiting(waiting.future, finish)
+    return Waiting(
+        waiting.future, finish, may_overlap=waiting.may_overlap, may_be_dropped=waiting.may_be_dropped
+    )
 
 
 @dataclass(frozen=True, slots=True)

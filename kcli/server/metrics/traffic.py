@@ -3,9 +3,10 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, fields
 
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, KafkaError
 
 # Errors that clients cause, or that end without help. Kafka's "failed" meters count only failures of the broker, so
 # they leave these errors out.
@@ -26,6 +27,16 @@ _EXPECTED = frozenset(
     }
 )
 
+# Errors of partitions that the request does not reach. As in Kafka, such a partition does not count as requested.
+_NOT_REACHED = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -38,12 +49,16 @@ class Traffic:
     replication_bytes_in: int = 0
     replication_bytes_out: int = 0
     reassignment_bytes_in: int = 0
+    reassignment_bytes_out: int = 0
     bytes_rejected: int = 0
     produces: int = 0
     fetches: int = 0
     failed_produces: int = 0
     failed_fetches: int = 0
     corrupt_batches: int = 0
+    keyless_records: int = 0
+    invalid_magic: int = 0
+    invalid_sequences: int = 0
     isr_expands: int = 0
     isr_shrinks: int = 0
     failed_isr_updates: int = 0
@@ -79,16 +94,35 @@ class TrafficTable:
             self._elsewhere.add(gone)
 
     def total(self) -> Traffic:
-        total = Traffic()
+        """The traffic of all topics."""
+        steps = self.total_steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                total: Traffic = end.value
+                return total
+
+    def total_steps(self) -> Generator[None, None, Traffic]:
+        """Adds up the traffic of all topics. Yields after each topic. A total is never smaller than an earlier
+        total."""
+        total, topics = Traffic(), list(self.topics.values())
         total.add(self._elsewhere)
-        for traffic in self.topics.values():
+        for traffic in topics:
             total.add(traffic)
+            yield
         return total
 
-    def produce_failed(self, topic: str, code: ErrorCode, size_bytes: int) -> None:
+    def produce_failed(self, topic: str, error: KafkaError, size_bytes: int) -> None:
         """Counts a refused batch of `size_bytes` bytes."""
+        code = error.code
         traffic = self.topics.get(topic, self._elsewhere)
-        if code is ErrorCode.CORRUPT_MESSAGE:
+        if code not in _NOT_REACHED:
+            traffic.produces += 1
+        if error.fault:
+            count = len(error.record_errors) or 1
+            setattr(traffic, error.fault, getattr(traffic, error.fault) + count)
+        elif code is ErrorCode.CORRUPT_MESSAGE:
             traffic.corrupt_batches += 1
         elif code is ErrorCode.MESSAGE_TOO_LARGE:
             traffic.bytes_rejected += size_bytes
@@ -96,5 +130,8 @@ class TrafficTable:
             traffic.failed_produces += 1
 
     def fetch_failed(self, topic: str, code: ErrorCode) -> None:
+        traffic = self.topics.get(topic, self._elsewhere)
+        if code not in _NOT_REACHED:
+            traffic.fetches += 1
         if code not in _EXPECTED:
-            self.topics.get(topic, self._elsewhere).failed_fetches += 1
+            traffic.failed_fetches += 1

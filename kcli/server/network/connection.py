@@ -37,10 +37,12 @@ from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
 from kcli.server.network.limited_lines import LimitedLines
+from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
+from kcli.server.network.request_notes import RequestNotes, Sent
 from kcli.server.network.tls_transport import TlsTransport
 
 Answer = Buffer | list[Part] | None
@@ -133,9 +135,12 @@ class Connection(asyncio.BufferedProtocol):
         authenticate: Authenticate = anonymous,
         logins: LoginCounts | None = None,
         lines: LimitedLines | None = None,
+        counts: ListenerCounts | None = None,
     ) -> None:
         self.listener = listener
         self.logins = logins or LoginCounts()
+        self.notes = RequestNotes()
+        self._counts = counts or ListenerCounts()
         self._lines = lines or LimitedLines()
         self.session = ANONYMOUS_SESSION
         self.peer_host = ""
@@ -161,6 +166,9 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[Waiting | Buffer | list[Part]] = deque()
         self._pending_is_produce = False
         self._in_line = False
+        self._in_line_since = 0.0
+        self._sending_since = 0.0
+        self._sending: Sent | None = None
         self._waits_for_memory = False
         self._admitted = False
         self._reading_paused = False
@@ -229,6 +237,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._closed:
             return
         self.last_active = self._now()
+        counts = self._counts
+        counts.reads += 1
+        counts.bytes_in += nbytes
         if self._frame is None:
             end = len(self._carry) + nbytes
             self._carry = b""
@@ -293,6 +304,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._unmute is not None:
             self._unmute.cancel()
         self._unmute = loop.call_later(seconds, self._unmuted)
+        self.notes.throttled(seconds)
         self._pause_reading()
 
     @property
@@ -363,6 +375,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def take_turn(self, bytes_max: int) -> int:
         self._in_line = False
+        self.notes.queued(self._now() - self._in_line_since)
         if self._rest is not None:
             rest, self._rest = self._rest, None
             return self._serve_frames(rest, bytes_max)
@@ -472,6 +485,7 @@ class Connection(asyncio.BufferedProtocol):
         assert next_frame is not None
         if not self._must_wait(next_frame):
             self._in_line = True
+            self._in_line_since = self._now()
             self._shared.line.join(self)
 
     def _unmuted(self) -> None:
@@ -559,6 +573,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answer(self, frame: memoryview) -> int:
         """Serves a frame. Returns the bytes that the frame and its answer use of BYTES_PER_TURN."""
         served = len(frame)
+        self._counts.requests += 1
         try:
             answer = self._serve(self, frame)
         except ProtocolError as error:
@@ -618,9 +633,11 @@ class Connection(asyncio.BufferedProtocol):
             if not isinstance(answer, list):
                 if len(answer) <= _SMALL_ANSWER_MAX_BYTES:
                     transport.write(answer)
+                    self._count_answer(len(answer))
                     return len(answer)
             elif (size := size_in_memory(answer)) is not None and size <= _SMALL_ANSWER_MAX_BYTES:
                 transport.writelines(cast("list[Buffer]", answer))
+                self._count_answer(size)
                 return size
             if sender is None:
                 sender = self._sender = AnswerSender(
@@ -630,14 +647,26 @@ class Connection(asyncio.BufferedProtocol):
                     sent_all=self._sent_all,
                     failed=self._answer_failed,
                 )
+        parts: list[Part] = answer if isinstance(answer, list) else [answer]
+        self._count_answer(sum(map(len, parts)))
+        if not sender.is_busy:
+            self._sending, self._sending_since = self.notes.answering, self.last_active
         before = sender.unsent_bytes
-        sender.send(answer if isinstance(answer, list) else [answer])
+        sender.send(parts)
         return max(0, sender.unsent_bytes - before)
+
+    def _count_answer(self, size_bytes: int) -> None:
+        counts = self._counts
+        counts.answers += 1
+        counts.bytes_out += size_bytes
 
     def _sent_some(self) -> None:
         self.last_active = self._now()
 
     def _sent_all(self) -> None:
+        if self._sending is not None:
+            self._sending.sent(self._now() - self._sending_since)
+            self._sending = None
         if not self._closed:
             self._go_on()
         elif self.transport is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
 from kcli.server.network.limited_lines import LimitedLines
+from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -101,6 +102,7 @@ class SocketServer:
             authenticate=authenticate,
             logins=listener.logins,
             lines=listener.lines,
+            counts=listener.counts,
         )
 
     def count(self, connection: Connection) -> bool:
@@ -215,8 +217,8 @@ class Acceptor:
         self.settings = settings
         self.port = settings.port
         self.served: dict[Connection, None] = {}
-        self.opened_count = 0  # connections served since the start
-        self.closed_count = 0
+        self.counts = ListenerCounts()
+        self._held_since = 0.0
         self.logins = LoginCounts()
         self.lines = LimitedLines()
         self._sockets = sockets
@@ -253,6 +255,7 @@ class Acceptor:
             connection.abort()
             return
         self._set_buffer_sizes(connection)
+        self.counts.accepted += 1
         if not self._sockets.count(connection):
             connection.abort()
             return
@@ -266,6 +269,8 @@ class Acceptor:
             self._admit(connection)
         elif len(self._held) < HELD_CONNECTIONS_MAX:
             connection.hold()
+            if not self._held:
+                self._held_since = asyncio.get_running_loop().time()
             self._held.append(connection)
             self._retry_later()
         else:
@@ -275,12 +280,26 @@ class Acceptor:
         self._sockets.uncount(connection)
         if connection in self.served:
             del self.served[connection]
-            self.closed_count += 1
+            self.counts.closed += 1
             self._sockets.admit_held()
         elif connection in self._held:
             self._held.remove(connection)
+            self.count_held()
+
+    def count_held(self) -> None:
+        """Counts the time for which connections have waited for a place, up to now."""
+        now = asyncio.get_running_loop().time()
+        self.counts.held_ns += int((now - self._held_since) * 1_000_000_000)
+        self._held_since = now
+
+    @property
+    def holds(self) -> bool:
+        """Whether connections wait for a place."""
+        return bool(self._held)
 
     def admit_held(self) -> None:
+        if self._held:
+            self.count_held()
         while self._held and self._has_place():
             self._admit(self._held.popleft())
         if self._held:
@@ -288,7 +307,7 @@ class Acceptor:
 
     def _admit(self, connection: Connection) -> None:
         self.served[connection] = None
-        self.opened_count += 1
+        self.counts.opened += 1
         if self.settings.creation_rate_max < UNLIMITED:
             self._created.append(asyncio.get_running_loop().time())
         connection.admit()

@@ -109,6 +109,11 @@ class DirectoryAssignments:
         self._consider(topic, topic_id, number, partition)
         self._send_soon()
 
+    @property
+    def waiting_count(self) -> int:
+        """The number of directories that the controller has not confirmed yet."""
+        return len(self._pending)
+
     async def stop(self) -> None:
         if self._sender is not None:
             self._sender.cancel()

@@ -151,6 +151,13 @@ class FetchSession:
             self.wake(target)
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class SessionCounts:
+    """The sessions that were dropped since the start, because a new session needed their place."""
+
+    evictions: int = 0
+
+
 class FetchSessions:
     """The fetch sessions of the broker: at most `slots` sessions. The first session is the one that was unused for the
     longest time."""
@@ -161,6 +168,7 @@ class FetchSessions:
         self._refresh_ms = min(refresh_ms, REFRESH_MAX_MS)
         self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
+        self.counts = SessionCounts()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -228,7 +236,7 @@ class FetchSessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms > EVICTION_MIN_AGE_MS:
-            self._drop(oldest.id)
+            self._evict(oldest)
             return True
         candidates = [
             session
@@ -243,8 +251,12 @@ class FetchSessions:
         if not candidates:
             return False
         evicted = min(candidates, key=lambda session: (session.is_follower, len(session.targets)))
-        self._drop(evicted.id)
+        self._evict(evicted)
         return True
+
+    def _evict(self, session: FetchSession) -> None:
+        self.counts.evictions += 1
+        self._drop(session.id)
 
 
 class FetchScope:

@@ -11,13 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import StorageError
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import SystemDisk
 from kcli.server.partitions.cleaner_process import CleanerProcess
-from kcli.storage.cleaner.cleaner import CleaningResult, LogCleaner
+from kcli.storage.cleaner.cleaner import CleaningResult, Dirtiest, LogCleaner
 from kcli.storage.cleaner.plan import CleanerLimits
 from kcli.storage.store.store import LogStore
 
@@ -27,6 +28,13 @@ _log = logging.getLogger("kcli.server.LogCleaner")
 MIN_BACKOFF_MS = 10
 # The largest offset map in bytes. In Kafka, this size is a Java int.
 MAX_DEDUPE_BUFFER_BYTES = (1 << 31) - 1
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class CleanerCounts:
+    """The bytes that completed passes have read and written."""
+
+    io_bytes: int = 0
 
 
 class LogCleaning:
@@ -54,7 +62,19 @@ class LogCleaning:
         self._task: asyncio.Task[None] | None = None
         self.last_run_ms = 0  # the start time of the last round; 0 before the first round
         self.last_result: CleaningResult | None = None
+        self.last_pass_seconds = 0.0
+        self.counts = CleanerCounts()
         self.uncleanable = self._cleaner.uncleanable
+
+    @property
+    def found(self) -> Dirtiest:
+        """The result of the last search for a log to clean."""
+        return self._cleaner.found
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the task has ended, which must not happen before `stop`."""
+        return self._task is not None and self._task.done() and not self._stopping.is_set()
 
     def start(self) -> None:
         if self._config().boolean("log.cleaner.enable"):
@@ -130,10 +150,13 @@ class LogCleaning:
         try:
             while not self._stopping.is_set():
                 self._cleaner.limits = limits_of(self._config())
+                began = self._clock.monotonic()
                 result = self._cleaner.clean_dirtiest(self._clock.now_ms(), run_pass)
                 if result is None:
                     return
                 self.last_result = result
+                self.last_pass_seconds = self._clock.monotonic() - began
+                self.counts.io_bytes += result.bytes_read + result.bytes_after
         finally:
             process.stop()
             self._processes.discard(process)

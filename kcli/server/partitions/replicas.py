@@ -34,6 +34,7 @@ from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.leader_partition import LeaderPartition, LeaderPorts
 from kcli.server.partitions.openings import Openings
+from kcli.server.partitions.state_changes import StateChanges
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.store import LogStore, NewLog, run_inline
@@ -106,6 +107,7 @@ class Replicas:
         # Partitions whose log is in an offline directory. Requests for them get KAFKA_STORAGE_ERROR.
         self._offline: dict[Key, None] = {}
         self._image = MetadataImage()
+        self._state_changes = StateChanges(node_id)
         self._waiting: deque[PartitionDiff] = deque()
         self._is_applied = asyncio.Event()
         self._is_applied.set()
@@ -226,7 +228,9 @@ class Replicas:
         """Applies a small change at once, and a large change in slices. Requests are served between the slices."""
         self._image = image
         is_idle = not self._waiting
-        self._waiting.extend(self._changes(delta))
+        changes = self._changes(delta)
+        self._state_changes.begin(changes)
+        self._waiting.extend(changes)
         self._is_applied.clear()
         if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
             self._apply_slice()
@@ -356,6 +360,7 @@ class Replicas:
         self._stop_following(key)
         log.append_leader_epoch(after.leader_epoch)
         state = self._begin_term(log, after)
+        self._state_changes.leads(diff, after, log)
         if after.recovery_state is LeaderRecoveryState.RECOVERING:
             _log.info("%s-%d: the leader has no log to recover after its unclean election", *key)
         if current is not None:
@@ -414,6 +419,7 @@ class Replicas:
             leader_epoch=after.leader_epoch,
             traffic=self.traffic.of(diff.topic),
         )
+        self._state_changes.follows(diff, after, log)
         self._fetchers.follow(followed)
         self._tell_hosted(key)
 
@@ -437,6 +443,7 @@ class Replicas:
 
     def _take_offline(self, key: Key) -> None:
         self._offline[key] = None
+        self._state_changes.offline(*key)
         self._stop_leading(key)
         self._stop_following(key)
 

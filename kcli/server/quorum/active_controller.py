@@ -30,6 +30,7 @@ from kcli.protocol.records.metadata import MetadataRecord
 from kcli.raft.requests import VoterChangeResponse
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.committed import Ahead
+from kcli.server.quorum.counts import ControllerCounts, ControllerTimes
 from kcli.server.quorum.quorum import Quorum
 
 Q = TypeVar("Q")
@@ -56,8 +57,18 @@ def session_ms(clock: Clock) -> int:
 class ActiveController:
     """The controller of a node that leads, from the claim of the lead until `end`."""
 
-    def __init__(self, controller: Controller, replayer: ImageReplayer, quorum: Quorum, clock: Clock) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        replayer: ImageReplayer,
+        quorum: Quorum,
+        clock: Clock,
+        counts: ControllerCounts | None = None,
+        times: ControllerTimes | None = None,
+    ) -> None:
         """`replayer` has the state of `controller`."""
+        self._counts = counts or ControllerCounts()
+        self._times = times or ControllerTimes()
         self._controller = controller
         self._replayer = replayer
         self._driver = quorum.driver
@@ -101,6 +112,7 @@ class ActiveController:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await self.carry_out(decide, moves_broker=api.moves_broker)
         except TimeoutError:
+            self._counts.operations_timed_out += 1
             raise TimeoutException from None
 
     async def carry_out(
@@ -111,8 +123,12 @@ class ActiveController:
         `decide` gets the controller and the time of the sessions. See `ControllerApi.moves_broker`. The steps also
         end if the caller is cancelled.
         """
+        self._counts.operations_started += 1
+        asked = self._clock.monotonic()
         while moves_broker and self._moving is not None:
             await asyncio.wait((self._moving,))
+        began = self._clock.monotonic()
+        self._times.queued_ms.add((began - asked) * 1000)
         decided = self._decide(decide)
         if isinstance(decided, Decision) and decided.kraft_version is not None:
             await self._upgrade_quorum(decided.kraft_version)
@@ -121,6 +137,7 @@ class ActiveController:
             response, done = self._obey(decided)
         else:
             response, done = await self._begin_steps(decided, moves_broker)
+        self._times.processed_ms.add((self._clock.monotonic() - began) * 1000)
         if done is not None:
             await asyncio.shield(done)
         return response

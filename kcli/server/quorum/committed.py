@@ -56,6 +56,8 @@ class CommittedMetadata:
         """Begins with the content of the disk. The log after the snapshot counts when it is committed."""
         self.point = ReplayPoint(found.snapshot_image)
         self._loader.image = found.snapshot_image
+        if found.snapshot_image.offset > NO_OFFSET:
+            self._loader.snapshot_count += 1
         self.next_offset = Offset(found.snapshot_image.offset + 1)
         end_offset = found.start.log_end_offset
         if self.next_offset < end_offset:
@@ -112,7 +114,8 @@ class CommittedMetadata:
             self._ahead.popleft()
             self.point = ahead.point
             self.next_offset = Offset(ahead.last_offset + 1)
-            self._loader.publish(ahead.delta, ahead.point.image)
+            records = ahead.last_offset - ahead.base_offset + 1
+            self._loader.publish(ahead.delta, ahead.point.image, records)
             if ahead.done is not None and not ahead.done.done():
                 ahead.done.set_result(None)
 
@@ -133,7 +136,7 @@ class CommittedMetadata:
                     delta = batch.replay(replayer)
                     self.point = replayer.point
                     self.next_offset = batch.header.next_offset
-                    self._loader.publish(delta, self.point.image)
+                    self._loader.publish(delta, self.point.image, batch.header.records_count)
                     await asyncio.sleep(0)
                 self._publish_ahead()
             self._reader = None
@@ -158,5 +161,6 @@ class CommittedMetadata:
         delta = MetadataDelta.between(self.point.image, point.image)
         self.point = point
         self.next_offset = snapshot_id.end_offset
+        self._loader.snapshot_count += 1
         self._loader.publish(delta, point.image)
         self.on_advance()

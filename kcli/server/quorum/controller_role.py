@@ -28,6 +28,7 @@ from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
 from kcli.server.quorum.active_controller import ActiveController, Q, R, session_ms
+from kcli.server.quorum.counts import ControllerCounts, ControllerTimes
 from kcli.server.quorum.housekeeping import QuorumHousekeeping
 from kcli.server.quorum.quorum import Leadership, Quorum
 
@@ -49,6 +50,8 @@ class ControllerRole:
     ) -> None:
         """`on_fatal` ends the node, and is called if the controller cannot begin its work."""
         self.active: ActiveController | None = None
+        self.counts = ControllerCounts()
+        self.times = ControllerTimes()
         self.registration: ControllerRegistration | None = None
         self._bootstrap: list[MetadataRecord] | None = None
         self._housekeeping: QuorumHousekeeping | None = None
@@ -113,7 +116,7 @@ class ControllerRole:
         replayer = ImageReplayer.at(self._quorum.committed.point)
         settings = controller_settings(self._config, self._quorum.view.kraft_version, self._policies)
         controller = Controller(replayer, settings, self._rng, session_ms(self._clock))
-        active = ActiveController(controller, replayer, self._quorum, self._clock)
+        active = ActiveController(controller, replayer, self._quorum, self._clock, self.counts, self.times)
         try:
             self._write_first_records(active, settings)
         except Exception as error:
@@ -121,7 +124,7 @@ class ControllerRole:
             self._on_fatal(error)
             return
         self.active = active
-        self._housekeeping = QuorumHousekeeping(active, self._config, self._clock)
+        self._housekeeping = QuorumHousekeeping(active, self._config, self._clock, self.counts)
         self._housekeeping.start()
 
     def _write_first_records(self, active: ActiveController, settings: ControllerSettings) -> None:

@@ -21,7 +21,7 @@ from kcli.errors import (
     OffsetOutOfRangeException,
     StorageError,
 )
-from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.ids import NO_LEADER, LeaderEpoch, Offset
 from kcli.raft.messages import (
     Append,
     Batch,
@@ -40,13 +40,24 @@ from kcli.raft.messages import (
 )
 from kcli.raft.node import RaftNode
 from kcli.raft.requests import QuorumResponse, RaftRequest, ReceivedBatch
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.prospective import Prospective
+from kcli.raft.states.table import State
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.committed import CommittedMetadata
+from kcli.server.quorum.counts import RaftCounts, RaftTimes
 from kcli.server.quorum.metadata_log import MetadataLog
 
 MAX_WAITING_REQUESTS = 1000
 """Requests of other nodes that wait for the node. A quorum has a few peers with one request each, and each broker has
 one. A larger number means that a client floods the node."""
+
+UNCOMMITTED_MAX = 10_000
+"""Appended batches whose commit is timed. Without a majority, no batch is ever committed."""
+
+
+def _is_electing(state: State) -> bool:
+    return isinstance(state, Candidate | Prospective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,11 @@ class RaftDriver:
         self._waiting: dict[int, _Waiting] = {}
         self._token = 0
         self._has_ended = False
+        self.counts = RaftCounts()
+        self.times = RaftTimes()
+        self._uncommitted: deque[tuple[Offset, float]] = deque(maxlen=UNCOMMITTED_MAX)
+        self._leaderless_since: float | None = None
+        self._last_leader: tuple[int, int] | None = None
 
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
@@ -181,7 +197,9 @@ class RaftDriver:
                 while self._inbox:
                     await self._execute(self._step(self._inbox.popleft()))
                 self._wake.clear()
+                began = self._clock.monotonic()
                 await self._wake.wait()
+                self.counts.idle_ns += int((self._clock.monotonic() - began) * 1_000_000_000)
         except Exception as error:
             # A disk has failed, or kcli has a bug. Without this call, no waiting request would get an answer.
             self._fail(error)
@@ -202,10 +220,25 @@ class RaftDriver:
             self._fail(error)
 
     def _step(self, message: Message) -> Ready:
-        ready = self._node.step(message, self._clock.monotonic())
+        now = self._clock.monotonic()
+        ready = self._node.step(message, now)
+        self._note_election(now)
         self._arm(self._node.deadline)
         self._on_step()
         return ready
+
+    def _note_election(self, now: float) -> None:
+        """Counts a new leader. Measures the time from the first candidacy of this node to the next leader."""
+        leader = self._node.leader_id, self._node.epoch
+        if leader[0] != NO_LEADER and leader != self._last_leader:
+            self._last_leader = leader
+            self.counts.new_leaders += 1
+        if self._leaderless_since is not None:
+            if self._node.leader_id != NO_LEADER and not _is_electing(self._node.state):
+                self.times.election_ms.add((now - self._leaderless_since) * 1000)
+                self._leaderless_since = None
+        elif _is_electing(self._node.state):
+            self._leaderless_since = now
 
     def _arm(self, deadline: float | None) -> None:
         if deadline == self._armed:
@@ -229,6 +262,7 @@ class RaftDriver:
             await asyncio.to_thread(self._log.write_election_state, state)
         if ready.truncate is not None:
             self._committed.drop_ahead(NotControllerException())
+            self._uncommitted.clear()
             self._log.truncate(ready.truncate)
         if ready.write_snapshot is not None:
             await self._write_snapshot(ready.write_snapshot)
@@ -247,7 +281,14 @@ class RaftDriver:
             self._reply(reply)
         if ready.apply is not None:
             self._log.log.set_high_watermark(ready.apply)
+            self._note_commit(ready.apply)
             self._committed.commit(ready.apply)
+
+    def _note_commit(self, high_watermark: Offset) -> None:
+        now = self._clock.monotonic()
+        while self._uncommitted and self._uncommitted[0][0] < high_watermark:
+            _, appended = self._uncommitted.popleft()
+            self.times.commit_ms.add((now - appended) * 1000)
 
     def _append(self, batch: Batch) -> Appended:
         now_ms, base_offset = self._clock.now_ms(), self._log.end_offset
@@ -261,6 +302,11 @@ class RaftDriver:
                 last_offset = Offset(batch.next_offset - 1)
             case _ as unreachable:
                 assert_never(unreachable)
+        if isinstance(batch, ReceivedBatch):
+            self.counts.fetched_records += last_offset - base_offset + 1
+        else:
+            self.counts.appended_records += last_offset - base_offset + 1
+            self._uncommitted.append((last_offset, self._clock.monotonic()))
         assert self._log.end_offset == last_offset + 1, "the node and the log count the same records"
         return Appended(base_offset, last_offset, epoch, now_ms)
 

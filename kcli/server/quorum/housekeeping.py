@@ -16,6 +16,7 @@ from kcli.controller.leadership import elect_leaderless, elect_preferred
 from kcli.errors import NotControllerException
 from kcli.runtime.clock import Clock
 from kcli.server.quorum.active_controller import ActiveController
+from kcli.server.quorum.counts import ControllerCounts
 
 _log = logging.getLogger("kcli.server.QuorumController")
 
@@ -35,8 +36,11 @@ Round = Callable[[], Awaitable[bool]]
 class QuorumHousekeeping:
     """The periodic work of one lead, from `start` to `stop`."""
 
-    def __init__(self, active: ActiveController, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(
+        self, active: ActiveController, config: BrokerConfig, clock: Clock, counts: ControllerCounts
+    ) -> None:
         self._active = active
+        self._counts = counts
         self._config = config
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,7 +98,9 @@ class QuorumHousekeeping:
 
     async def _fence(self) -> bool:
         own_broker = self._config.node_id if self._config.is_broker else None
-        return await self._active.carry_out(partial(fence_expired, exempt=own_broker), moves_broker=True)
+        is_fenced = await self._active.carry_out(partial(fence_expired, exempt=own_broker), moves_broker=True)
+        self._counts.timed_out_heartbeats += is_fenced
+        return is_fenced
 
     async def _elect(self, elect: Callable[[Controller], Steps[bool]]) -> bool:
         return await self._active.carry_out(lambda controller, _now_ms: elect(controller))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.runtime.clock import Clock, SystemClock
+from kcli.server.quorum.counts import LoaderTimes
 
 _log = logging.getLogger("kcli.server.MetadataLoader")
 
@@ -17,12 +19,16 @@ MetadataListener = Callable[[MetadataDelta, MetadataImage], None]
 class MetadataLoader:
     """Holds the newest committed `image`, and calls listeners with each change in the order of the log."""
 
-    def __init__(self, image: MetadataImage) -> None:
-        """`image` is the empty image of the cluster."""
+    def __init__(self, image: MetadataImage, clock: Clock | None = None) -> None:
+        """`image` is the empty image of the cluster. `clock` measures the times of the listeners."""
+        self._clock = clock or SystemClock()
         self.image = image
         self._empty = image
         self._listeners: list[MetadataListener] = []
         self._loaded = asyncio.Event()
+        self.times = LoaderTimes()
+        self.snapshot_count = 0
+        self.apply_errors = 0
 
     def subscribe(self, listener: MetadataListener) -> None:
         """Calls `listener(delta, image)` on the event loop at every commit that changes something.
@@ -31,12 +37,15 @@ class MetadataLoader:
         """
         self._listeners.append(listener)
 
-    def publish(self, delta: MetadataDelta | None, image: MetadataImage) -> None:
-        """Publishes a committed batch. `delta` is None for control batches and open metadata transactions.
+    def publish(self, delta: MetadataDelta | None, image: MetadataImage, records: int = 0) -> None:
+        """Publishes a committed batch with this number of records. `delta` is None for control batches and open
+        metadata transactions.
 
         Before `caught_up` no listener is called, because the image is still old.
         """
         self.image = image
+        if records:
+            self.times.batch_records.add(records)
         if delta is not None and self.is_loaded:
             self._call_listeners(delta)
 
@@ -61,9 +70,12 @@ class MetadataLoader:
     def _call_listeners(self, delta: MetadataDelta) -> None:
         if delta.is_empty:
             return
+        began = self._clock.monotonic()
         for listener in self._listeners:
             try:
                 listener(delta, self.image)
             except Exception:
                 # The change stays committed, and the other listeners still need it.
+                self.apply_errors += 1
                 _log.exception("A listener failed on the metadata at offset %d", self.image.offset)
+        self.times.batch_us.add((self._clock.monotonic() - began) * 1_000_000)

@@ -104,6 +104,12 @@ class SnapshotFiles:
         names = {snapshot_id.file_name for snapshot_id in self.ids}
         return sum(entry.size_bytes for entry in self._disk.list_dir(self._path) if entry.name in names)
 
+    @property
+    @on_disk
+    def newest_bytes(self) -> int:
+        """The size of the newest snapshot. 0 without snapshots."""
+        return self._disk.size(self._path_of(self.newest)) if self.ids else 0
+
     # Writing.
 
     @on_disk

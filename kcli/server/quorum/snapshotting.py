@@ -54,9 +54,18 @@ class Snapshotting:
         self._on_fatal = on_fatal
         self._task: asyncio.Task[None] | None = None
         self._snapshot_ms = clock.now_ms()
+        self._latest_ms = clock.now_ms()
+        self.latest_bytes = 0
+        """The size of the newest snapshot that this node has taken, or of the snapshot that it has loaded."""
         self._cleaned_ms = clock.now_ms()
 
+    @property
+    def latest_age_ms(self) -> int:
+        """The time since the newest snapshot of this node, or since its start."""
+        return self._clock.now_ms() - self._latest_ms
+
     def start(self) -> None:
+        self.latest_bytes = self._log.snapshots.newest_bytes
         self._task = asyncio.create_task(self._loop(), name="metadata-snapshots")
 
     async def stop(self) -> None:
@@ -101,6 +110,7 @@ class Snapshotting:
         if snapshot_id.end_offset < self._log.snapshots.newest.end_offset:
             return  # the leader's snapshot was installed meanwhile, and a start deletes this one
         self._log.took_snapshot(snapshot_id, covered)
+        self.latest_bytes, self._latest_ms = self._log.snapshots.newest_bytes, self._clock.now_ms()
         self.report()
 
     def _write(self, snapshot_id: SnapshotId, image: MetadataImage, voters: VotersAt) -> None:

@@ -31,7 +31,8 @@ class Access:
     """The rule of one API.
 
     If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations it needs.
+    request decides which operations it needs. The first operation on a type of resource is the one that a refused
+    client lacks. The tools show it (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.security.authorizer import ALLOW_ALL, Asker, Authorizer
+from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
 
@@ -21,7 +22,8 @@ class RequestContext(Generic[P]):
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
-    client's request in an Envelope. `authorizer` decides on the rights of the client.
+    client's request in an Envelope. `authorizer` decides on the rights of the client. `notes` are those of the
+    connection.
     """
 
     ports: P
@@ -35,9 +37,14 @@ class RequestContext(Generic[P]):
     throttle: RequestThrottle | None = None
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
+    notes: RequestNotes = field(default_factory=RequestNotes)
+    asker: Asker | None = field(default=None, init=False)
+    """The client as the authorizer sees it. It is made when a handler first asks for a right."""
 
     @property
     def rights(self) -> Rights:
         """The rights of the client of this request."""
-        asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name)
-        return Rights(self.authorizer, asker)
+        if self.asker is None:
+            audited = None if self.authorizer.is_open else AuditedLines()
+            self.asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name, audited)
+        return Rights(self.authorizer, self.asker)

@@ -46,6 +46,7 @@ from kcli.protocol.wire.produce_codec import (
     encode_produce_response,
     encode_produce_response_steps,
 )
+from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Answer, Waiting
@@ -61,6 +62,7 @@ from kcli.server.requests.forwarding import (
     Forwarder,
 )
 from kcli.server.requests.quotas import ClientQuotas
+from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.turns import run_in_turns
 
 _log = logging.getLogger("kcli.server.KafkaApis")
@@ -173,7 +175,10 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
+            notes=caller.notes,
         )
+        if REQUEST_LOG.isEnabledFor(logging.DEBUG):
+            route = logged(route, caller)
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
             if self._forwarder is not None and spec.key in FORWARDED and not self._forwarder.is_local:
@@ -278,8 +283,7 @@ class Dispatch:
             may_overlap = isinstance(response, asyncio.Future)
             return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         if response is None:
-            if context.throttle is not None:
-                context.throttle.charge(route.spec.key, None)
+            _end_unanswered(route, context)
             return None
         return self._encode(route, context, request, response)
 
@@ -315,9 +319,10 @@ class Dispatch:
             if error is not None:
                 return self._answer_error(route, context, request, error)
             value = future.result()
-            if value is None and context.throttle is not None:
-                context.throttle.charge(route.spec.key, None)
-            return None if value is None else self._encode(route, context, request, value)
+            if value is None:
+                _end_unanswered(route, context)
+                return None
+            return self._encode(route, context, request, value)
 
         return Waiting(
             cast("asyncio.Future[object]", future),
@@ -363,10 +368,20 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
 
+def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None:
+    """Ends a request that gets no answer, such as a Produce with acks=0."""
+    if context.throttle is not None:
+        context.throttle.charge(route.spec.key, None)
+    if context.asker is not None:
+        report_left_out(context.asker)
+
+
 def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
     throttle = context.throttle
     if throttle is not None:
         response = throttle.charge(route.spec.key, response)
+    if context.asker is not None:
+        report_left_out(context.asker)
     answer = route.encode(response, context.api_version, context.correlation_id)
     if is_unfinished(answer):
         return _later(_encoded_later(context, _timed(context, answer)))

@@ -8,11 +8,12 @@ needs to know where the controller is.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import Principal, Session
+from kcli.server.network.request_notes import RequestNotes
 
 FORWARDED = frozenset(
     {
@@ -59,6 +60,7 @@ class Caller(Protocol):
     listener: str
     peer_host: str
     session: Session
+    notes: RequestNotes
     is_forwarded: bool
 
     def mute(self, seconds: float) -> None:
@@ -74,6 +76,7 @@ class ForwardedCaller:
     peer_host: str
     session: Session
     is_forwarded: bool = True
+    notes: RequestNotes = field(default_factory=RequestNotes)
 
     def mute(self, seconds: float) -> None:
         """Does nothing, because the broker reads the throttle time from the response."""

@@ -66,7 +66,7 @@ class Candidate:
     first_dirty_offset: Offset
     end_offset: Offset
     dirty_ratio: float
-    is_overdue: bool  # a record has waited for longer than max.compaction.lag.ms
+    overdue_ms: int  # the time for which a record has waited longer than max.compaction.lag.ms
 
     @property
     def key(self) -> TopicPartition:
@@ -80,6 +80,17 @@ class CleaningResult:
     end_offset: Offset
     bytes_before: int
     bytes_after: int
+    bytes_read: int
+    buffer_use: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dirtiest:
+    """The largest share of dirty bytes in the last search for a log to clean, and the largest time in milliseconds by
+    which a record was overdue."""
+
+    dirty_ratio: float = 0.0
+    overdue_ms: int = 0
 
 
 class LogCleaner:
@@ -90,6 +101,7 @@ class LogCleaner:
     ) -> None:
         """Makes a cleaner. If `run_pass` is None, a pass runs in this process, in the calling thread."""
         self.limits = limits
+        self.found = Dirtiest()
         self._store = store
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
@@ -150,6 +162,10 @@ class LogCleaner:
             else:
                 if candidate is not None:
                     candidates.append(candidate)
+        self.found = Dirtiest(
+            max((each.dirty_ratio for each in candidates), default=0.0),
+            max((each.overdue_ms for each in candidates), default=0),
+        )
         return max(candidates, key=lambda each: each.dirty_ratio, default=None)
 
     def _compacted(self) -> Iterable[PartitionLog]:
@@ -247,7 +263,15 @@ class LogCleaner:
                 grown.size_bytes,
                 log.config.max_message_bytes,
             )
-        return CleaningResult(log.topic, log.partition, done.end_offset, bytes_before, done.bytes_kept)
+        return CleaningResult(
+            log.topic,
+            log.partition,
+            done.end_offset,
+            bytes_before,
+            done.bytes_kept,
+            done.bytes_read,
+            done.buffer_use,
+        )
 
     def _install(
         self, candidate: Candidate, old: Sequence[Segment], made: CleanedSegment, now_ms: int
@@ -321,23 +345,28 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
         segment.size_bytes for segment, _end in bounded if segment.base_offset < first_dirty_offset
     )
     ratio = dirty_bytes / (clean_bytes + dirty_bytes)
-    overdue = is_overdue(log, first_dirty_offset, now_ms)
-    if not overdue and ratio <= config.min_cleanable_dirty_ratio:
+    late_ms = overdue_ms(log, first_dirty_offset, now_ms)
+    if not late_ms and ratio <= config.min_cleanable_dirty_ratio:
         return None
     segments = tuple(segment for segment, _end in bounded)
-    return Candidate(log, segments, truncations, first_dirty_offset, bounded[-1][1], ratio, overdue)
+    return Candidate(log, segments, truncations, first_dirty_offset, bounded[-1][1], ratio, late_ms)
 
 
-def is_overdue(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> bool:
-    """Whether the part of the sealed segments that is not clean has a record older than `max.compaction.lag.ms`."""
+def overdue_ms(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> int:
+    """The time by which a record in the part of the sealed segments that is not clean is older than
+    `max.compaction.lag.ms`. 0 if no record is older."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
-        return False  # max.compaction.lag.ms is unlimited, so no file need be read
-    return any(
-        0 < segment.first_timestamp_ms() < oldest_ms
-        for segment, following in pairwise(log.segments)
-        if following.base_offset > first_dirty_offset
+        return 0  # max.compaction.lag.ms is unlimited, so no file need be read
+    first_ms = min(
+        (
+            time_ms
+            for segment, following in pairwise(log.segments)
+            if following.base_offset > first_dirty_offset and (time_ms := segment.first_timestamp_ms()) > 0
+        ),
+        default=oldest_ms,
     )
+    return max(oldest_ms - first_ms, 0)
 
 
 def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:

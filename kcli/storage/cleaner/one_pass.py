@@ -150,6 +150,7 @@ class CleaningPass:
             self._bytes_read,
             size_bytes,
             tuple(kept.grown),
+            offsets.size / offsets.capacity,
         )
 
     # --- the map

@@ -99,7 +99,8 @@ class GrownBatch:
 
 @dataclass(frozen=True, slots=True)
 class CleaningDone:
-    """The end of a pass. All records before `end_offset` are clean now."""
+    """The end of a pass. All records before `end_offset` are clean now. `buffer_use` is the used part of the map of
+    keys."""
 
     end_offset: Offset
     keys: int
@@ -108,6 +109,7 @@ class CleaningDone:
     bytes_read: int
     bytes_kept: int
     grown: tuple[GrownBatch, ...] = ()
+    buffer_use: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -669,7 +669,9 @@ class PartitionLog:
         log end. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
+            began_ms = self._now_ms()
             self._flush(end)
+            self.directory.flushes_ms.add(max(self._now_ms() - began_ms, 0))
 
     def settle(self) -> None:
         """Makes the names of a new log's files and its topic id durable. May block. May be called in any thread."""

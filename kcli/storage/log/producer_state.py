@@ -336,6 +336,14 @@ class ProducerState:
             return None
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
 
+    def has_open_transaction_before(self, time_ms: int) -> bool:
+        """Whether the last record of an open transaction is older than `time_ms`."""
+        return any(
+            (entry := self.producers.get(transaction.producer_id)) is not None
+            and entry.last_timestamp_ms < time_ms
+            for transaction in self._ongoing.values()
+        )
+
     def on_high_watermark(self, high_watermark: Offset) -> None:
         if self._unreplicated:
             decided = [

@@ -19,6 +19,7 @@ from kcli.errors import (
     KafkaError,
     UnknownServerException,
 )
+from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, decode_records
@@ -207,6 +208,7 @@ class BrokenRules:
                 f"One or more records have been rejected due to {self._count} record errors in total, and only "
                 f"showing the first three errors at most: [{shown}]"
             )
+            error.fault = BatchFault.KEYLESS
         error.record_errors = tuple(self._errors)
         raise error
 

@@ -19,6 +19,7 @@ from kcli.errors import (
     InvalidRecordException,
     RecordTooLargeException,
 )
+from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import (
@@ -124,7 +125,7 @@ def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> B
             f"Batch for {topic_partition} has magic {header.magic}; only magic 2 is written by Kafka 4"
         )
     if header.base_offset != 0:
-        raise InvalidRecordException(
+        raise _out_of_order(
             f"The baseOffset of the record batch in the append to {topic_partition} should be 0, but it is "
             f"{header.base_offset}"
         )
@@ -149,10 +150,16 @@ def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> B
     if header.attributes & 0x07 > Codec.ZSTD:
         _ = header.codec  # raises an error with the reason
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecordException(
+        raise _out_of_order(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
     return header
+
+
+def _out_of_order(message: str) -> InvalidRecordException:
+    error = InvalidRecordException(message)
+    error.fault = BatchFault.SEQUENCE
+    return error
 
 
 def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
@@ -169,10 +176,10 @@ def _refuse_header(header: BatchHeader, topic_partition: str) -> None:
     if header.is_control:
         raise InvalidRecordException(f"Clients are not allowed to write control records to {topic_partition}")
     if header.records_count <= 0:
-        raise InvalidRecordException(
+        raise _out_of_order(
             f"Invalid reported count for record batch: {header.records_count} in {topic_partition}"
         )
-    raise InvalidRecordException(
+    raise _out_of_order(
         f"Inconsistent batch offset range: last offset delta {header.last_offset_delta} with "
         f"{header.records_count} records in {topic_partition}"
     )

@@ -22,6 +22,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import UNASSIGNED_DIRECTORY
 from kcli.model.ids import FIRST_OFFSET, Offset
+from kcli.model.observations import Observations
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
@@ -112,6 +113,7 @@ class LogStore:
         self.directories: list[LogDirectory] = []
         """The directories of partitions, in the order of log.dirs."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.flushes_ms = Observations()
         self.default_config = default_config
         self._clock = clock
         self._settings = settings
@@ -162,7 +164,9 @@ class LogStore:
         store._metadata_path = metadata_log_dir or log_dirs[0]
         pool = HandlePool(disk, handle_capacity)
         store._every = [
-            LogDirectory(path, pool, background=background, on_failure=on_failure)
+            LogDirectory(
+                path, pool, background=background, on_failure=on_failure, flushes_ms=store.flushes_ms
+            )
             for path in dict.fromkeys((*log_dirs, store._metadata_path))
         ]
         store.directories = [directory for directory in store._every if directory.path in log_dirs]

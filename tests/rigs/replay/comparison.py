@@ -27,7 +27,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _SHORT_UUID = re.compile(r"(?<![\w+/-])(?=\S*[a-z])(?=\S*[A-Z])[\w+/-]{22}(?![\w+/-])", re.ASCII)
 # Kafka prints its Java request object into some messages, and our broker prints the request in its own form.
 _REQUEST_DUMP = re.compile(r"Request Request\(.*?\)(?= is not| needs|$)", re.MULTILINE)
-_HINT = re.compile(r"Did you mean .*\?")
+_HINT = re.compile(
+    r"Did you mean .*\?|\S+ may not .*\. This command allows it: kcli acls --add .*|\d+ more rights are missing\."
+)
 
 
 UNORDERED = "kafka-acls"

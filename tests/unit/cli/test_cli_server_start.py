@@ -110,7 +110,7 @@ def test_in_the_background(
     monkeypatch.setattr("kcli.cli.tools.server_start.subprocess.Popen", Process)
     assert run(["server-start", daemon, file, "--override", "num.partitions=3"]) == 0
     ((argv, options),) = started
-    assert argv[1:] == ["-m", "kcli.server.main", file, "--override", "num.partitions=3"]
+    assert argv[1:] == ["-m", "kcli.server.main", "--background", file, "--override", "num.partitions=3"]
     assert options["start_new_session"]
     assert options["env"]["LOG_DIR"] == str(tmp_path / "logs")
     assert options["stdout"].name == str(tmp_path / "logs" / "kafkaServer.out")

@@ -207,4 +207,10 @@ def test_describe_shows_the_other_topics_if_one_fails(kcli: Kcli, cluster: Scrip
     ]
     rows = kcli("topics", "--describe", "--output", "json")
     assert [json.loads(line)["topic"] for line in rows.out.splitlines()] == ["t", "v"]
-    assert rows.err == "Topic authorization failed.\n"
+    assert rows.err.splitlines() == [
+        "Topic authorization failed.",
+        (
+            "User:ANONYMOUS may not Describe topic u. This command allows it: "
+            "kcli acls --add --allow-principal User:ANONYMOUS --operation Describe --topic u"
+        ),
+    ]

@@ -248,6 +248,24 @@ def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, na
         dynamic.validate({name: IDENTITY[name]}, own=own)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "plain.sasl.jaas.config",
+        "sasl.enabled.mechanisms",
+        "principal.builder.class",
+        "connections.max.reauth.ms",
+    ],
+)
+def test_the_login_of_a_running_listener_is_fixed_as_in_kafka(dynamic: DynamicConfig, key: str) -> None:
+    with pytest.raises(InvalidRequestException) as refused:
+        dynamic.validate({f"listener.name.controller.{key}": "5"}, own=True)
+    assert refused.value.message == (
+        "Configs cannot be updated dynamically for existing listener ListenerName(CONTROLLER), "
+        "restart broker or create a new listener for update"
+    )
+
+
 def test_stored_keys_of_the_nodes_identity_are_ignored(
     dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture
 ) -> None:

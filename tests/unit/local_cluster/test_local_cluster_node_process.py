@@ -43,9 +43,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_node_is_ready_when_its_log_has_the_whole_line(node: NodeProcess) -> None:
-    node.log_file.write_text("Kafka Server started by an earlier process\n")
+    node.output_file.write_text("Kafka Server started by an earlier process\n")
     node.start()
-    until(lambda: node.log_file.read_text().endswith("Server "))
+    until(lambda: node.output_file.read_text().endswith("Server "))
     assert not node.is_ready(), "neither the old line nor half a line counts"
     until(node.is_ready)
     assert node.last_lines() == ["m a.properties Kafka Server started"]

@@ -155,7 +155,8 @@ def test_a_node_that_does_not_start_is_reported_with_its_last_lines(stage: Stage
         process.ready = False
     stage.processes[3].ends = [1]
     with pytest.raises(
-        ClusterError, match=r"node 3 did not start \(exit code 1\)\. The end of .*server.log:\n  line 0\n"
+        ClusterError,
+        match=r"node 3 did not start \(exit code 1\)\. The end of .*kafkaServer.out:\n  line 0\n",
     ):
         stage.run()
     assert stage.readies == 0

@@ -22,7 +22,7 @@ from kcli.protocol.wire.codec import (
     encode_response,
 )
 from kcli.protocol.wire.fetch_codec import decode_fetch_request
-from kcli.protocol.wire.packing import read_request_header
+from kcli.protocol.wire.packing import TAGS_MAX, read_request_header
 from kcli.protocol.wire.produce_codec import decode_produce_request
 
 
@@ -93,6 +93,25 @@ def test_many_header_tags_are_refused() -> None:
     frame = struct.pack(">hhih", 18, 3, 1, -1) + b"\xff\x7f"
     with pytest.raises(ProtocolError, match="tags"):
         decode_request_header(frame)
+
+
+def test_unknown_tags_of_a_request_are_dropped_and_have_a_limit() -> None:
+    """CVE-2026-111115: Kafka keeps unknown tags, without a limit of their number."""
+    frame = encode_request(MetadataRequest(topics=()), ApiKey.METADATA, 9, 1, "c")[4:]
+    offset = decode_request_header(frame).body_offset
+    assert frame.endswith(b"\x00"), "the number of tags"
+    one = frame[:-1] + b"\x01" + b"\x64\x03abc"
+    assert decode_request(ApiKey.METADATA, 9, one, offset) == decode_request(
+        ApiKey.METADATA, 9, frame, offset
+    )
+    tags = b"".join(encode_varint(100 + number) + b"\x00" for number in range(TAGS_MAX + 1))
+    many = frame[:-1] + encode_varint(TAGS_MAX + 1) + tags
+    with pytest.raises(ProtocolError):
+        decode_request(ApiKey.METADATA, 9, many, offset)
+
+
+def encode_varint(number: int) -> bytes:
+    return bytes([number & 0x7F | 0x80, number >> 7]) if number > 0x7F else bytes([number])
 
 
 def test_every_truncation_of_a_request_is_a_protocol_error() -> None:

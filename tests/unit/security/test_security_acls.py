@@ -14,12 +14,12 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import AclEntry, MetadataImage
 from kcli.model.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.protocol.records.metadata import AccessControlEntryRecord
-from kcli.security.acls.audit import AUDIT_LOG, TRACE
+from kcli.security.acls.audit import AUDIT_LOG, TRACE, report_left_out
 from kcli.security.acls.configured import KEY, STANDARD, node_authorizer
 from kcli.security.acls.entry import acl_text
 from kcli.security.acls.settings import AclSettings, acl_settings
 from kcli.security.acls.standard import StandardAuthorizer
-from kcli.security.authorizer import ALLOW_ALL, Asker, Audit, Resource
+from kcli.security.authorizer import ALLOW_ALL, AUDIT_LINES_MAX, Asker, Audit, AuditedLines, Resource
 from kcli.security.java_address import host_address
 from kcli.security.principal import ANONYMOUS, Principal
 
@@ -154,6 +154,24 @@ def test_the_level_of_a_line_depends_on_the_effect_of_the_check(
     with caplog.at_level(level, AUDIT_LOG.name):
         authorizer.authorize(ALICE, operation, ORDERS, audit=audit)
     assert [record.levelname for record in caplog.records if record.name == AUDIT_LOG.name] == expected
+
+
+def test_the_lines_of_one_request_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    authorizer = authorizer_of()
+    asker = Asker(ALICE.principal, ALICE.host, ALICE.api, AuditedLines())
+    with caplog.at_level(logging.INFO, AUDIT_LOG.name):
+        for number in range(AUDIT_LINES_MAX):
+            authorizer.authorize(asker, AclOperation.WRITE, Resource(ResourceType.TOPIC, f"t{number}"))
+        report_left_out(asker)
+        assert len(caplog.records) == AUDIT_LINES_MAX
+        for number in range(3):
+            assert not authorizer.authorize(
+                asker, AclOperation.WRITE, Resource(ResourceType.TOPIC, f"u{number}")
+            )
+        report_left_out(asker)
+    assert [each.getMessage() for each in caplog.records[AUDIT_LINES_MAX:]] == [
+        "3 more checks of this request are not shown: Principal = User:alice from host = 10.0.0.1 for request = Produce"
+    ]
 
 
 def test_the_lines_are_those_of_kafka(caplog: pytest.LogCaptureFixture) -> None:

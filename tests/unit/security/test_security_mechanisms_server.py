@@ -132,9 +132,18 @@ def test_a_binding_must_be_that_of_the_first_message() -> None:
     assert isinstance(found, Success)
 
 
-def signed(binding: bytes, challenged_with: bytes) -> bytes:
+def test_the_nonce_must_be_that_of_the_challenge() -> None:
+    """CVE-2024-56128: the proof is right, but it is for the nonce of another login."""
+    for ours, theirs in ((b"r=rOpr", b"r=xOpr"), (b"NlF$k0", b"NlF$k1")):
+        final = signed(b"c=biws", CLIENT_FIRST, without_proof=WITHOUT_PROOF.replace(ours, theirs))
+        with pytest.raises(LoginRefused, match="Invalid client nonce"):
+            challenged().step(final)
+    assert isinstance(challenged().step(signed(b"c=biws", CLIENT_FIRST)), Success)
+
+
+def signed(binding: bytes, challenged_with: bytes, *, without_proof: bytes = WITHOUT_PROOF) -> bytes:
     bare = challenged_with[challenged_with.index(b"n=") :]
-    without_proof = WITHOUT_PROOF.replace(b"c=biws", binding)
+    without_proof = without_proof.replace(b"c=biws", binding)
     said = b",".join((bare, SERVER_FIRST, without_proof))
     salted = salted_password(SHA_256, b"pencil", SALT, 4096)
     signature = hmac.digest(KNOWN["user"].stored_key, said, "sha256")

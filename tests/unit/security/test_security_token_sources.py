@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from kcli.errors import SaslAuthenticationException
+from kcli.security.allowed_sources import AllowedSources
 from kcli.security.jaas import login_module
 from kcli.security.token_sources import Renewed, TokenSource, expiry, extensions, token_source
 
@@ -30,7 +31,9 @@ URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def source(properties: Mapping[str, str], options: str = "") -> TokenSource:
-    return token_source(properties.get, login_module(f"{MODULE} {options};"))
+    """The source of these properties, all of whose URLs and files are allowed."""
+    everything = AllowedSources(frozenset(properties.values()), frozenset(properties.values()))
+    return token_source(properties.get, login_module(f"{MODULE} {options};"), everything)
 
 
 def claims(token: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers import api_versions
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.turns import run_in_turns
 
 MANY = 1_000
@@ -28,7 +29,7 @@ def answer(
         served_on=SERVED.__getitem__,
         controller_versions=lambda: controller or {},
     )
-    context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports)
+    context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports, notes=RequestNotes())
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     return api_versions.handle(context, request)
 

@@ -1,34 +1,57 @@
-"""Beans as text, and the traffic that they come from."""
+"""Beans as text for Prometheus: the names of each profile, the formats, and what a client may write into a label."""
 
 from __future__ import annotations
 
 import json
 
-from kcli.errors import ErrorCode
-from kcli.server.beans.bean import bean, gauge
-from kcli.server.beans.exposition import PrometheusText, json_bean
-from kcli.server.metrics.meters import Histogram, Meter
-from kcli.server.metrics.traffic import TrafficTable
+import pytest
+
+from kcli.server.beans.bean import Bean, Exemplar, Kind, bean, gauge, histogram, meter
+from kcli.server.beans.exposition.encoding import (
+    LINES_PER_PART,
+    OPEN_METRICS,
+    TEXT,
+    accepted_format,
+    encoded,
+    json_bean,
+    json_parts,
+)
+from kcli.server.beans.exposition.families import LABELS_KEPT_MAX, Families
+from kcli.server.beans.exposition.profiles import PROFILES
+from kcli.server.metrics.meters import Attributes, Histogram, Meter
 
 
-def text_of(*beans: object) -> list[str]:
-    text = PrometheusText()
+def text_of(*beans: Bean, profile: str = "default") -> list[str]:
+    families = Families(PROFILES[profile])
     for each in beans:
-        text.add(each)
-    return "".join(text.blocks()).splitlines()
+        families.add(each)
+    return b"".join(encoded(families, TEXT)).decode().splitlines()
 
 
-def meter(count: int) -> dict[str, str | int | float]:
+def open_text_of(*beans: Bean) -> list[str]:
+    families = Families(PROFILES["default"], with_exemplars=True)
+    for each in beans:
+        families.add(each)
+    return b"".join(encoded(families, OPEN_METRICS)).decode().splitlines()
+
+
+def metered(count: int) -> Attributes:
     made = Meter(0.0)
     made.count = count
     return made.attributes("messages", 1.0)
 
 
-def test_meters_are_counters_and_stand_together() -> None:
+def observed(value: float, count: int) -> Attributes:
+    made = Histogram(0.0)
+    made.fold([value] * count, 0.0)
+    return made.attributes()
+
+
+def test_meters_are_counters_and_the_lines_of_a_metric_follow_each_other() -> None:
     lines = text_of(
-        bean("kafka.server", "BrokerTopicMetrics", meter(3), "MessagesInPerSec"),
+        meter("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec", metered(3)),
         gauge("kafka.server", "ReplicaManager", "PartitionCount", 7),
-        bean("kafka.server", "BrokerTopicMetrics", meter(2), "MessagesInPerSec", topic="a"),
+        meter("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec", metered(2), topic="a"),
     )
     assert lines == [
         "# TYPE kafka_server_brokertopicmetrics_messagesin_total counter",
@@ -40,10 +63,8 @@ def test_meters_are_counters_and_stand_together() -> None:
 
 
 def test_histograms_are_summaries() -> None:
-    histogram = Histogram(0.0)
-    histogram.fold([4.0] * 10, 0.0)
     lines = text_of(
-        bean("kafka.network", "RequestMetrics", histogram.attributes(), "TotalTimeMs", request="Fetch")
+        histogram("kafka.network", "RequestMetrics", "TotalTimeMs", observed(4.0, 10), request="Fetch")
     )
     assert lines[0] == "# TYPE kafka_network_requestmetrics_totaltimems summary"
     assert 'kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.99"} 4' in lines
@@ -53,13 +74,171 @@ def test_histograms_are_summaries() -> None:
     ]
 
 
-def test_attributes_are_metrics_and_words_are_labels() -> None:
-    lines = text_of(bean("kafka.server", "raft-metrics", {"current-epoch": 3, "current-state": "leader"}))
-    assert lines == [
-        "# TYPE kafka_server_raft_metrics_current_epoch gauge",
-        "kafka_server_raft_metrics_current_epoch 3",
-        "# TYPE kafka_server_raft_metrics_info gauge",
-        'kafka_server_raft_metrics_info{current_state="leader"} 1',
+# The object name and its attributes -> the lines of each profile. The lines without a number are only searched.
+BYTES_IN = meter("kafka.server", "BrokerTopicMetrics", "BytesInPerSec", metered(9), topic="a")
+UNCLEAN = meter("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec", metered(1))
+HANDLER_IDLE = meter("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", metered(5))
+NETWORK_IDLE = gauge("kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent", 0.75)
+TOTAL_TIME = histogram("kafka.network", "RequestMetrics", "TotalTimeMs", observed(4.0, 10), request="Fetch")
+FLUSHES = bean(
+    "kafka.log",
+    "LogFlushStats",
+    observed(2.0, 3) | metered(3),
+    "LogFlushRateAndTimeMs",
+    kind=Kind.TIMER,
+)
+EPOCH = bean("kafka.server", "raft-metrics", {"current-epoch": 3, "current-state": "leader"})
+CHANNEL = bean("kafka.server", "raft-channel-metrics", {"incoming-byte-total": 8})
+APPLIED = bean("kafka.server", "broker-metadata-metrics", {"last-applied-record-offset": 6})
+SOCKETS = bean(
+    "kafka.server", "socket-server-metrics", {"connection-count": 2}, listener="L", networkProcessor="0"
+)
+SOFTWARE = bean(
+    "kafka.server",
+    "socket-server-metrics",
+    {"connections": 1},
+    clientSoftwareName="java",
+    clientSoftwareVersion="4",
+    listener="L",
+    networkProcessor="0",
+)
+CIPHERS = bean(
+    "kafka.server",
+    "socket-server-metrics",
+    {"connections": 1},
+    cipher="C",
+    protocol="TLSv1.3",
+    listener="L",
+    networkProcessor="0",
+)
+QUOTA = bean("kafka.server", "Produce", {"byte-rate": 1.5}, user="u", **{"client-id": "c"})
+FETCHER = gauge("kafka.server", "FetcherLagMetrics", "ConsumerLag", 4, clientId="F", topic="t", partition="0")
+GROUPS = bean("kafka.server", "group-coordinator-metrics", {"group-count": 2}, protocol="classic")
+
+NAMES = [
+    (BYTES_IN, "default", 'kafka_server_brokertopicmetrics_bytesin_total{topic="a"} 9'),
+    (
+        BYTES_IN,
+        "default",
+        'kafka_server_BrokerTopicMetrics_FifteenMinuteRate{topic="a",name="BytesInPerSec"} 0',
+    ),
+    (BYTES_IN, "confluent", 'kafka_server_brokertopicmetrics_bytesinpersec{topic="a"} 9'),
+    (BYTES_IN, "reporter", 'kafka_server_brokertopicmetrics_bytesinpersec_total{topic="a"} 9'),
+    (UNCLEAN, "default", "kafka_controller_controllerstats_uncleanleaderelections_total 1"),
+    (UNCLEAN, "confluent", "kafka_controller_controllerstats_uncleanleaderelectionspersec 1"),
+    (UNCLEAN, "reporter", "kafka_controller_controllerstats_uncleanleaderelectionspersec_total 1"),
+    (HANDLER_IDLE, "default", "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent 0"),
+    (HANDLER_IDLE, "default", "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_count 5"),
+    (HANDLER_IDLE, "confluent", "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent 5"),
+    (
+        HANDLER_IDLE,
+        "confluent",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate 0",
+    ),
+    (HANDLER_IDLE, "reporter", "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_total 5"),
+    (NETWORK_IDLE, "default", "kafka_network_socketserver_networkprocessoravgidle_percent 0.75"),
+    (NETWORK_IDLE, "default", "kafka_network_socketserver_networkprocessoravgidlepercent 0.75"),
+    (NETWORK_IDLE, "confluent", "kafka_network_socketserver_networkprocessoravgidlepercent 0.75"),
+    (NETWORK_IDLE, "reporter", "kafka_network_socketserver_networkprocessoravgidlepercent 0.75"),
+    (TOTAL_TIME, "confluent", 'kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.99"} 4'),
+    (TOTAL_TIME, "confluent", 'kafka_network_requestmetrics_totaltimems{request="Fetch"} 10'),
+    (TOTAL_TIME, "reporter", 'kafka_network_requestmetrics_totaltimems{request="Fetch",quantile="0.5"} 4'),
+    (FLUSHES, "default", "kafka_log_logflushstats_logflushrateandtimems_count 3"),
+    (FLUSHES, "confluent", "kafka_log_logflushstats_logflushrateandtimems 3"),
+    (EPOCH, "default", "kafka_server_raftmetrics_current_epoch 3"),
+    (EPOCH, "default", "kafka_server_raft_metrics_current_epoch 3"),
+    (EPOCH, "default", 'kafka_server_raftmetrics_current_state{current_state="leader"} 1'),
+    (EPOCH, "default", 'kafka_server_raft_metrics_current_state_info{state="leader"} 1'),
+    (EPOCH, "confluent", "kafka_server_raft_metrics_current_epoch 3"),
+    (EPOCH, "reporter", 'kafka_server_raft_metrics_current_state_info{current_state="leader"} 1'),
+    (CHANNEL, "default", "kafka_server_raftchannelmetrics_incoming_byte_total 8"),
+    (CHANNEL, "default", "kafka_server_raft_channel_metrics_incoming_byte_total 8"),
+    (CHANNEL, "reporter", "kafka_server_raft_channel_metrics_incoming_byte 8"),
+    (APPLIED, "default", "kafka_server_brokermetadatametrics_last_applied_record_offset 6"),
+    (APPLIED, "confluent", "kafka_server_broker_metadata_metrics_last_applied_record_offset 6"),
+    (
+        SOCKETS,
+        "default",
+        'kafka_server_socket_server_metrics_connection_count{listener="L",networkProcessor="0"} 2',
+    ),
+    (
+        SOCKETS,
+        "confluent",
+        'kafka_server_socketservermetrics_connection_count{listener="L",network_processor="0"} 2',
+    ),
+    (
+        SOFTWARE,
+        "default",
+        (
+            'kafka_server_socket_server_metrics_connections_software{clientSoftwareName="java",'
+            'clientSoftwareVersion="4",listener="L",networkProcessor="0"} 1'
+        ),
+    ),
+    (
+        SOFTWARE,
+        "confluent",
+        (
+            'kafka_server_socketservermetrics_connections{client_software_name="java",'
+            'client_software_version="4",listener="L",network_processor="0"} 1'
+        ),
+    ),
+    (
+        CIPHERS,
+        "default",
+        (
+            'kafka_server_socket_server_metrics_connections_tls_info{cipher="C",protocol="TLSv1.3",'
+            'listener="L",networkProcessor="0"} 1'
+        ),
+    ),
+    (QUOTA, "default", 'kafka_server_produce_byte_rate{user="u",client_id="c"} 1.5'),
+    (QUOTA, "default", 'kafka_server_quota_byte_rate{user="u",clientId="c",resource="Produce"} 1.5'),
+    (QUOTA, "confluent", 'kafka_server_produce_byte_rate{user="u",client_id="c"} 1.5'),
+    (
+        FETCHER,
+        "default",
+        'kafka_server_fetcherlagmetrics_consumerlag{clientId="F",topic="t",partition="0"} 4',
+    ),
+    (
+        FETCHER,
+        "confluent",
+        'kafka_server_fetcherlagmetrics_consumerlag{clientid="F",topic="t",partition="0"} 4',
+    ),
+    (GROUPS, "default", 'kafka_server_group_coordinator_metrics_group_count{protocol="classic"} 2'),
+]
+
+
+@pytest.mark.parametrize(("which", "profile", "line"), NAMES, ids=lambda each: str(each)[:60])
+def test_each_profile_has_the_names_of_its_exporter(which: Bean, profile: str, line: str) -> None:
+    assert line in text_of(which, profile=profile)
+
+
+def test_texts_without_a_rule_are_labels_of_one_metric() -> None:
+    about = bean("kafka.server", "app-info", {"start-time-ms": 5, "version": "4.1.0"}, id="1")
+    assert text_of(about) == [
+        "# TYPE kafka_server_app_info_start_time_ms gauge",
+        'kafka_server_app_info_start_time_ms{id="1"} 5',
+        "# TYPE kafka_server_app_info_info gauge",
+        'kafka_server_app_info_info{id="1",version="4.1.0"} 1',
+    ]
+    assert text_of(gauge("kafka.server", "KafkaServer", "ClusterId", "x"))[1] == (
+        'kafka_server_kafkaserver_clusterid_info{value="x"} 1'
+    )
+
+
+def test_unknown_figures_of_the_process_are_left_out_and_times_are_seconds() -> None:
+    lines = text_of(bean("kcli", "Process", {"MaxFileDescriptorCount": -1, "StartTimeMs": 1_500}))
+    assert lines == ["# TYPE process_start_time_seconds gauge", "process_start_time_seconds 1.5"]
+
+
+def test_the_names_of_the_lag_exporters() -> None:
+    lag = bean(
+        "kcli.lag", "Partition", {"Lag": 7, "Explanation": "late"}, group="g", topic="t", partition="0"
+    )
+    assert text_of(lag) == [
+        "# TYPE kafka_consumergroup_lag gauge",
+        'kafka_consumergroup_lag{consumergroup="g",topic="t",partition="0"} 7',
+        "# TYPE kminion_kafka_consumer_group_topic_partition_lag gauge",
+        'kminion_kafka_consumer_group_topic_partition_lag{group_id="g",topic_name="t",partition_id="0"} 7',
     ]
 
 
@@ -70,26 +249,93 @@ def test_labels_are_escaped_and_names_quoted() -> None:
     assert json.loads(json_bean(odd)) == {"name": odd.object_name, "Value": 0}
 
 
-def test_the_total_never_falls_when_a_topic_goes() -> None:
-    table = TrafficTable()
-    table.of("a").messages_in += 5
-    table.of("b").messages_in += 2
-    table.forget("a")
-    table.forget("never was")
-    assert (table.total().messages_in, list(table.topics)) == (7, ["b"])
-    assert table.of("a").messages_in == 0, "a new topic of that name begins anew"
+def test_a_hostile_client_id_stays_inside_its_label() -> None:
+    quota = bean("kafka.server", "Request", {"request-time": 1}, **{"client-id": 'x"} 1\nevil{a="b\\'})
+    assert text_of(quota)[1] == r'kafka_server_request_request_time{client_id="x\"} 1\nevil{a=\"b\\"} 1'
 
 
-def test_only_what_a_broker_should_not_fail_at_is_a_failure() -> None:
-    table = TrafficTable()
-    table.of("a")
-    table.produce_failed("a", ErrorCode.MESSAGE_TOO_LARGE, 900)
-    table.produce_failed("a", ErrorCode.CORRUPT_MESSAGE, 100)
-    table.produce_failed("a", ErrorCode.INVALID_RECORD, 100)
-    table.produce_failed("not there", ErrorCode.UNKNOWN_SERVER_ERROR, 100)
-    table.fetch_failed("a", ErrorCode.OFFSET_OUT_OF_RANGE)
-    table.fetch_failed("a", ErrorCode.UNKNOWN_SERVER_ERROR)
-    traffic = table.topics["a"]
-    assert list(table.topics) == ["a"], "a client may name what it likes"
-    assert (traffic.bytes_rejected, traffic.corrupt_batches) == (900, 1)
-    assert (traffic.failed_produces, table.total().failed_produces, traffic.failed_fetches) == (1, 2, 1)
+def test_many_labels_are_not_kept() -> None:
+    beans = [
+        gauge("kafka.log", "Log", "Size", number, topic="t", partition=str(number % 3_000))
+        for number in range(LABELS_KEPT_MAX * 3)
+    ]
+    assert text_of(*beans)[-1] == 'kafka_log_log_size{topic="t",partition="2999"} 2999'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(float("nan"), "NaN"), (float("inf"), "+Inf"), (float("-inf"), "-Inf"), (2.0, "2"), (0.1, "0.1")],
+)
+def test_numbers_are_as_prometheus_reads_them(value: float, text: str) -> None:
+    assert text_of(gauge("kafka.server", "X", "Y", value))[1] == f"kafka_server_x_y {text}"
+
+
+# OpenMetrics
+
+LATENCIES = Bean(
+    "kcli",
+    {"type": "request", "name": "duration-seconds", "api": "Produce"},
+    {"0.001": 2, "0.01": 3, "+Inf": 4, "Count": 4, "Sum": 0.5},
+    Kind.BUCKETS,
+    {"0.01": Exemplar("abc", 0.005, 12.5)},
+)
+
+
+def test_open_metrics_has_counters_without_total_in_their_type_and_an_end() -> None:
+    lines = open_text_of(BYTES_IN, EPOCH)
+    assert lines[0] == "# TYPE kafka_server_brokertopicmetrics_bytesin counter"
+    assert lines[1].startswith("kafka_server_brokertopicmetrics_bytesin_total{")
+    assert "# TYPE kafka_server_raft_metrics_current_state info" in lines
+    assert lines[-1] == "# EOF"
+
+
+def test_histograms_have_buckets_and_only_open_metrics_has_exemplars() -> None:
+    assert text_of(LATENCIES) == [
+        "# TYPE kcli_request_duration_seconds histogram",
+        'kcli_request_duration_seconds_bucket{api="Produce",le="0.001"} 2',
+        'kcli_request_duration_seconds_bucket{api="Produce",le="0.01"} 3',
+        'kcli_request_duration_seconds_bucket{api="Produce",le="+Inf"} 4',
+        'kcli_request_duration_seconds_sum{api="Produce"} 0.5',
+        'kcli_request_duration_seconds_count{api="Produce"} 4',
+    ]
+    assert open_text_of(LATENCIES)[2] == (
+        'kcli_request_duration_seconds_bucket{api="Produce",le="0.01"} 3 # {trace_id="abc"} 0.005 12.500'
+    )
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_open"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/plain", False),
+        ("application/openmetrics-text; version=1.0.0", True),
+        (
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+                "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+            ),
+            True,
+        ),
+        ("application/openmetrics-text;q=0.2,text/plain;q=0.9", False),
+        ("application/openmetrics-text;q=nonsense", False),
+    ],
+)
+def test_the_accept_header_decides_the_format(accept: str, is_open: bool) -> None:
+    assert accepted_format(accept).is_open is is_open
+
+
+def test_long_texts_are_encoded_in_parts() -> None:
+    count = LINES_PER_PART * 2 + 1
+    families = Families(PROFILES["default"])
+    for number in range(count):
+        families.add(gauge("kafka.log", "Log", "Size", number, topic="t", partition=str(number)))
+    parts = list(encoded(families, TEXT))
+    assert max(part.count(b"\n") for part in parts) == LINES_PER_PART
+    assert b"".join(parts).count(b"\n") == count + 1
+
+
+@pytest.mark.parametrize("count", [0, 1, LINES_PER_PART, LINES_PER_PART + 1])
+def test_json_in_parts_is_one_document(count: int) -> None:
+    beans = [json_bean(gauge("kafka.log", "Log", "Size", number)) for number in range(count)]
+    assert len(json.loads(b"".join(json_parts(beans)))["beans"]) == count

@@ -18,8 +18,11 @@ from kcli.server.metrics.requests import (
     measured,
 )
 from kcli.server.network.connection import Connection, Serve, Waiting
+from kcli.server.network.request_notes import RequestNotes
 
-CONNECTION = cast(Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1"))
+CONNECTION = cast(
+    Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1", notes=RequestNotes())
+)
 
 
 class HandClock:

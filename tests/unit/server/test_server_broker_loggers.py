@@ -11,6 +11,7 @@ from kcli.controller.configs import ConfigChange
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation
 from kcli.server.handlers.shared import broker_loggers
+from kcli.server.logging.names import LEVELS, STATE_CHANGES, own_name, shown_name
 
 NAME = "kcli.server.TestOfLoggers"
 SHOWN = "kafka.server.TestOfLoggers"
@@ -38,11 +39,11 @@ def change(name: str, operation: ConfigOperation, value: str | None = None) -> N
     broker_loggers.apply(changes)
 
 
-@pytest.mark.parametrize("level", broker_loggers.LEVELS)
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_level_that_is_set_is_shown_and_counts(logger: logging.Logger, level: str) -> None:
     change(NAME, SET, level)
     assert shown() == level
-    assert logger.level == broker_loggers.LEVELS[level]
+    assert logger.level == LEVELS[level]
     assert logger.isEnabledFor(logging.WARNING) is (level not in ("FATAL", "ERROR"))
 
 
@@ -68,7 +69,7 @@ def test_the_loggers_of_libraries_are_not_ours(logger: logging.Logger) -> None:
     names = [entry.name for entry in broker_loggers.describe()]
     assert names[0] == "root"
     assert SHOWN in names
-    assert all(name == "kafka" or name.startswith("kafka.") for name in names[1:])
+    assert all(own_name(name) == "kcli" or own_name(name).startswith("kcli.") for name in names[1:])
 
 
 @pytest.mark.parametrize(
@@ -92,3 +93,24 @@ def test_unknown_loggers_and_levels_are_refused(
     with pytest.raises(KafkaError) as refused:
         change(name, operation, value)
     assert refused.value.message == message
+
+
+def test_loggers_outside_of_kafkas_package_have_their_names(logger: logging.Logger) -> None:
+    names = {
+        "kcli.state.change.logger": "state.change.logger",
+        "kcli.request.logger": "kafka.request.logger",
+        "kcli.authorizer.logger": "kafka.authorizer.logger",
+        "kcli.server.QuorumController": "org.apache.kafka.controller.QuorumController",
+        "kcli.server.LogCleaner": "org.apache.kafka.storage.internals.log.LogCleaner",
+        "kcli": "kafka",
+        "asyncio": "asyncio",
+    }
+    assert {name: shown_name(name) for name in names} == names
+    assert {own_name(shown): shown for shown in names.values()} == names
+    changed = logging.getLogger(STATE_CHANGES)
+    before = changed.level
+    try:
+        change("state.change.logger", SET, "TRACE")
+        assert (changed.level, shown("state.change.logger")) == (LEVELS["TRACE"], "TRACE")
+    finally:
+        changed.setLevel(before)

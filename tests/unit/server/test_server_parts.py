@@ -280,7 +280,7 @@ def test_log_lines_look_like_kafkas() -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        server_logging.configure(stream)
+        server_logging.configure(stream=stream)
         logging.getLogger("kcli.server.Test").warning("disk %s is slow", "a")
         logging.getLogger("kcli.server.Test").debug("not said")
         logging.getLogger("kcli.server.Test").critical("the end")
@@ -289,7 +289,7 @@ def test_log_lines_look_like_kafkas() -> None:
         root.setLevel(level)
     first, last = stream.getvalue().splitlines()
     assert re.fullmatch(
-        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] WARN disk a is slow \(kcli\.server\.Test\)", first
+        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] WARN disk a is slow \(kafka\.server\.Test\)", first
     )
     assert "] FATAL the end (" in last
 

@@ -16,21 +16,12 @@ from kcli.cli.tools.acls.bindings import SUPPORTED, Pattern, grouped, operation_
 from kcli.cli.tools.acls.options import AclsOptions
 from kcli.model.acl import CLUSTER_NAME, AclOperation, PatternType, ResourceType
 from kcli.security.acls.filters import AclFilter
+from kcli.security.acls.grants import TYPES, Right, granting, spelt
 from kcli.security.acls.index import AclIndex, Verdict
 from kcli.security.java_address import host_address
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
-
-TYPES = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "cluster": ResourceType.CLUSTER,
-    "transactional-id": ResourceType.TRANSACTIONAL_ID,
-    "delegation-token": ResourceType.DELEGATION_TOKEN,
-    "user-principal": ResourceType.USER,
-}
-"""The types of resources, with the names of the options of this tool."""
 
 ANY_OTHER_HOST = ""
 """A host that no ACL names, so that only ACLs for every host count."""
@@ -114,7 +105,7 @@ def parse(options: AclsOptions) -> Question:
     elif not colon or not name:
         raise CommandError(f"--check: expected {kind}:NAME, found {resource}")
     if operation not in SUPPORTED[resource_type]:
-        names = ", ".join(_spelt(each) for each in SUPPORTED[resource_type])
+        names = ", ".join(spelt(each) for each in SUPPORTED[resource_type])
         raise CommandError(f"--check: expected an operation of {kind} ({names}), found {operation_text}")
     host = ANY_OTHER_HOST if options.host is None else host_address(options.host)
     return Question(principal_of(options.check or ""), operation, resource_type, name, host)
@@ -122,7 +113,7 @@ def parse(options: AclsOptions) -> Question:
 
 def _sentence(question: Question, verdict: Verdict, rule: str | None) -> str:
     resource = Pattern(question.resource_type, question.resource_name, PatternType.LITERAL)
-    asked = f"{question.principal} may {_spelt(question.operation)} on {resource}"
+    asked = f"{question.principal} may {spelt(question.operation)} on {resource}"
     match verdict:
         case Verdict.ALLOWED:
             return f"yes: {asked}\nallowed by {rule}"
@@ -135,17 +126,8 @@ def _sentence(question: Question, verdict: Verdict, rule: str | None) -> str:
 
 
 def _hint(question: Question, verdict: Verdict) -> str:
-    option = next(name for name, kind in TYPES.items() if kind is question.resource_type)
-    resource = "--cluster" if option == "cluster" else f"--{option} {question.resource_name}"
-    hint = (
-        f"This command allows it: kcli acls --add --allow-principal {question.principal} "
-        f"--operation {_spelt(question.operation)} {resource}"
-    )
+    right = Right(question.operation, question.resource_type, question.resource_name)
+    hint = f"This command allows it: {granting(question.principal, right)}"
     if verdict is Verdict.NO_ACLS:
         hint += "\nThe broker allows it now if its file has allow.everyone.if.no.acl.found=true."
     return f"{hint}\nThe broker allows it now if the principal is in super.users in its file."
-
-
-def _spelt(operation: AclOperation) -> str:
-    """The name of an operation as Kafka's tools spell it, such as `AlterConfigs`."""
-    return "".join(part.capitalize() for part in operation.name.split("_"))

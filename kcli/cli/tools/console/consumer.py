@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kcli.cli.client_properties import checked_login, client_properties, key_values
+from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
@@ -303,6 +304,7 @@ class Printer:
         self.seen = 0
         self._matching: MatchingTopics | None = None
         self._is_in_group = False
+        self._group: str | None = None
 
     def run(self, config: dict[str, object]) -> int:
         from confluent_kafka import Consumer
@@ -314,6 +316,7 @@ class Printer:
             logger().error("Error processing message, terminating consumer process: %s", why)
             return 0
         consumer: objects.Consumer = new_client(Consumer, config)
+        self._group = str(config["group.id"])
         try:
             self._subscribe(consumer, config)
             if self.options.output == "tsv":
@@ -394,7 +397,7 @@ class Printer:
             if (problem := message.error()) is not None:
                 if is_end(message):
                     done.append(message)
-                elif self._is_last(problem):
+                elif self._is_last(problem, message.topic()):
                     is_open = False
                     break
                 continue
@@ -428,10 +431,11 @@ class Printer:
             warn_closed()
             return False
 
-    def _is_last(self, error: objects.ClientError) -> bool:
+    def _is_last(self, error: objects.ClientError, topic: str | None = None) -> bool:
         """Logs an error. Returns True if the error ends the tool. The tool then exits with 0, as Kafka's tool does."""
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
+        consumer_lacks(error.code(), topic, self._group)
         if is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
             why = error.str() if error.code() < 0 else java_text(kafka_error(error))
             logger().error("Error processing message, terminating consumer process: %s", why)

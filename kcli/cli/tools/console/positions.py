@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from kcli.cli import moment
+from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
@@ -132,6 +133,7 @@ def partitions_of(consumer: Consumer, topic: str | None, include: str | None) ->
     if topic is not None:
         problem = topics[topic].error
         if problem is not None:
+            consumer_lacks(problem.code(), topic, None)
             raise CommandError(f"Topic {topic} cannot be read: {kafka_error(problem).message}")
         wanted = [topic]
     else:

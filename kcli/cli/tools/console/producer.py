@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties
+from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
@@ -276,6 +277,7 @@ class Sender:
         from confluent_kafka import Producer
 
         self.topic = topic
+        self._transactional_id = config.get("transactional.id")
         self.is_sync = is_sync
         self.sent = 0
         self.undelivered = 0
@@ -446,6 +448,7 @@ class Sender:
         """Reports a failed record as Kafka does. As in Kafka, the exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
+        producer_lacks(error, self.topic, self._transactional_id)
         self._told += 1
         if self._told <= MAX_FAILURES_TOLD:
             key_text = "null" if key is None else f"{len(key)} bytes"

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java import dates as java_dates
+from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -167,6 +168,7 @@ class _Run:
         self.joining_ms = 0.0
         self.join_start = time.time()
         config = configuration(options)
+        self._group = str(config["group.id"])
         self.look_s = max_age_s(config)
         self.positions = JavaPositions(config, self._assigned)
         self.consumer: objects.Consumer = new_client(Consumer, config)
@@ -235,6 +237,7 @@ class _Run:
         read = []
         for message in messages:
             if (error := message.error()) is not None:
+                consumer_lacks(error.code(), message.topic(), self._group)
                 if is_fatal(error):
                     raise CommandError(error.str())
                 logger().warning("%s", error.str())

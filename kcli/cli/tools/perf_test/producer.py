@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java.random import SplittableRandom
+from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
@@ -351,6 +352,7 @@ class _Run:
 
     def _refused(self, error: KafkaError) -> None:
         self.failed += 1
+        producer_lacks(error, self.options.topic or "", self.options.transactional_id)
         warn(java_text(error))
 
     def _summary(self) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kcli.cli.java.uuid import java_uuid
+from kcli.cli.missing_rights import forgive
 from kcli.cli.output import warn
 from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import ConfigEntry
@@ -23,6 +24,7 @@ from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import hash_order, map_order, string_hash
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
+from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -128,6 +130,7 @@ async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]
     except KafkaError as error:
         if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             warn(f"Reassignments are not shown: {error.message}")
+        forgive(ApiKey.LIST_PARTITION_REASSIGNMENTS)
         return {}
 
 

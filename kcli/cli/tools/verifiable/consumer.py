@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.cli.client_properties import checked_login, client_properties
+from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -132,10 +133,11 @@ class _Run:
             error = message.error()
             if error is None:
                 found.append(message)
-            elif is_fatal(error):
+                continue
+            consumer_lacks(error.code(), message.topic(), self.options.group_id)
+            if is_fatal(error):
                 raise CommandError(error.str())
-            else:
-                logger().warning("%s", error.str())
+            logger().warning("%s", error.str())
         return found
 
     def _is_finished(self) -> bool:

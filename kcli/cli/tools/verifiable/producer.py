@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from kcli.cli.client_properties import checked_login, client_properties
+from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_name
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
@@ -162,6 +163,7 @@ class _Run:
         self._refused(kafka_error(error), key, value)
 
     def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
+        producer_lacks(error, self.options.topic or "")
         write(
             self.output,
             "producer_send_error",

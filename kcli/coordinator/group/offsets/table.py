@@ -27,6 +27,8 @@ class OffsetTable:
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
         """For each key, the number of records that are written but not committed yet."""
+        self.size = 0
+        """The number of committed offsets."""
 
     # Writes in progress
 
@@ -69,12 +71,14 @@ class OffsetTable:
                 self._set(group_id, topic, partition, entry)
 
     def _set(self, group_id: str, topic: str, partition: int, entry: _Entry) -> None:
-        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = entry
+        partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+        self.size += partition not in partitions
+        partitions[partition] = entry
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
         if topics is not None and topic in topics:
-            topics[topic].pop(partition, None)
+            self.size -= topics[topic].pop(partition, None) is not None
             if not topics[topic]:
                 del topics[topic]
             if not topics:
@@ -97,6 +101,15 @@ class OffsetTable:
     def topics_of(self, group_id: str) -> dict[str, tuple[int, ...]]:
         """The partitions for which a group has offsets, by topic, in the order of their first commits."""
         return {topic: tuple(partitions) for topic, partitions in self._groups.get(group_id, {}).items()}
+
+    def topic_names_of(self, group_id: str) -> tuple[str, ...]:
+        """The topics for which a group has offsets."""
+        return tuple(self._groups.get(group_id, ()))
+
+    def commits_of(self, group_id: str, topic: str) -> list[tuple[int, int, int]]:
+        """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
+        partitions = self._groups.get(group_id, {}).get(topic, {})
+        return [(number, entry[0].offset, entry[0].commit_timestamp) for number, entry in partitions.items()]
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for this partition."""

@@ -13,22 +13,7 @@ from kcli.config.describe import ConfigEntry
 from kcli.controller.configs import ConfigChange
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.configs import ConfigOperation, ConfigSource
-
-ROOT = "root"
-# The parent of kcli's loggers. The loggers of libraries have the level of the root logger.
-PACKAGE = "kcli"
-# The parent of Kafka's loggers. Clients see the loggers of kcli under this name, so that scripts find the loggers that
-# they know: kcli.server.ReplicaManager is kafka.server.ReplicaManager.
-KAFKAS_PACKAGE = "kafka"
-# The levels in Kafka's order. Python has no level TRACE, so it is a number below DEBUG.
-LEVELS = {
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": logging.DEBUG - 5,
-}
+from kcli.server.logging.names import LEVELS, PACKAGE, ROOT, level_name, logger_of, own_name, shown_name
 
 
 def describe() -> tuple[ConfigEntry, ...]:
@@ -36,7 +21,7 @@ def describe() -> tuple[ConfigEntry, ...]:
     return tuple(
         ConfigEntry(
             name=name,
-            value=_level_name(_logger(name).getEffectiveLevel()),
+            value=level_name(logger_of(name).getEffectiveLevel()),
             source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
             read_only=False,
             sensitive=False,
@@ -50,13 +35,13 @@ def describe() -> tuple[ConfigEntry, ...]:
 
 def check(changes: Iterable[ConfigChange]) -> None:
     """Raises KafkaError if one of the changes is not allowed."""
-    names = {_own_name(name) for name in _names()}
+    names = {own_name(name) for name in _names()}
     for change in changes:
         if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             raise InvalidRequestException(
                 f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
             )
-        if _own_name(change.name) not in names:
+        if own_name(change.name) not in names:
             raise InvalidConfigurationException(f"Logger {change.name} does not exist!")
         if change.operation is ConfigOperation.DELETE and change.name == ROOT:
             raise InvalidRequestException(f"Removing the log level of the {ROOT} logger is not allowed")
@@ -71,23 +56,9 @@ def apply(changes: Iterable[ConfigChange]) -> None:
     """Applies changes that `check` has accepted. A logger whose level is deleted gets the level of its parent."""
     for change in changes:
         level = logging.NOTSET if change.operation is ConfigOperation.DELETE else LEVELS[change.value or ""]
-        _logger(change.name).setLevel(level)
+        logger_of(change.name).setLevel(level)
 
 
 def _names() -> Sequence[str]:
     known = [name for name in logging.root.manager.loggerDict if f"{name}.".startswith(f"{PACKAGE}.")]
-    return [ROOT, *(KAFKAS_PACKAGE + name.removeprefix(PACKAGE) for name in sorted(known))]
-
-
-def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(None if name == ROOT else _own_name(name))
-
-
-def _own_name(name: str) -> str:
-    package, dot, rest = name.partition(".")
-    return f"{PACKAGE}{dot}{rest}" if package == KAFKAS_PACKAGE else name
-
-
-def _level_name(level: int) -> str:
-    """The most severe of Kafka's levels that the logger writes."""
-    return next((name for name, least in reversed(LEVELS.items()) if least >= level), "FATAL")
+    return [ROOT, *sorted(map(shown_name, known))]

@@ -47,7 +47,7 @@ class ReplicaFetchers:
         checkpoint: Callable[[LogDirectory], None],
         secure: Secure = plain_text,
     ) -> None:
-        self._quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
+        self.quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
         self._given = Surroundings(
             node_id=node_id,
             network=network,
@@ -56,7 +56,7 @@ class ReplicaFetchers:
             background=background,
             image=image,
             broker_epoch=broker_epoch,
-            quota=self._quota,
+            quota=self.quota,
             checkpoint=checkpoint,
             secure=secure,
         )
@@ -151,7 +151,7 @@ class ReplicaFetchers:
         task.add_done_callback(self._ending.discard)
 
     def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
-        self._quota.reconfigure(after)
+        self.quota.reconfigure(after)
         for fetcher in self:
             fetcher.wake()
         count = after.integer(FETCHERS_KEY)

@@ -1,0 +1,211 @@
+"""Shows which right a tool lacked, after the error of Kafka's tool.
+
+The clients of a tool pass each answer to `watch`. If the answer refuses an operation, the rule of the API (ACCESS of
+its handler) names the right that is missing. `run_command` prints the rights at the end of the tool.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kcli.cli.output import warn
+from kcli.errors import ErrorCode, KafkaError
+from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from kcli.security.acls.grants import Right, granting
+
+if TYPE_CHECKING:
+    from kcli.client.config import ClientConfig
+    from kcli.protocol.wire.api import ApiKey
+    from kcli.protocol.wire.codec import Message
+    from kcli.server.requests.access import Access
+
+SHOWN_MAX = 3
+"""Lines at the end of a tool. A tool that may see none of 1,000 topics needs an ACL on a prefix, not 1,000 lines."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The rights that the client of a tool lacks, each with the API that was refused, if it is known."""
+
+    config: ClientConfig | None = None
+    rights: dict[tuple[ApiKey | None, Right], None] = field(default_factory=dict)
+
+
+_seen: ContextVar[_Seen | None] = ContextVar("missing_rights", default=None)
+
+_NAMES: Mapping[ResourceType, tuple[str, ...]] = {
+    ResourceType.TOPIC: ("name", "topic", "topic_name", "resource_name"),
+    ResourceType.GROUP: ("group_id", "group", "key", "resource_name"),
+    ResourceType.TRANSACTIONAL_ID: ("transactional_id", "key"),
+    ResourceType.CLUSTER: (),
+    ResourceType.USER: (),
+}
+"""The fields of requests and answers that have the name of a resource."""
+
+_REFUSED = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ResourceType.TOPIC,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ResourceType.GROUP,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ResourceType.TRANSACTIONAL_ID,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ResourceType.CLUSTER,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: ResourceType.USER,
+}
+
+_RANDOM_GROUP = re.compile(r"(?P<prefix>(console|perf)-consumer-)\d+")
+
+_ARRAY = re.compile(r"tuple\[(\w+), \.\.\.\]")
+
+
+@contextmanager
+def shown_at_end() -> Iterator[None]:
+    """Collects the rights that are missing in this context, and prints them at its end."""
+    seen = _Seen()
+    token = _seen.set(seen)
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+        _show(seen)
+
+
+def watch(config: ClientConfig) -> Callable[[ApiKey, Message, Message], None]:
+    """Returns the function to which a client with these settings passes each request with its answer."""
+    set_client(config)
+    return _watched
+
+
+def set_client(config: ClientConfig) -> None:
+    """Sets the settings of the tool's client, which show its principal."""
+    if (seen := _seen.get()) is not None:
+        seen.config = config
+
+
+def lacks(operation: AclOperation, kind: ResourceType, name: str) -> None:
+    """Remembers a right that the client lacks."""
+    _add(None, Right(operation, kind, name))
+
+
+def producer_lacks(error: KafkaError, topic: str, transactional_id: object = None) -> None:
+    """Remembers the right that a producer lacks, if its error is a missing right."""
+    match error.code:
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            lacks(AclOperation.WRITE, ResourceType.TOPIC, topic)
+        case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            lacks(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
+        case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            lacks(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, str(transactional_id))
+
+
+def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:
+    """Remembers the right that a consumer lacks, if its error is a missing right.
+
+    A tool without --group uses a new group each time, whose name ends with a random number. Its ACL needs a prefix.
+    """
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic:
+        lacks(AclOperation.READ, ResourceType.TOPIC, topic)
+    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED and group:
+        random_name = _RANDOM_GROUP.fullmatch(group)
+        name = random_name["prefix"] if random_name else group
+        _add(None, Right(AclOperation.READ, ResourceType.GROUP, name, is_prefix=bool(random_name)))
+
+
+def forgive(key: ApiKey) -> None:
+    """Forgets the refusals of one API, because the tool works without its answer."""
+    if (seen := _seen.get()) is not None:
+        seen.rights = {each: None for each in seen.rights if each[0] is not key}
+
+
+def refused(key: ApiKey, request: Message, answer: Message) -> Iterator[Right]:
+    """Yields the right that is missing for each refusal in an answer. The same right may come several times."""
+    access: Access | None = None
+    for kind, names in _refusals(answer, _texts(request)):
+        access = access or _access(key)
+        operation = next((need.operation for need in access.needs if need.resource_type is kind), None)
+        name = _name(kind, names)
+        if operation is not None and name:
+            yield Right(operation, kind, name)
+
+
+def _watched(key: ApiKey, request: Message, answer: Message) -> None:
+    for right in refused(key, request, answer):
+        _add(key, right)
+
+
+def _add(key: ApiKey | None, right: Right) -> None:
+    if (seen := _seen.get()) is not None:
+        seen.rights[key, right] = None
+
+
+def _show(seen: _Seen) -> None:
+    if not seen.rights:
+        return
+    from kcli.cli.own_principal import own_principal
+
+    principal = "User:ANONYMOUS" if seen.config is None else own_principal(seen.config)
+    rights = list(dict.fromkeys(right for _, right in seen.rights))
+    for right in rights[:SHOWN_MAX]:
+        warn(f"{principal} may not {right}. This command allows it: {granting(principal, right)}")
+    if len(rights) > SHOWN_MAX:
+        warn(f"{len(rights) - SHOWN_MAX} more rights are missing.")
+
+
+def _access(key: ApiKey) -> Access:
+    from kcli.protocol.wire.api import API
+
+    module = importlib.import_module(f"kcli.server.handlers.{API[key].module}")
+    access: Access = module.ACCESS
+    return access
+
+
+def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[ResourceType, Mapping[str, str]]]:
+    """Yields each refusal, with the texts of the struct that contains it and of the structs around."""
+    here = {**names, **_texts(part)}
+    kind = _REFUSED.get(getattr(part, "error_code", ErrorCode.NONE))
+    if kind is not None:
+        yield kind, here
+    struct: type = type(part)
+    for array in _arrays(struct):
+        elements = getattr(part, array)
+        # All partitions of a topic are refused together.
+        is_partitions = elements and any(
+            hasattr(elements[0], each) for each in ("partition_index", "partition")
+        )
+        for element in elements[:1] if is_partitions else elements or ():
+            yield from _refusals(element, here)
+
+
+@cache
+def _arrays(struct: type) -> tuple[str, ...]:
+    """The fields of a struct that are arrays of structs with error codes, directly or deeper."""
+    found = []
+    for name, text in struct.__annotations__.items():
+        match = _ARRAY.match(text)
+        element = getattr(sys.modules[struct.__module__], match[1], None) if match else None
+        if hasattr(element, "__annotations__") and (
+            "error_code" in element.__annotations__ or _arrays(element)
+        ):
+            found.append(name)
+    return tuple(found)
+
+
+def _texts(part: object) -> dict[str, str]:
+    values = ((field, getattr(part, field)) for field in type(part).__annotations__)
+    return {field: value for field, value in values if isinstance(value, str) and value}
+
+
+def _name(kind: ResourceType, names: Mapping[str, str]) -> str | None:
+    match kind:
+        case ResourceType.CLUSTER:
+            return CLUSTER_NAME
+        case ResourceType.USER:
+            owner = names.get("owner_principal_name")
+            return owner and f"{names.get('owner_principal_type', 'User')}:{owner}"
+        case _:
+            return next((names[field] for field in _NAMES[kind] if field in names), None)

@@ -1,0 +1,216 @@
+"""kcli console: serves a web console for one or more clusters. Kafka has no such tool."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import ssl
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.cli.client_properties import load_properties
+from kcli.cli.output import Output
+from kcli.cli.syntax.examples import Example
+from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, UsageError, flag, option
+from kcli.client.config import ClientConfigError, parse_address
+from kcli.console.audit import AuditError
+from kcli.console.console import Console
+from kcli.console.identity import is_loopback
+from kcli.console.settings import PORT, ClusterSettings, ConsoleSettings
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.network import SystemNetwork
+
+REGISTRY = "schema.registry.url"
+"""The property of Confluent's serializers with the URL of the schema registry."""
+
+MAIN_CLUSTER = "main"
+"""The name of the cluster of --bootstrap-server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleOptions(ConnectingOptions):
+    bootstrap_server: str | None = option(
+        "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
+    )
+    command_config: str | None = option(
+        "A properties file with settings of the clients, such as security.protocol. A login in the file "
+        "serves only the browser that opens the printed address, and only on a loopback address.",
+        metavar="property file",
+    )
+    cluster: tuple[str, ...] = option(
+        "A further cluster, as NAME=host:port,host:port, or as NAME=FILE with a properties file that has "
+        "bootstrap.servers. The option can be repeated.",
+        metavar="NAME=servers or file",
+        repeatable=True,
+    )
+    schema_registry: str | None = option(
+        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. A "
+        "properties file can have it as schema.registry.url.",
+        metavar="url",
+    )
+    listen: str = option(
+        "The address on which the console listens.", metavar="host:port", default=f"127.0.0.1:{PORT}"
+    )
+    tls_certificate: str | None = option(
+        "A PEM file with the certificate of the console and its chain. The console then speaks HTTPS.",
+        metavar="file",
+    )
+    tls_key: str | None = option("A PEM file with the private key of the certificate.", metavar="file")
+    insecure: bool = flag(
+        "Listen on an address that other machines can reach, without TLS. Only for a console behind a proxy "
+        "that has TLS."
+    )
+    allowed_host: tuple[str, ...] = option(
+        "A name by which browsers reach the console, such as console.example.com. IP addresses and localhost "
+        "are always allowed. The option can be repeated.",
+        metavar="name",
+        repeatable=True,
+    )
+    base_path: str = option(
+        "The path in front of every address, such as /kafka, for a proxy.", metavar="path", default=""
+    )
+    read_only: bool = flag("Refuse every action. The pages then only show.")
+    audit_log: str | None = option(
+        "A file to which each action and each login is appended, as a line of JSON.", metavar="file"
+    )
+
+
+async def run(options: ConsoleOptions, output: Output) -> None:
+    """Serves until Ctrl-C or SIGTERM."""
+    settings = _settings(options)
+    logging.getLogger("kcli.console").setLevel(logging.INFO)
+    try:
+        console = Console(settings, SystemNetwork(), SystemClock())
+        address = await console.start()
+    except (ClientConfigError, AuditError) as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"--listen {options.listen}: {error.strerror or error}") from error
+    stopped = _on_signals()
+    output.say(f"The console has started. Open {address}")
+    sys.stdout.flush()  # the reader may be a pipe
+    try:
+        await stopped.wait()
+    finally:
+        await console.stop()
+
+
+def _on_signals() -> asyncio.Event:
+    """An event that Ctrl-C and SIGTERM set."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    return stopped
+
+
+def _settings(options: ConsoleOptions) -> ConsoleSettings:
+    try:
+        address = parse_address(options.listen, "--listen")
+    except ClientConfigError:
+        raise UsageError(f"--listen {options.listen}: expected host:port") from None
+    tls = _tls(options)
+    if not is_loopback(address.host) and tls is None and not options.insecure:
+        raise UsageError(
+            f"--listen {options.listen}: other machines could read passwords on the network. "
+            "Use --tls-certificate and --tls-key, or --insecure behind a proxy that has TLS."
+        )
+    return ConsoleSettings(
+        clusters=tuple(_clusters(options)),
+        host=address.host,
+        port=address.port,
+        base_path=_base_path(options.base_path),
+        allowed_hosts=frozenset(options.allowed_host),
+        tls=tls,
+        is_read_only=options.read_only,
+        audit_file=options.audit_log,
+    )
+
+
+def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
+    properties = load_properties(options.command_config, options.client_properties)
+    if options.bootstrap_server is not None:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    if "bootstrap.servers" in properties:
+        yield ClusterSettings(
+            name=MAIN_CLUSTER,
+            properties=properties,
+            config_file=options.command_config,
+            schema_registry=options.schema_registry or properties.get(REGISTRY),
+        )
+    elif not options.cluster:
+        raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')
+    for text in options.cluster:
+        yield _further(text)
+
+
+def _further(text: str) -> ClusterSettings:
+    name, equals, place = text.partition("=")
+    if not (name and equals and place) or not all(each.isalnum() or each in "-_." for each in name):
+        raise UsageError(
+            f"--cluster {text}: expected NAME=host:port or NAME=FILE, with letters, digits, - _ ."
+        )
+    if ":" in place and "/" not in place:
+        return ClusterSettings(name=name, properties={"bootstrap.servers": place})
+    properties = load_properties(place)
+    if not properties.get("bootstrap.servers"):
+        raise CommandError(f"--cluster {text}: {place} has no bootstrap.servers")
+    return ClusterSettings(
+        name=name, properties=properties, config_file=place, schema_registry=properties.get(REGISTRY)
+    )
+
+
+def _tls(options: ConsoleOptions) -> ssl.SSLContext | None:
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key need each other")
+    if options.tls_certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(options.tls_certificate, options.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise CommandError(
+            f"--tls-certificate {options.tls_certificate}: {error.strerror or error}"
+        ) from error
+    return context
+
+
+def _base_path(text: str) -> str:
+    path = text.rstrip("/")
+    if path and (not path.startswith("/") or not all(each.isalnum() or each in "/-_.~" for each in path)):
+        raise UsageError(f"--base-path {text}: expected a path such as /kafka")
+    return path
+
+
+command = Command(
+    name="console",
+    description="This tool serves a web console for one or more clusters.",
+    options=ConsoleOptions,
+    run=run,
+    examples=(
+        Example(
+            "Serve a console for a cluster on this machine, at http://127.0.0.1:8090/:",
+            "kcli console --bootstrap-server localhost:9092",
+            is_endless=True,
+        ),
+        Example(
+            "Only look, at two clusters:",
+            "kcli console --bootstrap-server localhost:9092 --read-only \\\n"
+            "  --cluster live=client.properties --listen 127.0.0.1:8091",
+            is_endless=True,
+        ),
+        Example(
+            "Serve a console for a secured cluster, and keep an audit log:",
+            "kcli console --bootstrap-server h:9093 --command-config client.properties \\\n"
+            "  --audit-log audit.jsonl --listen 127.0.0.1:8092",
+            is_endless=True,
+        ),
+    ),
+    exit_status=(
+        (0, "The console was stopped by Ctrl-C or SIGTERM."),
+        (1, "The options are invalid, or the address is not free."),
+    ),
+)

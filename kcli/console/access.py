@@ -1,0 +1,195 @@
+"""Which requests may pass: the names in the Host header, the session, the token against CSRF, the user's connection."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from kcli.client.config import ClientConfigError
+from kcli.console.connection import ClusterConnection
+from kcli.console.failures import LOGIN_NEEDED, ConsoleError
+from kcli.console.identity import LoginRules
+from kcli.console.sessions import Session, Sessions
+from kcli.http.server import HttpError, Request, Response
+from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
+
+CSRF_HEADER = "X-Kcli-Csrf"
+
+POLICY = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "img-src 'self' data:"
+)
+"""The content security policy: no script, style or frame from elsewhere, and none inside a page."""
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+NAME_SHOWN_CHARACTERS = 100
+
+
+class HostCheck:
+    """Refuses names that the operator has not allowed.
+
+    A page of an attacker can let its own name point to 127.0.0.1 (DNS rebinding). The browser then sends this name in
+    the Host header. An IP address cannot point elsewhere, so every IP address is allowed.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = frozenset(name.lower() for name in names) | {"localhost"}
+
+    def __call__(self, request: Request) -> None:
+        """Raises HttpError for another name, and for a request that another website has started."""
+        name = _host_name(request.headers.get("Host", ""))
+        if name not in self._names and not _is_ip(name):
+            raise HttpError(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"this console does not allow the name {name[:NAME_SHOWN_CHARACTERS]!r}: see --allowed-host",
+                close=True,
+            )
+        if request.method == "POST" and not self._is_own_page(request):
+            raise HttpError(HTTPStatus.FORBIDDEN, "another website has sent this request", close=True)
+
+    def _is_own_page(self, request: Request) -> bool:
+        """Whether the headers, which only the browser sets, name a page of this console. Other programs than browsers
+        do not send these headers."""
+        if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            return False
+        origin = request.headers.get("Origin")
+        if origin is None:
+            return True
+        place = urlsplit(origin).netloc
+        if place == request.headers.get("Host"):
+            return True
+        # A proxy may change the Host header, but not the Origin. Many programs share localhost and an IP address.
+        name = _host_name(place)
+        return name in self._names and name != "localhost" and not _is_ip(name)
+
+
+class Visitors:
+    """The sessions, and the connections that they may use."""
+
+    def __init__(
+        self, rules: Mapping[str, LoginRules], network: Network, clock: Clock, cookie: str, cookie_path: str
+    ) -> None:
+        self.rules = rules
+        self.sessions = Sessions(clock.monotonic)
+        self._network = network
+        self._clock = clock
+        self._cookie = cookie
+        self._cookie_path = cookie_path
+        self._shared: dict[str, ClusterConnection] = {}
+
+    def session(self, request: Request) -> Session | None:
+        """The session of a browser, or None."""
+        return self.sessions.find(request.cookies.get(self._cookie))
+
+    def set_cookie(self, request: Request, response: Response, session: Session) -> None:
+        """Gives the browser its session. Scripts cannot read the cookie, and other websites cannot send it."""
+        response.set_cookie(
+            self._cookie,
+            session.id,
+            path=self._cookie_path,
+            httponly=True,
+            samesite="Strict",
+            secure=request.secure or request.headers.get("X-Forwarded-Proto") == "https",
+        )
+
+    def check_csrf(self, request: Request) -> Session:
+        """Returns the session. Raises HttpError without the token that only the console's own page knows."""
+        session = self.session(request)
+        if session is None or not session.accepts(request.headers.get(CSRF_HEADER)):
+            raise ConsoleError(HTTPStatus.FORBIDDEN, "CSRF", "the session has ended: reload the page")
+        return session
+
+    def rules_of(self, name: str) -> LoginRules:
+        """The rules of a cluster. Raises HttpError if no cluster has this name."""
+        if (rules := self.rules.get(name)) is None:
+            raise ConsoleError(
+                HTTPStatus.NOT_FOUND, "UNKNOWN_CLUSTER", "the console has no cluster of this name"
+            )
+        return rules
+
+    def connection(self, session: Session | None, name: str) -> ClusterConnection:
+        """The connection of a session to a cluster. Raises HttpError if the user must log in first."""
+        rules = self.rules_of(name)
+        if session is not None and (own := session.connections.get(name)) is not None:
+            return own
+        if rules.is_open or (rules.serves_given and session is not None and session.is_owner):
+            return self._shared_connection(rules)
+        raise ConsoleError(HTTPStatus.UNAUTHORIZED, LOGIN_NEEDED, f"log in to the cluster {name}")
+
+    async def log_in(
+        self, session: Session, name: str, user: str, password: str, mechanism: str
+    ) -> ClusterConnection:
+        """Logs a user in to a cluster, and replaces an earlier login. Raises the errors of the cluster."""
+        rules = self.rules_of(name)
+        if not rules.needs_login:
+            raise ConsoleError(HTTPStatus.BAD_REQUEST, "NO_LOGIN", f"the cluster {name} has no logins")
+        connection = ClusterConnection(
+            rules.user_identity(user, password, mechanism), self._network, self._clock.monotonic
+        )
+        try:
+            await connection.admin.describe_cluster()
+        except BaseException:
+            await connection.close()
+            raise
+        before = session.connections.pop(name, None)
+        session.connections[name] = connection
+        if before is not None:
+            await before.close()
+        if self.sessions.find(session.id) is None:  # the session ended during the login
+            await self.sessions.end(session)
+        return connection
+
+    async def log_out(self, session: Session, name: str) -> None:
+        """Ends the login of a session to a cluster, if it has one."""
+        if (connection := session.connections.pop(name, None)) is not None:
+            await connection.close()
+
+    async def sweep(self) -> None:
+        """Ends what is old."""
+        await self.sessions.sweep()
+        for connection in self._shared.values():
+            connection.cache.sweep()
+
+    async def close(self) -> None:
+        """Ends all sessions and connections."""
+        await self.sessions.close()
+        for connection in self._shared.values():
+            await connection.close()
+
+    def _shared_connection(self, rules: LoginRules) -> ClusterConnection:
+        name = rules.settings.name
+        if name not in self._shared:
+            identity = rules.open_identity() if rules.is_open else rules.given_identity()
+            try:
+                self._shared[name] = ClusterConnection(identity, self._network, self._clock.monotonic)
+            except ClientConfigError as error:
+                raise ConsoleError(HTTPStatus.BAD_GATEWAY, "INVALID_SETTING", str(error)) from error
+        return self._shared[name]
+
+
+def _host_name(value: str) -> str:
+    """The name or address in a Host header, without the port."""
+    value = value.strip().lower()
+    if value.startswith("["):
+        return value[1:].partition("]")[0]
+    return value.rpartition(":")[0] if ":" in value else value
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

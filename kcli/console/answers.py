@@ -1,0 +1,78 @@
+"""What handlers return, and its JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from http import HTTPStatus
+from uuid import UUID
+
+from kcli.errors import KafkaError
+from kcli.http.server import JSON, Response, respond
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The answer of an action, and of its preview.
+
+    `command` is the command line that does the same. `summary` is one sentence for the person. `details` is what the
+    page shows in its own form.
+    """
+
+    command: str
+    summary: str
+    details: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A part of a list: the number of all rows that match, how old the answer of the cluster is, and the rows."""
+
+    total: int
+    age_ms: int
+    rows: list[object] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file that the browser saves."""
+
+    name: str
+    content_type: str
+    parts: AsyncIterator[bytes]
+
+
+def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    """Makes a response of JSON."""
+    return respond(json.dumps(content, default=as_json, separators=(",", ":")).encode(), JSON, status)
+
+
+def as_json(value: object) -> object:
+    """Converts a value that JSON does not have: dataclasses are objects with the names of their fields."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    match value:
+        case KafkaError():
+            return {"error": value.code.name, "message": value.message}
+        case Enum():
+            return value.name
+        case UUID():
+            return str(value)
+        case datetime():
+            return value.isoformat()
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, AbstractSet):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def finite(value: float) -> float | None:
+    """Returns a number that JSON has, or None for NaN and the infinities."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,94 @@
+"""The audit log: one line of JSON before each action, and one with its result. It has no secrets.
+
+If the line before an action cannot be written, the action is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TextIO
+
+from kcli.errors import KcliError
+from kcli.http.server import HttpError
+
+_log = logging.getLogger("kcli.console.audit")
+
+TEXT_MAX_CHARACTERS = 500
+"""The longest target and message in a line. A user chooses them."""
+
+_ONLY_OWNER = 0o600
+
+
+class AuditError(KcliError):
+    """The audit log cannot be opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """An action of a user. `client` is the address of the browser."""
+
+    user: str
+    client: str
+    cluster: str
+    action: str
+    target: str
+
+
+class AuditLog:
+    """Appends to a file, and to kcli's own log. Without a file, only to kcli's own log."""
+
+    def __init__(self, path: str | None, now_ms: Callable[[], int]) -> None:
+        """Raises AuditError if the file cannot be opened."""
+        self._now_ms = now_ms
+        self._file: TextIO | None = None
+        if path is not None:
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _ONLY_OWNER)
+                self._file = os.fdopen(descriptor, "a", encoding="utf-8")
+            except OSError as error:
+                raise AuditError(f"the audit log {path} cannot be opened: {error.strerror}") from error
+
+    def begin(self, deed: Deed) -> None:
+        """Writes the line before an action. Raises HttpError if that is not possible."""
+        try:
+            self._write(deed, "begin")
+        except OSError as error:
+            _log.error("the audit log cannot be written: %s", error.strerror)
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the audit log cannot be written, so no action is possible"
+            ) from error
+
+    def end(self, deed: Deed, result: str, message: str = "") -> None:
+        """Writes the result: "ok", or the name of an error."""
+        try:
+            self._write(deed, result, message)
+        except OSError as error:
+            _log.error("the audit log cannot be written: %s", error.strerror)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, deed: Deed, result: str, message: str = "") -> None:
+        line = json.dumps(
+            {
+                "time": datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(timespec="milliseconds"),
+                "user": deed.user[:TEXT_MAX_CHARACTERS],
+                "client": deed.client,
+                "cluster": deed.cluster,
+                "action": deed.action,
+                "target": deed.target[:TEXT_MAX_CHARACTERS],
+                "result": result,
+                **({"message": message[:TEXT_MAX_CHARACTERS]} if message else {}),
+            },
+        )
+        _log.info("%s", line)
+        if self._file is not None:
+            self._file.write(line + "\n")
+            self._file.flush()

@@ -1,0 +1,87 @@
+"""Answers of a cluster that are kept for some seconds, with their age.
+
+A page that a person looks at asks again and again. Many pages of a large list are cut from one answer. Each answer is
+requested once, although several requests wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+
+ENTRIES_MAX = 32
+"""The most answers of one connection to a cluster. The oldest one is dropped first. A list of 5,000 topics has some
+megabytes, and a page needs at most a few answers."""
+
+UNUSED_SECONDS = 120.0
+"""How long an answer is kept that no page asks for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aged(Generic[T]):
+    """A value, and how long ago the cluster sent it."""
+
+    value: T
+    age_ms: int
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: object
+    loaded_at: float
+
+
+class Cache:
+    """The answers of one connection, by their keys."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._loads: dict[Hashable, asyncio.Task[object]] = {}
+
+    async def get(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> Aged[T]:
+        """Returns the value of a key, at most `seconds` old, and its age."""
+        entry = self._entries.get(key)
+        if entry is None or self._now() - entry.loaded_at > seconds:
+            await self._loaded(key, load)
+            entry = self._entries[key]
+        return Aged(cast(T, entry.value), round((self._now() - entry.loaded_at) * 1000))
+
+    def clear(self) -> None:
+        """Forgets all values, because an action has changed the cluster."""
+        self._entries.clear()
+
+    def sweep(self) -> None:
+        """Forgets values that are too old to be used."""
+        oldest = self._now() - UNUSED_SECONDS
+        for key in [key for key, entry in self._entries.items() if entry.loaded_at < oldest]:
+            del self._entries[key]
+
+    def close(self) -> None:
+        """Ends the requests that are on their way, and forgets everything."""
+        for task in self._loads.values():
+            task.cancel()
+        self._entries.clear()
+
+    async def _loaded(self, key: Hashable, load: Callable[[], Awaitable[T]]) -> None:
+        """Waits for a load. The load goes on if a waiting request is cancelled, because others may wait too."""
+        task = self._loads.get(key)
+        if task is None:
+            task = asyncio.create_task(self._load(key, load))
+            self._loads[key] = task
+            task.add_done_callback(lambda _: self._loads.pop(key, None))
+        await asyncio.shield(task)
+
+    async def _load(self, key: Hashable, load: Callable[[], Awaitable[T]]) -> object:
+        began = self._now()
+        value = await load()
+        self._entries[key] = _Entry(value, began)
+        self._entries.move_to_end(key)
+        while len(self._entries) > ENTRIES_MAX:
+            self._entries.popitem(last=False)
+        return value

@@ -1,0 +1,150 @@
+"""What the handler of a page gets: the user's clients, the parameters, and for an action its body."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+
+from kcli.client.admin.admin import AdminClient
+from kcli.console.cache import Aged
+from kcli.console.connection import ClusterConnection
+from kcli.console.identity import LoginRules
+from kcli.console.listing import ROWS_DEFAULT, ROWS_MAX, SEARCH_CHARACTERS_MAX, Listing
+from kcli.console.settings import ConsoleSettings
+from kcli.console.shared import Shared
+from kcli.http.server import HttpError, Request
+
+T = TypeVar("T")
+
+LIST_SECONDS = 10.0
+"""How long the answer behind a list is used again. Pages show its age, and have a button that asks again."""
+
+FRESH_SECONDS = 1.0
+"""The same if the user asks for a fresh list. So a held key does not flood the cluster."""
+
+OFFSET_MAX = 10_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A request of a page for one cluster, with the rights of the session's user."""
+
+    request: Request
+    settings: ConsoleSettings
+    rules: LoginRules
+    connection: ClusterConnection
+    shared: Shared
+    """What lives as long as the console, for all users and clusters."""
+
+    @property
+    def admin(self) -> AdminClient:
+        return self.connection.admin
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster on the pages."""
+        return self.rules.settings.name
+
+    def part(self, name: str) -> str:
+        """A part of the path, such as the topic in /topics/{topic}."""
+        return self.request.match_info[name]
+
+    def query(self, name: str, default: str = "") -> str:
+        """A parameter of the query."""
+        return self.request.query.get(name, default)
+
+    def integer(self, name: str, default: int, *, least: int = 0, most: int = 2**63 - 1) -> int:
+        """A parameter of the query that is a number. Raises HttpError if it is no number in this range."""
+        return _integer(name, self.request.query.get(name, default), least, most)
+
+    def listing(self) -> Listing:
+        """The parameters `search, sort, order, offset, limit` of a list."""
+        search = self.query("search")
+        if len(search) > SEARCH_CHARACTERS_MAX:
+            raise bad_request(f"search has more than {SEARCH_CHARACTERS_MAX} characters")
+        return Listing(
+            search=search,
+            sort=self.query("sort"),
+            is_descending=self.query("order") == "desc",
+            offset=self.integer("offset", 0, most=OFFSET_MAX),
+            limit=self.integer("limit", ROWS_DEFAULT, least=1, most=ROWS_MAX),
+        )
+
+    async def kept(
+        self, key: Hashable, load: Callable[[], Awaitable[T]], *, seconds: float = LIST_SECONDS
+    ) -> Aged[T]:
+        """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, at most one second."""
+        if self.query("fresh") == "1":
+            seconds = min(seconds, FRESH_SECONDS)
+        return await self.connection.cache.get(key, seconds, load)
+
+    def command(self, tool: str, *arguments: str) -> str:
+        """The command line that does the same, with the options of the connection."""
+        properties = self.rules.settings.properties
+        words = ["kcli", tool, "--bootstrap-server", properties.get("bootstrap.servers", "")]
+        if self.rules.settings.config_file is not None:
+            words += ["--command-config", self.rules.settings.config_file]
+        return shlex.join([*words, *arguments])
+
+
+@dataclass(slots=True, kw_only=True)
+class Action(Call):
+    """A request that changes the cluster, or with `is_preview` only says what would change."""
+
+    body: dict[str, object] = field(default_factory=dict)
+    target: str = ""
+    """The thing that changes, for the audit log, such as "topic orders". The handler sets it before it acts."""
+
+    @property
+    def is_preview(self) -> bool:
+        return self.body.get("preview") is True
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text of the body. Raises HttpError if it is missing, or is no text."""
+        found = self.body.get(name, default)
+        if not isinstance(found, str):
+            raise bad_request(f"{name}: expected a text")
+        return found
+
+    def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1) -> int:
+        """A number of the body. Raises HttpError if it is missing, or is no number in this range."""
+        return _integer(name, self.body.get(name, default), least, most)
+
+    def flag(self, name: str) -> bool:
+        """A boolean of the body, which is false if it is missing."""
+        found = self.body.get(name, False)
+        if not isinstance(found, bool):
+            raise bad_request(f"{name}: expected true or false")
+        return found
+
+    def texts(self, name: str) -> Sequence[str]:
+        """A list of texts of the body, which is empty if it is missing."""
+        found = self.body.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise bad_request(f"{name}: expected a list of texts")
+        return found
+
+    def settings_of(self, name: str) -> dict[str, str | None]:
+        """An object of the body whose values are texts or null. It is empty if it is missing."""
+        found = self.body.get(name, {})
+        if not isinstance(found, dict) or not all(
+            each is None or isinstance(each, str) for each in found.values()
+        ):
+            raise bad_request(f"{name}: expected an object of texts")
+        return found
+
+
+def bad_request(message: str) -> HttpError:
+    """The error of a request that a page should not send."""
+    return HttpError(HTTPStatus.BAD_REQUEST, message)
+
+
+def _integer(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) < 20:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise bad_request(f"{name}: expected a number from {least} to {most}")
+    return value

@@ -1,0 +1,159 @@
+"""The console as a whole: its addresses, from `start` to `stop`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import secrets
+from http import HTTPStatus
+from pathlib import Path
+
+from kcli.client.config import ClientConfigError
+from kcli.console.access import HEADERS, HostCheck, Visitors
+from kcli.console.audit import AuditLog
+from kcli.console.dispatch import Dispatch
+from kcli.console.failures import http_failure
+from kcli.console.identity import LoginRules, is_loopback
+from kcli.console.pages import PAGES
+from kcli.console.pages.session import SessionPages
+from kcli.console.settings import ConsoleSettings
+from kcli.http.server import HttpError, HttpServer, Request, Response, RouteDef, Rules, get
+from kcli.http.static_files import StaticFiles
+from kcli.runtime.clock import Clock
+from kcli.runtime.network import Network
+
+_log = logging.getLogger("kcli.console")
+
+CONNECTIONS_MAX = 256
+"""The most connections. A browser has up to six, so forty people can look at the same time."""
+
+SWEEP_SECONDS = 30.0
+"""The pause between two searches for sessions whose time is over."""
+
+STATIC = Path(__file__).parent / "static"
+
+_INDEX = "index.html"
+
+
+class Console:
+    """Serves the pages and the API. Raises ClientConfigError or AuditError if the settings are invalid."""
+
+    def __init__(self, settings: ConsoleSettings, network: Network, clock: Clock) -> None:
+        self._settings = settings
+        self._network = network
+        self._clock = clock
+        self._audit = AuditLog(settings.audit_file, clock.now_ms)
+        self._rules = _rules_by_name(settings)
+        self._files = StaticFiles(STATIC)
+        # Only the person who started the console knows this secret, which lets a browser use the given logins.
+        self._secret = secrets.token_urlsafe(24)
+        self._visitors: Visitors | None = None
+        self._dispatch: Dispatch | None = None
+        self._server: HttpServer | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> str:
+        """Listens, and returns the address to open. Raises OSError if the port is not free."""
+        settings = self._settings
+        base = settings.base_path
+        # Browsers do not separate cookies by port, so the name of the cookie has the port.
+        self._visitors = Visitors(
+            self._rules, self._network, self._clock, f"kcli-console-{settings.port}", f"{base}/"
+        )
+        self._dispatch = Dispatch(settings, self._visitors, self._audit)
+        rules = Rules(
+            check=HostCheck(settings.allowed_hosts | {settings.host}),
+            headers=HEADERS,
+            error_response=http_failure,
+            connections_max=CONNECTIONS_MAX,
+        )
+        context = settings.tls
+        tls = None if context is None else lambda: context
+        self._server = HttpServer(self._routes(), self._network, tls=tls, rules=rules)
+        port = await self._server.start(settings.host, settings.port)
+        self._sweeper = asyncio.create_task(self._sweep())
+        return self._address(port)
+
+    async def stop(self) -> None:
+        """Ends the requests, the sessions and the clients."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        if self._server is not None:
+            await self._server.stop()
+        if self._dispatch is not None:
+            await self._dispatch.close()
+        if self._visitors is not None:
+            await self._visitors.close()
+        self._audit.close()
+
+    @property
+    def uses_given_login(self) -> bool:
+        """Whether the address that `start` returns gives the rights of a login in a settings file."""
+        return any(rules.serves_given for rules in self._rules.values())
+
+    def _address(self, port: int) -> str:
+        settings = self._settings
+        scheme = "http" if settings.tls is None else "https"
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        query = f"?secret={self._secret}" if self.uses_given_login else ""
+        return f"{scheme}://{host}:{port}{settings.base_path}/{query}"
+
+    def _routes(self) -> list[RouteDef]:
+        assert self._dispatch is not None and self._visitors is not None
+        base = self._settings.base_path
+        api = f"{base}/api"
+        routes = SessionPages(self._settings, self._visitors, self._audit).routes(api)
+        for page in PAGES:
+            routes += [self._dispatch.route(each, f"{api}/clusters/{{cluster}}") for each in page]
+        routes.append(get(f"{base}/", self._index))
+        routes.append(get(f"{base}/static/{{path:.+}}", self._static))
+        if base:
+            routes.append(get(base, self._redirect))
+        return routes
+
+    async def _index(self, request: Request) -> Response:
+        secret = request.query.get("secret")
+        if secret is None:
+            return self._files.respond(request, _INDEX)
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+            raise HttpError(
+                HTTPStatus.FORBIDDEN, "this address is old: use the address that kcli console printed"
+            )
+        assert self._visitors is not None
+        before = self._visitors.session(request)
+        if before is not None:
+            await self._visitors.sessions.end(before)
+        session = await self._visitors.sessions.begin(is_owner=True)
+        response = self._redirection()
+        self._visitors.set_cookie(request, response, session)
+        return response
+
+    async def _redirect(self, _: Request) -> Response:
+        return self._redirection()
+
+    def _redirection(self) -> Response:
+        return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"{self._settings.base_path}/"})
+
+    async def _static(self, request: Request) -> Response:
+        return self._files.respond(request, request.match_info["path"])
+
+    async def _sweep(self) -> None:
+        assert self._visitors is not None
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                await self._visitors.sweep()
+            except Exception:
+                _log.exception("the end of old sessions failed")
+
+
+def _rules_by_name(settings: ConsoleSettings) -> dict[str, LoginRules]:
+    local = is_loopback(settings.host)
+    rules = {each.name: LoginRules(each, is_loopback=local) for each in settings.clusters}
+    if len(rules) < len(settings.clusters):
+        raise ClientConfigError("two clusters have the same name")
+    return rules

@@ -1,0 +1,128 @@
+"""The session of a browser: the clusters, the logins, and the token against CSRF."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+
+from kcli.console.access import Visitors
+from kcli.console.answers import json_response
+from kcli.console.audit import AuditLog, Deed
+from kcli.console.calls import bad_request
+from kcli.console.dispatch import Dispatch
+from kcli.console.failures import ConsoleError, failure_of
+from kcli.console.identity import Given, LoginRules
+from kcli.console.sessions import Session
+from kcli.console.settings import READ_MECHANISMS, ConsoleSettings
+from kcli.http.bodies import read_object
+from kcli.http.server import Request, Response, RouteDef, get, post
+
+_log = logging.getLogger("kcli.console")
+
+LOGIN_MAX_BYTES = 4096
+LOGIN_MAX_SECONDS = 20.0
+LOGINS_AT_ONCE = 4
+"""The most logins on their way. So a guesser of passwords is slow, and brokers are not flooded."""
+
+WRONG_LOGIN_SECONDS = 1.0
+"""The delay after a wrong login."""
+
+
+class SessionPages:
+    """GET /api/session, POST /api/session/login and POST /api/session/logout."""
+
+    def __init__(self, settings: ConsoleSettings, visitors: Visitors, audit: AuditLog) -> None:
+        self._settings = settings
+        self._visitors = visitors
+        self._audit = audit
+        self._logins = asyncio.Semaphore(LOGINS_AT_ONCE)
+
+    def routes(self, prefix: str) -> list[RouteDef]:
+        """The routes of the HTTP server."""
+        return [
+            get(f"{prefix}/session", Dispatch.guarded(self._show)),
+            post(f"{prefix}/session/login", Dispatch.guarded(self._log_in)),
+            post(f"{prefix}/session/logout", Dispatch.guarded(self._log_out)),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        session = self._visitors.session(request)
+        if session is not None:
+            return json_response(self._shown(session))
+        session = await self._visitors.sessions.begin()
+        response = json_response(self._shown(session))
+        self._visitors.set_cookie(request, response, session)
+        return response
+
+    async def _log_in(self, request: Request) -> Response:
+        session = self._visitors.check_csrf(request)
+        body = await read_object(request, body_max_bytes=LOGIN_MAX_BYTES)
+        cluster, user, password, mechanism = (
+            _text(body, name) for name in ("cluster", "username", "password", "mechanism")
+        )
+        if mechanism not in READ_MECHANISMS:
+            raise bad_request(f"mechanism: expected {', '.join(READ_MECHANISMS)}")
+        deed = Deed(user=user, client=request.remote or "", cluster=cluster, action="login", target=cluster)
+        self._audit.begin(deed)
+        try:
+            async with asyncio.timeout(LOGIN_MAX_SECONDS), self._logins:
+                await self._visitors.log_in(session, cluster, user, password, mechanism)
+        except Exception as error:
+            await self._login_failed(deed, error)
+            raise
+        self._audit.end(deed, "ok")
+        return json_response(self._shown(session))
+
+    async def _login_failed(self, deed: Deed, error: Exception) -> None:
+        failure = failure_of(error)
+        self._audit.end(deed, "BROKEN" if failure is None else failure.error)
+        if failure is not None and failure.status is HTTPStatus.UNAUTHORIZED:
+            async with self._logins:
+                await asyncio.sleep(WRONG_LOGIN_SECONDS)
+            raise ConsoleError(HTTPStatus.UNAUTHORIZED, failure.error, failure.message) from error
+
+    async def _log_out(self, request: Request) -> Response:
+        session = self._visitors.check_csrf(request)
+        body = await read_object(request, body_max_bytes=LOGIN_MAX_BYTES)
+        await self._visitors.log_out(session, _text(body, "cluster"))
+        return json_response(self._shown(session))
+
+    def _shown(self, session: Session) -> dict[str, object]:
+        return {
+            "csrf": session.csrf,
+            "read_only": self._settings.is_read_only,
+            "clusters": [_cluster(rules, session) for rules in self._visitors.rules.values()],
+        }
+
+
+def _cluster(rules: LoginRules, session: Session) -> dict[str, object]:
+    """A cluster as the page shows it. `state` is open, given, user or login (the user must log in)."""
+    own = session.connections.get(rules.settings.name)
+    uses_given = own is None and session.is_owner and rules.serves_given
+    if own is not None:
+        state, user = "user", own.identity.name
+    elif uses_given:
+        state, user = "given", rules.given_identity().name
+    elif rules.is_open:
+        state, user = "open", ""
+    else:
+        state, user = "login", ""
+    return {
+        "name": rules.settings.name,
+        "servers": rules.settings.properties.get("bootstrap.servers", ""),
+        "state": state,
+        "user": user,
+        "can_log_in": rules.needs_login,
+        "mechanisms": [rules.mechanism, *(each for each in READ_MECHANISMS if each != rules.mechanism)]
+        if rules.needs_login
+        else [],
+        "needs_secret_address": rules.given is Given.CERTIFICATE and state == "login",
+    }
+
+
+def _text(body: dict[str, object], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str) or not found:
+        raise bad_request(f"{name}: expected a text")
+    return found

@@ -1,0 +1,113 @@
+"""Topics, partitions and log directories as several pages need them, made from one answer of the cluster each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+
+from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.client import Node
+from kcli.console.cache import Aged
+from kcli.console.calls import Call
+from kcli.errors import KafkaError
+from kcli.model.ids import NO_LEADER
+from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+SIZES_SECONDS = 30.0
+"""How long sizes are used again. A broker with 100,000 replicas needs a second to list them."""
+
+TOPICS_PER_TURN = 200
+"""The topics that are counted in one turn of the event loop: about a millisecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSummary:
+    """A topic and the state of its partitions."""
+
+    name: str
+    is_internal: bool
+    partitions: int
+    replication_factor: int
+    under_replicated: int
+    offline: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The brokers, the topics sorted by name, and how many partitions each broker leads and has."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[Node, ...]
+    topics: tuple[TopicSummary, ...]
+    leaders: Counter[int]
+    replicas: Counter[int]
+    preferred: Counter[int]
+    """The partitions whose first replica is the broker."""
+    out_of_sync: Counter[int]
+    """The replicas that are not in the ISR of their partition, by broker."""
+
+
+async def kept_topology(call: Call) -> Aged[Topology]:
+    """The topology, at most some seconds old."""
+    return await call.kept("topology", lambda: _load(call))
+
+
+async def kept_log_dirs(call: Call) -> Aged[dict[int, tuple[LogDirDescription, ...] | KafkaError]]:
+    """The log directories of each broker, or its error, at most some seconds old."""
+
+    async def load() -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
+        topology = await kept_topology(call)
+        return await call.admin.describe_log_dirs([node.id for node in topology.value.brokers])
+
+    return await call.kept("log-dirs", load, seconds=SIZES_SECONDS)
+
+
+async def _load(call: Call) -> Topology:
+    admin = call.admin
+    cluster = await admin.describe_cluster()
+
+    async def attempt() -> MetadataResponse:
+        return await admin.metadata(None)
+
+    response = await admin.call("listTopics", attempt)
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    preferred: Counter[int] = Counter()
+    out_of_sync: Counter[int] = Counter()
+    topics = []
+    for number, topic in enumerate(response.topics):
+        topics.append(_summary(topic))
+        for each in topic.partitions:
+            leaders[each.leader_id] += 1
+            replicas.update(each.replica_nodes)
+            preferred.update(each.replica_nodes[:1])
+            if len(each.isr_nodes) < len(each.replica_nodes):
+                out_of_sync.update(set(each.replica_nodes).difference(each.isr_nodes))
+        if number % TOPICS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return Topology(
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
+        brokers=cluster.nodes,
+        topics=tuple(sorted(topics, key=lambda topic: topic.name)),
+        leaders=leaders,
+        replicas=replicas,
+        preferred=preferred,
+        out_of_sync=out_of_sync,
+    )
+
+
+def _summary(topic: MetadataResponseTopic) -> TopicSummary:
+    partitions = topic.partitions
+    return TopicSummary(
+        name=topic.name or "",
+        is_internal=topic.is_internal,
+        partitions=len(partitions),
+        replication_factor=max((len(each.replica_nodes) for each in partitions), default=0),
+        under_replicated=sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions),
+        offline=sum(each.leader_id == NO_LEADER for each in partitions),
+        error=topic.error_code.name if topic.error_code else None,
+    )

@@ -1,0 +1,28 @@
+"""Things that live as long as the console, such as threads and caches of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Shared:
+    """The things, by name. Each is made at its first use, and closed with the console."""
+
+    def __init__(self) -> None:
+        self._things: dict[str, tuple[object, Callable[[], Awaitable[None]]]] = {}
+
+    def get(self, name: str, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> T:
+        """Returns the thing with this name. `make` makes it, and `close` ends it."""
+        if name not in self._things:
+            made = make()
+            self._things[name] = (made, lambda: close(made))
+        return cast(T, self._things[name][0])
+
+    async def close(self) -> None:
+        """Closes everything, the latest first."""
+        while self._things:
+            _, (_, close) = self._things.popitem()
+            await close()

@@ -1,0 +1,133 @@
+// The brokers, and one broker with its settings and log directories.
+import { h } from "../parts/dom.js";
+import { path } from "../parts/api.js";
+import { bytes, number, plural } from "../parts/format.js";
+import { actionDialog } from "../parts/dialog.js";
+import { form } from "../parts/form.js";
+import { usageBar } from "../parts/graph.js";
+import { icon } from "../parts/icons.js";
+import { notice, pageHead, tabs, tiles } from "../parts/page.js";
+import { dataTable, plainTable } from "../parts/table.js";
+
+export default {
+  name: "brokers",
+  title: "Brokers",
+  group: "Cluster",
+  icon: "brokers",
+  key: "b",
+  path: "brokers/*",
+  async render(root, context) {
+    const [id, tab] = context.params.rest;
+    if (id === undefined) listPage(root, context);
+    else await brokerPage(root, context, id, tab ?? "");
+  },
+};
+
+function listPage(root, context) {
+  const table = dataTable(context, {
+    label: "Brokers",
+    placeholder: "Search id, host or rack",
+    columns: [
+      { name: "id", title: "Id", cell: (row) => [h("a", { href: context.href(["brokers", row.id]) }, row.id), row.is_controller ? [" ", h("span", { class: "badge" }, "controller")] : null] },
+      { name: "host", title: "Address", cell: (row) => `${row.host}:${row.port}` },
+      { name: "rack", title: "Rack", low: true, cell: (row) => row.rack ?? "–" },
+      { name: "leaders", title: "Leaders", number: true, cell: (row) => number(row.leaders) },
+      { name: "replicas", title: "Replicas", number: true, low: true, cell: (row) => number(row.replicas) },
+      { name: "out_of_sync", title: "Out of sync", number: true, cell: outOfSync },
+      { name: "size_bytes", title: "Records", number: true, cell: (row) => (row.error ? h("span", { title: row.error }, "–") : bytes(row.size_bytes)) },
+      { name: "usable_bytes", title: "Disk", low: true, cell: disk },
+    ],
+    load: (query) => context.api.get("/brokers", query, context.signal),
+    empty: "The cluster has no brokers.",
+  });
+  root.append(pageHead({ title: "Brokers" }), table.element);
+}
+
+async function brokerPage(root, context, id, tab) {
+  const { broker, directories } = await context.api.get(path`/brokers/${id}`, {}, context.signal);
+  context.setTitle(`Broker ${broker.id}`);
+  root.append(
+    pageHead({ title: `Broker ${broker.id}`, crumbs: [["Brokers", context.href(["brokers"])]], note: broker.is_controller ? h("span", { class: "badge" }, "controller") : null }),
+    tabs(tab, [["", "Log directories", context.href(["brokers", id])], ["configs", "Settings", context.href(["brokers", id, "configs"])]]),
+  );
+  if (tab === "configs") settingsTab(root, context, id);
+  else directoriesTab(root, broker, directories);
+}
+
+function directoriesTab(root, broker, directories) {
+  root.append(
+    tiles([
+      { title: "Address", value: h("span", { class: "mono" }, `${broker.host}:${broker.port}`), more: broker.rack ? `rack ${broker.rack}` : null },
+      { title: "Leaders", value: number(broker.leaders), more: `${number(broker.preferred_leaders)} preferred` },
+      { title: "Replicas", value: number(broker.replicas) },
+      { title: "Out of sync", value: number(broker.out_of_sync), kind: broker.out_of_sync > 0 ? "warn" : "" },
+      { title: "Records", value: bytes(broker.size_bytes), more: plural(directories.length, "directory", "directories") },
+    ]),
+  );
+  if (broker.error) root.append(notice("bad", broker.error));
+  else {
+    const columns = [
+      { title: "Directory", cell: (row) => [h("code", null, row.path), row.error ? h("p", { class: "problem" }, row.error) : null] },
+      { title: "Replicas", number: true, cell: (row) => number(row.replicas) },
+      { title: "Records", number: true, cell: (row) => bytes(row.size_bytes) },
+      { title: "Disk", cell: disk },
+    ];
+    root.append(h("section", { class: "card" }, plainTable("Log directories", columns, directories, "The broker reports no log directories.")));
+  }
+}
+
+function settingsTab(root, context, id) {
+  const api = path`/brokers/${id}/configs`;
+  const changed = h("input", { type: "checkbox", id: "changed", onchange: () => table.setParameters({ changed: changed.checked ? 1 : "" }) });
+  const table = dataTable(context, {
+    label: "Settings",
+    placeholder: "Search name, value or source",
+    filters: [h("label", { class: "row", for: "changed" }, changed, "Only changed")],
+    refreshSeconds: 60,
+    columns: [
+      { name: "name", title: "Name", cell: (row) => h("span", { class: "mono", title: row.name }, row.name) },
+      { name: "value", title: "Value", sort: false, cell: settingValue },
+      { name: "source", title: "Source", low: true, cell: (row) => h("span", { class: `badge ${row.is_changed ? "accent" : ""}` }, sourceName(row.source)) },
+      {
+        name: "edit", title: "", label: "Edit", sort: false,
+        cell: (row) => (context.isReadOnly || row.is_read_only ? null : h("button", { class: "plain icon", "aria-label": `Edit ${row.name}`, onclick: () => editSetting(context, api, `broker ${id}`, row, table) }, icon("edit"))),
+      },
+    ],
+    load: (query) => context.api.get(api, query, context.signal),
+  });
+  root.append(table.element);
+}
+
+/** A dialog that changes one setting, or returns it to its default. Also for topics. */
+export function editSetting(context, api, target, row, table) {
+  const reset = row.is_changed ? { name: "reset", label: `Return to the default${row.default === null ? "" : ` (${row.default === "" ? "empty" : row.default})`}`, type: "checkbox" } : null;
+  const fields = form([
+    { name: "value", label: row.name, value: row.is_sensitive ? "" : (row.value ?? ""), hint: row.is_sensitive ? "The cluster does not show the present value." : null, type: row.is_sensitive ? "password" : "text" },
+    reset,
+  ]);
+  actionDialog(context, {
+    title: `Change a setting of ${target}`,
+    path: api,
+    verb: "Change",
+    fields: { ...fields, values: () => ({ settings: { [row.name]: fields.values().reset ? null : fields.values().value } }) },
+    done: () => table.reload(true),
+  });
+}
+
+export function settingValue(row) {
+  if (row.is_sensitive) return h("span", { class: "muted" }, "hidden");
+  if (row.value === null || row.value === "") return h("span", { class: "muted" }, "empty");
+  return h("span", { class: "mono", title: row.value }, row.value);
+}
+
+/** DYNAMIC_BROKER_CONFIG becomes "dynamic broker". */
+export const sourceName = (source) => source.replace(/_CONFIG$/, "").replaceAll("_", " ").toLowerCase();
+
+function outOfSync(row) {
+  return row.out_of_sync > 0 ? h("span", { class: "badge warn" }, number(row.out_of_sync)) : "0";
+}
+
+function disk(row) {
+  if (row.total_bytes === null) return h("span", { class: "muted" }, "unknown");
+  return usageBar(row.total_bytes - row.usable_bytes, row.total_bytes, `${bytes(row.usable_bytes)} free`);
+}

@@ -1,0 +1,80 @@
+"""Burrow's rules: the state of a group on a partition, from the window of its last commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import pairwise
+
+from kcli.lag.window import WINDOW_COMMITS, Commit
+
+
+class Status(IntEnum):
+    """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) is not here, because it stands
+    for STOP, STALL and REWIND together."""
+
+    OK = 1
+    WARN = 2
+    """The group commits, but its lag never decreases."""
+    STOP = 4
+    """The group has stopped to commit."""
+    STALL = 5
+    """The group commits the same offset again and again, although it has lag."""
+    REWIND = 6
+    """The offset of the group went back."""
+
+
+def judge(
+    commits: Sequence[Commit],
+    now_ms: int,
+    *,
+    current_lag: int | None,
+    recent_ends: Iterable[int] = (),
+    allowed_lag: int = 0,
+    minimum_complete: float = 0.0,
+) -> Status:
+    """Returns Burrow's verdict. `commits` has at most ten commits, the oldest first.
+
+    `recent_ends` are the end offsets of the partition in the last time. Without a commit, without enough commits
+    (`minimum_complete`), or with a lag of at most `allowed_lag`, the verdict is OK. An unknown lag is OK too.
+    """
+    if not commits or len(commits) / WINDOW_COMMITS < minimum_complete:
+        return Status.OK
+    if current_lag is None or current_lag <= allowed_lag:
+        return Status.OK
+    if _has_stopped(commits, now_ms, recent_ends):
+        return Status.STOP
+    if _has_rewound(commits):
+        return Status.REWIND
+    if any(commit.lag is not None and commit.lag <= allowed_lag for commit in commits):
+        return Status.OK
+    if all(commit.offset == commits[0].offset for commit in commits):
+        return Status.STALL
+    return Status.OK if _lag_decreased(commits) else Status.WARN
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """Returns the state of a group: the worst state of its partitions."""
+    return max(statuses, default=Status.OK)
+
+
+def _has_stopped(commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[int]) -> bool:
+    """Whether the last commit is older than the whole window was long, and the group was behind in the last time."""
+    first, last = commits[0], commits[-1]
+    if now_ms - last.time_ms <= last.time_ms - first.time_ms:
+        return False
+    return all(end > last.offset for end in recent_ends)
+
+
+def _has_rewound(commits: Sequence[Commit]) -> bool:
+    """Whether an offset went back, and no later commit reached the offset before."""
+    return any(
+        after.offset < before.offset
+        and all(later.offset < before.offset for later in commits[position + 2 :])
+        for position, (before, after) in enumerate(pairwise(commits))
+    )
+
+
+def _lag_decreased(commits: Sequence[Commit]) -> bool:
+    lags = [commit.lag for commit in commits if commit.lag is not None]
+    return any(after < before for before, after in pairwise(lags))

@@ -1,0 +1,99 @@
+"""The lag of one group: its partitions, its members, and sums for the group and for each topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kcli.lag.burrow import Status
+from kcli.lag.partition_lag import PartitionLag, Reader
+from kcli.lag.sentences import explain, explain_group
+from kcli.model.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group, and the partitions that it reads."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(slots=True)
+class TopicSums:
+    """The sums of one topic in a group. `lag` counts only known lags."""
+
+    committed: int = 0
+    lag: int = 0
+    members: int = 0
+    assigned_partitions: int = 0
+
+
+@dataclass(slots=True)
+class GroupLag:
+    """The lag of a group. Members and partitions are added one after the other, so a large group can be summed up in
+    slices."""
+
+    group_id: str
+    state: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: int = 0
+    idle_members: int = 0
+    """The members without partitions."""
+    status: Status = Status.OK
+    lag: int = 0
+    """The sum of the known lags of its partitions."""
+    lag_seconds: float | None = None
+    """The largest lag in seconds of its partitions, or None if no lag is known."""
+    partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
+    readers: dict[TopicPartition, Reader] = field(default_factory=dict)
+    topics: dict[str, TopicSums] = field(default_factory=dict)
+
+    def add_member(self, member: Member, name: str) -> None:
+        """Adds a member. `name` is the name for sentences (see `member_names`)."""
+        self.members += 1
+        self.idle_members += not member.assignment
+        reader = Reader(name, member.host)
+        for topic in {partition.topic for partition in member.assignment}:
+            self._sums(topic).members += 1
+        for partition in member.assignment:
+            self.readers[partition] = reader
+            self._sums(partition.topic).assigned_partitions += 1
+
+    def add_partition(self, partition: TopicPartition, found: PartitionLag) -> None:
+        """Adds a partition for which the group has committed an offset."""
+        self.partitions[partition] = found
+        self.status = max(self.status, found.status)
+        sums = self._sums(partition.topic)
+        sums.committed += found.committed
+        if found.lag is not None:
+            sums.lag += found.lag
+            self.lag += found.lag
+        if found.lag_seconds is not None:
+            self.lag_seconds = max(self.lag_seconds or 0.0, found.lag_seconds)
+
+    def _sums(self, topic: str) -> TopicSums:
+        return self.topics.setdefault(topic, TopicSums())
+
+    def sentence(self, partition: TopicPartition) -> str:
+        """Returns the sentence about a partition, for which the group has committed an offset."""
+        return explain(self.partitions[partition], str(partition), self.readers.get(partition))
+
+    def explanation(self) -> str:
+        """Returns the sentence about the group, or an empty text if every partition is OK."""
+        bad = [each for each, found in self.partitions.items() if found.status is not Status.OK]
+        return explain_group([(self.partitions[each].status, self.sentence(each)) for each in bad])
+
+
+def member_names(members: Iterable[Member]) -> list[str]:
+    """Returns a name for each member: its client id if no other member has the same, else its member id."""
+    listed = list(members)
+    counts = Counter(member.client_id for member in listed)
+    return [
+        member.client_id if member.client_id and counts[member.client_id] == 1 else member.member_id
+        for member in listed
+    ]

@@ -1,0 +1,78 @@
+"""The rule that keeps idle groups, and groups with rare commits, from changing their state all the time.
+
+Burrow compares a group only with the times of its own commits. This gives false alarms for two kinds of healthy
+groups:
+
+- an *idle* group: its topic gets a record now and then. When a record arrives after a long time, the last commit is
+  old, although the group had nothing to commit.
+- a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits it has lag, and
+  after a burst of commits its window is short.
+
+Both are healthy while the next commit is not late. A group *owes* a commit only while a record waits for it. So the
+rule measures two times:
+
+- the *pause* before each commit of the window: the time since the previous commit, or since the first unread record
+  arrived, if the record arrived later;
+- the time for which the group owes the next commit, measured in the same way. For STALL, this time begins at the first
+  commit of the repeated offset. For WARN, it begins when the first unread record arrived, because a group that commits
+  often but falls behind owes the old records.
+
+A verdict of WARN, STOP or STALL is withheld (OK) until the group owes the commit for more than twice the longest
+pause in its window. Without a known pause, the limit is `first_patience_ms`. REWIND is never withheld, because an
+offset goes back only by an act. In all other cases, the verdict is Burrow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcli.lag.burrow import Status
+from kcli.lag.window import Commit
+
+PAUSES = 2
+"""The pauses for which a verdict is withheld. With one pause, a healthy group that is a little late would have a false
+alarm."""
+
+
+def withheld(
+    verdict: Status,
+    commits: Sequence[Commit],
+    now_ms: int,
+    *,
+    arrival_ms: int | None,
+    first_patience_ms: int,
+) -> Status:
+    """Returns OK if it is too early for Burrow's verdict, else the verdict. `arrival_ms` is the time at which the first
+    unread record arrived. If this time is unknown, only the commits count."""
+    if verdict in (Status.OK, Status.REWIND):
+        return verdict
+    is_early = owed_ms(verdict, commits, now_ms, arrival_ms) <= patience_ms(commits, first_patience_ms)
+    return Status.OK if is_early else verdict
+
+
+def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms: int | None) -> int:
+    """Returns the time for which the group owes a commit."""
+    match verdict:
+        case Status.STOP:
+            since_ms = commits[-1].time_ms
+        case Status.STALL:
+            since_ms = first_at_same_offset(commits).time_ms
+        case _:
+            since_ms = commits[0].time_ms if arrival_ms is None else arrival_ms
+    return now_ms - (since_ms if arrival_ms is None else max(since_ms, arrival_ms))
+
+
+def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
+    """Returns the time for which a verdict is withheld."""
+    pauses = [commit.pause_ms for commit in commits if commit.pause_ms is not None]
+    return PAUSES * max(pauses) if pauses else first_patience_ms
+
+
+def first_at_same_offset(commits: Sequence[Commit]) -> Commit:
+    """Returns the first of the last commits that all have the offset of the last one."""
+    found = commits[-1]
+    for commit in reversed(commits):
+        if commit.offset != found.offset:
+            break
+        found = commit
+    return found

@@ -1,0 +1,77 @@
+"""The window of the last commits that a group made for a partition (Burrow's `intervals`)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WINDOW_COMMITS = 10
+"""The commits that a window keeps: Burrow's default of `intervals`."""
+
+_FIELDS = 4
+_UNKNOWN = -1
+
+
+class Commit(NamedTuple):
+    """One commit in a window. Times are in milliseconds."""
+
+    time_ms: int
+    offset: int
+    lag: int | None
+    """The lag at the time of the commit, or None if the end offset of this time is unknown."""
+    pause_ms: int | None
+    """The time in which the group owed this commit: the time since the previous commit, but only the part in which a
+    record was waiting. None if no record was waiting, or if this is unknown."""
+
+
+class CommitWindow:
+    """The last commits, the oldest first. A window with ten commits takes about 450 bytes, because one array has all
+    numbers."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers = array("q")
+
+    def add(
+        self,
+        time_ms: int,
+        offset: int,
+        lag: int | None = None,
+        pause_ms: int | None = None,
+        *,
+        min_distance_ms: int = 0,
+    ) -> None:
+        """Adds a commit. If the commit is nearer than `min_distance_ms` to the last commit, it replaces this commit but
+        keeps the earlier time. So the time moves on for a group that commits all the time (Burrow's `min-distance`)."""
+        numbers = self._numbers
+        if numbers and time_ms - numbers[-_FIELDS] < min_distance_ms:
+            time_ms = numbers[-_FIELDS]
+            del numbers[-_FIELDS:]
+        numbers.extend((time_ms, offset, _number(lag), _number(pause_ms)))
+        if len(numbers) > WINDOW_COMMITS * _FIELDS:
+            del numbers[:_FIELDS]
+
+    def __len__(self) -> int:
+        return len(self._numbers) // _FIELDS
+
+    def __iter__(self) -> Iterator[Commit]:
+        numbers = self._numbers.tolist()
+        known = [None if number == _UNKNOWN else number for number in numbers]
+        return map(Commit, numbers[::_FIELDS], numbers[1::_FIELDS], known[2::_FIELDS], known[3::_FIELDS])
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The time and the offset of the last commit, or None if the window is empty."""
+        numbers = self._numbers
+        return (numbers[-_FIELDS], numbers[1 - _FIELDS]) if numbers else None
+
+    @property
+    def completeness(self) -> float:
+        """The filled part of the window, from 0 to 1."""
+        return len(self) / WINDOW_COMMITS
+
+
+def _number(value: int | None) -> int:
+    return _UNKNOWN if value is None else value

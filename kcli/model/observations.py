@@ -1,0 +1,34 @@
+"""Counts and observed values that a room only collects. The metrics of the node read them from time to time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+KEPT_MAX = 2_000
+"""The most values that wait for a reader. Without a metrics endpoint there is no reader. With one, values are read each
+second, and 2,000 values are more than a quantile needs."""
+
+
+class Observations:
+    """Values of one kind, such as the times of flushes. Any thread may add values.
+
+    `count` and `total` are of all values. `take` returns the newest values since its last call.
+    """
+
+    __slots__ = ("__weakref__", "_values", "count", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self._values: deque[float] = deque(maxlen=KEPT_MAX)
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        self._values.append(value)
+
+    def take(self) -> list[float]:
+        taken = []
+        while self._values:
+            taken.append(self._values.popleft())
+        return taken

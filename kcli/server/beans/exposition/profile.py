@@ -1,0 +1,116 @@
+"""A profile: the rules by which beans get names for Prometheus.
+
+A rule applies to beans of one kind whose name has a certain ending. The first rule that applies is used. It lists the
+metrics that are made of such a bean, as templates with these fields:
+
+    {base}    the lower-case object name without its labels, such as kafka_server_brokertopicmetrics_bytesinpersec
+    {stem}    the base without PerSec or Percent at its end, such as kafka_server_brokertopicmetrics_bytesin
+    {name}    the property `name` as it is, such as BytesInPerSec
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kcli.server.beans.bean import Kind
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
+
+
+class MetricType(StrEnum):
+    """The types of OpenMetrics that kcli uses."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+    SUMMARY = "summary"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of a rule: its name, and the attribute with its value. Without an attribute, the value is a number for
+    each percentile or each bucket. `labels` are added to the labels of the bean."""
+
+    name: str
+    type: MetricType
+    attribute: str = ""
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The metrics of the beans whose name has the ending, and whose type is `type_` if it is not empty."""
+
+    ending: str
+    metrics: tuple[Metric, ...]
+    type_: str = ""
+
+    def applies_to(self, type_: str, name: str) -> bool:
+        return name.endswith(self.ending) and self.type_ in ("", type_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensor:
+    """One metric of an attribute of a sensor. Its name is a template with the field {attribute}."""
+
+    name: str
+    type: MetricType = MetricType.GAUGE
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """New names for labels, by the property of the object name."""
+    constant: str = ""
+    """A label with a fixed value, such as `resource="Produce"`."""
+    needs: str = ""
+    """The metric exists only for beans with this property."""
+    factor: float = 1.0
+    least: float = float("-inf")
+    """Smaller values mean that the figure is unknown, so the metric is left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """A metric that is always 1 and has texts of a sensor as labels. `texts` has the label of each attribute."""
+
+    name: str
+    texts: Mapping[str, str]
+    type: MetricType = MetricType.INFO
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The names of all metrics."""
+
+    name: str
+    rules: Mapping[Kind, tuple[Rule, ...]]
+    sensors: Mapping[str, tuple[Sensor, ...]]
+    """The metrics of the sensors of one group. A group that is missing has the metrics {base}_{attribute}."""
+    attributes: Mapping[tuple[str, str], tuple[Sensor, ...]]
+    """The metrics of one attribute, by its group and its name. They replace those of `sensors`."""
+    infos: Mapping[str, tuple[Info, ...]]
+    """The metrics of the texts of a group. A group that is missing has the metric {base}_info with all texts."""
+    quantiles: Mapping[str, str]
+    """The label `quantile` for each attribute with a percentile."""
+    lower_case_labels: bool = False
+    keeps_total: bool = True
+    """Whether the attribute of a sensor keeps its ending `-total`, and is a counter then."""
+
+
+def metric_name(*parts: str) -> str:
+    """The name for Prometheus, such as kafka_server_raft_metrics for `kafka.server` and `raft-metrics`."""
+    return _NOT_IN_A_NAME.sub("_", "_".join(part for part in parts if part)).lower()
+
+
+def label_name(key: str, *, lower_case: bool = False) -> str:
+    """The label for a property of an object name."""
+    name = _NOT_IN_A_NAME.sub("_", key)
+    return name.lower() if lower_case else name
+
+
+def group_of(domain: str, type_: str) -> str:
+    """The key of a bean in the tables of sensors. Kafka's groups have their type, others also their domain."""
+    return type_ if domain.startswith("kafka.") else f"{domain}:{type_}"

@@ -1,0 +1,32 @@
+"""The filter of metrics: `metrics.jmx.include` and `metrics.jmx.exclude`, regular expressions of whole object names.
+
+A bean is shown if its object name matches the first expression and does not match the second one. Both keys are
+dynamic. They are also the way to leave out metrics that a cluster has too many of.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcli.config.broker import BrokerConfig
+from kcli.server.beans.bean import Bean
+
+INCLUDE_KEY, EXCLUDE_KEY = "metrics.jmx.include", "metrics.jmx.exclude"
+_EVERY = ".*"
+
+
+class BeanFilter:
+    """The filter for one configuration. The keys have been checked, so they are valid expressions."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        include, exclude = config.text(INCLUDE_KEY), config.text(EXCLUDE_KEY)
+        self._include = None if include in ("", _EVERY) else re.compile(include)
+        self._exclude = re.compile(exclude) if exclude else None
+
+    def shows(self, bean: Bean) -> bool:
+        if self._include is None and self._exclude is None:
+            return True
+        name = bean.object_name
+        if self._include is not None and self._include.fullmatch(name) is None:
+            return False
+        return self._exclude is None or self._exclude.fullmatch(name) is None

@@ -1,0 +1,98 @@
+"""The beans of the domain kcli.lag, which Kafka does not have: the lag of the groups that this broker coordinates.
+
+The values are those of the last sample (`coordinators/group_lag.py`). An attribute is left out if its value is unknown.
+Status has Burrow's numbers: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kcli.lag.group_lag import GroupLag
+from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.log_text import one_line
+from kcli.server.beans.bean import Bean, bean
+from kcli.server.coordinators.group_lag import GroupLagSampler
+from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.metrics.meters import Attributes
+
+LAG = "kcli.lag"
+
+
+def lag_beans(broker: BrokerPorts) -> Iterator[Bean]:
+    """Returns no beans if the broker takes no samples."""
+    sampler = broker.group_lag
+    if sampler is None:
+        return
+    yield _sampler_bean(sampler)
+    for group in sampler.report.groups:
+        yield _group_bean(group)
+        yield from _topic_beans(group)
+        for partition in group.partitions:
+            yield _partition_bean(group, partition)
+
+
+def _sampler_bean(sampler: GroupLagSampler) -> Bean:
+    return bean(
+        LAG,
+        "Sampler",
+        {
+            "Partitions": sampler.windows,
+            "SampleAgeSeconds": sampler.age_seconds,
+            "SkippedPartitions": sampler.report.skipped,
+            "UnknownEndOffsets": sampler.report.unknown_ends,
+        },
+    )
+
+
+def _group_bean(group: GroupLag) -> Bean:
+    attributes: dict[str, str | int | float | None] = {
+        "Lag": group.lag,
+        "LagSeconds": group.lag_seconds,
+        "Members": group.members,
+        "MembersWithoutPartitions": group.idle_members,
+        "Protocol": one_line(group.protocol),
+        "ProtocolType": one_line(group.protocol_type),
+        "State": group.state,
+        "Status": group.status.value,
+        "StatusName": group.status.name,
+    }
+    return bean(LAG, "Group", _known(attributes), group=group.group_id)
+
+
+def _topic_beans(group: GroupLag) -> Iterator[Bean]:
+    for topic, sums in group.topics.items():
+        attributes: Attributes = {
+            "AssignedPartitions": sums.assigned_partitions,
+            "CommittedOffset": sums.committed,
+            "Lag": sums.lag,
+            "Members": sums.members,
+        }
+        yield bean(LAG, "Topic", attributes, group=group.group_id, topic=topic)
+
+
+def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
+    found = group.partitions[partition]
+    attributes: dict[str, str | int | float | None] = {
+        "CatchUpSeconds": found.catch_up_seconds,
+        "CommitAgeSeconds": found.commit_age_seconds,
+        "CommittedOffset": found.committed,
+        "EndOffset": found.end,
+        "Explanation": one_line(group.sentence(partition)),
+        "Lag": found.lag,
+        "LagSeconds": found.lag_seconds,
+        "Status": found.status.value,
+        "StatusName": found.status.name,
+    }
+    return bean(
+        LAG,
+        "Partition",
+        _known(attributes),
+        group=group.group_id,
+        topic=partition.topic,
+        partition=str(partition.partition),
+    )
+
+
+def _known(attributes: dict[str, str | int | float | None]) -> Attributes:
+    return {name: value for name, value in attributes.items() if value is not None}

@@ -1,0 +1,118 @@
+"""The beans of listeners and of their connections."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kcli.server.beans.bean import bean, gauge, meter
+from kcli.server.beans.sources import NETWORK, SERVER, STEPS_PER_PAUSE, Beans, BeanSources
+from kcli.server.metrics.meters import Attributes
+from kcli.server.network.listener import Acceptor
+
+_GROUP = "socket-server-metrics"
+_NANOSECONDS = 1_000_000_000
+
+# The fields of ListenerCounts and LoginCounts, by Kafka's names without their endings -rate and -total. Kafka names the
+# traffic as a client does: a request is what this end sends, and a response is what it receives.
+_COUNTS = {
+    "connection-close": "closed",
+    "connection-creation": "opened",
+    "incoming-byte": "bytes_in",
+    "outgoing-byte": "bytes_out",
+    "request": "answers",
+    "response": "requests",
+}
+_LOGINS = {
+    "failed-authentication": "failed",
+    "failed-reauthentication": "failed_again",
+    "successful-authentication": "succeeded",
+    "successful-reauthentication": "succeeded_again",
+}
+
+SOFTWARE_MAX = 100
+"""The most versions of client software that have a bean of their own, as in Kafka."""
+
+
+def listener_beans(sources: BeanSources) -> Beans:
+    expired = 0
+    for name, listener in sources.sockets.listeners.items():
+        yield bean(SERVER, _GROUP, _traffic(sources, listener), listener=name, networkProcessor="0")
+        yield from _of_listener(sources, name, listener)
+        yield from _software(name, listener)
+        expired += listener.logins.expired
+    yield gauge(NETWORK, "SocketServer", "ExpiredConnectionsKilledCount", expired)
+    yield from _memory(sources)
+
+
+def _traffic(sources: BeanSources, listener: Acceptor) -> Attributes:
+    now, watches = sources.now, sources.ports.metrics.watches
+    attributes: Attributes = {
+        "connection-count": len(listener.served),
+        "expired-connections-killed-count": listener.logins.expired,
+        "successful-authentication-no-reauth-total": listener.logins.succeeded_without_again,
+    }
+    for counts, names in ((listener.counts, _COUNTS), (listener.logins, _LOGINS)):
+        watched = watches.counts(counts)
+        for name, field in names.items():
+            attributes[f"{name}-rate"] = watched.rate(counts, field, now)
+            attributes[f"{name}-total"] = getattr(counts, field)
+    watched = watches.counts(listener.counts)
+    answers = watched.growth(listener.counts, "answers")
+    io_rate = sum(watched.rate(listener.counts, field, now) for field in ("reads", "answers"))
+    return attributes | {
+        "network-io-rate": io_rate,
+        "network-io-total": listener.counts.reads + listener.counts.answers,
+        "request-size-avg": watched.growth(listener.counts, "bytes_out") / answers if answers else 0.0,
+        **_waiting(sources, now),
+    }
+
+
+def _waiting(sources: BeanSources, now: float) -> Attributes:
+    """The time in which the event loop, which serves all listeners, waited for input."""
+    idle = sources.ports.metrics.loop_idle
+    return {
+        "io-wait-ratio": min(idle.one_minute_rate, 1.0),
+        "io-wait-time-ns-total": int(idle.count * _NANOSECONDS),
+    }
+
+
+def _of_listener(sources: BeanSources, name: str, listener: Acceptor) -> Beans:
+    watched = sources.ports.metrics.watches.counts(listener.counts)
+    if listener.holds:
+        listener.count_held()
+    accepted = watched.rate(listener.counts, "accepted", sources.now)
+    yield bean(SERVER, _GROUP, {"connection-accept-rate": accepted}, listener=name)
+    blocked = watched.meter(listener.counts, "held_ns", "blocked time", sources.now)
+    for period in ("MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate"):
+        blocked[period] = float(blocked[period]) / _NANOSECONDS
+    blocked["RateUnit"] = "NANOSECONDS"
+    yield meter(NETWORK, "Acceptor", "AcceptorBlockedPercent", blocked, listener=name)
+
+
+def _software(name: str, listener: Acceptor) -> Beans:
+    """The connections by the software of their clients (KIP-511). If there are more than SOFTWARE_MAX versions, the
+    versions with the fewest connections are left out."""
+    found: Counter[tuple[str, str]] = Counter()
+    for number, connection in enumerate(list(listener.served)):
+        found[connection.notes.software] += 1
+        if number % STEPS_PER_PAUSE == 0:
+            yield None
+    for (software, version), count in found.most_common(SOFTWARE_MAX):
+        yield bean(
+            SERVER,
+            _GROUP,
+            {"connections": count},
+            clientSoftwareName=software,
+            clientSoftwareVersion=version,
+            listener=name,
+            networkProcessor="0",
+        )
+
+
+def _memory(sources: BeanSources) -> Beans:
+    """The memory for frames that do not fit into the buffer that all connections share."""
+    frames = sources.sockets.shared.frames
+    used = frames.held_bytes
+    total = frames.small.bytes_max + frames.large.bytes_max
+    yield gauge(NETWORK, "SocketServer", "MemoryPoolUsed", used)
+    yield gauge(NETWORK, "SocketServer", "MemoryPoolAvailable", max(total - used, 0))

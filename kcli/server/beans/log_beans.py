@@ -1,0 +1,44 @@
+"""The beans of the log directories and of the logs."""
+
+from __future__ import annotations
+
+from kcli.server.beans.bean import Bean, Kind, bean, gauge
+from kcli.server.beans.sources import LOG, Beans, BeanSources
+from kcli.storage.log.log import PartitionLog
+
+
+def log_beans(sources: BeanSources) -> Beans:
+    yield from _directories(sources)
+    yield _flushes(sources)
+    for log in list(sources.logs.logs.values()):
+        yield from _of_log(log)
+    for copy in list(sources.logs.futures.logs.values()):
+        yield from _of_log(copy, {"is-future": "true"})
+
+
+def _directories(sources: BeanSources) -> Beans:
+    directories = sources.logs.directories
+    offline = sum(directory.error is not None for directory in directories)
+    yield gauge(LOG, "LogManager", "OfflineLogDirectoryCount", offline)
+    for directory in directories:
+        is_offline = int(directory.error is not None)
+        yield gauge(LOG, "LogManager", "LogDirectoryOffline", is_offline, logDirectory=directory.path)
+
+
+def _flushes(sources: BeanSources) -> Bean:
+    """The timer of flushes, in milliseconds."""
+    watched = sources.ports.metrics.watches.values(sources.logs.flushes_ms, sources.now)
+    attributes = watched.meter.attributes("calls", sources.now) | watched.histogram.attributes()
+    attributes["LatencyUnit"] = "MILLISECONDS"
+    return bean(LOG, "LogFlushStats", attributes, "LogFlushRateAndTimeMs", kind=Kind.TIMER)
+
+
+def _of_log(log: PartitionLog, labels: dict[str, str] | None = None) -> Beans:
+    tags = {"topic": log.topic, "partition": str(log.partition), **(labels or {})}
+    for name, value in (
+        ("LogEndOffset", log.log_end_offset),
+        ("LogStartOffset", log.log_start_offset),
+        ("NumLogSegments", len(log.segments)),
+        ("Size", log.size_bytes),
+    ):
+        yield gauge(LOG, "Log", name, value, **tags)

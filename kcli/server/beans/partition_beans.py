@@ -1,0 +1,36 @@
+"""The beans of each partition: kafka.cluster:type=Partition."""
+
+from __future__ import annotations
+
+from kcli.server.beans.bean import gauge
+from kcli.server.beans.replica_beans import image_of, is_under_replicated
+from kcli.server.beans.sources import CLUSTER, Beans
+from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.partitions.leader_partition import LeaderPartition
+
+
+def partition_beans(broker: BrokerPorts) -> Beans:
+    for replica in (*broker.replicas, *broker.replicas.followed):
+        counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
+        log = replica.log
+        lag = max(log.high_watermark - log.last_stable_offset, 0)
+        topic, partition = replica.topic, str(replica.partition)
+        for name, value in (*counts.items(), ("LastStableOffsetLag", lag)):
+            yield gauge(CLUSTER, "Partition", name, value, topic=topic, partition=partition)
+
+
+def _isr_counts(broker: BrokerPorts, leader: LeaderPartition) -> dict[str, int]:
+    state = leader.state
+    return {
+        "AtMinIsr": int(len(state.isr.members) == state.isr.required),
+        "InSyncReplicasCount": len(state.isr.members),
+        "ReplicasCount": len(state.replicas),
+        "UnderMinIsr": int(not state.isr.is_sufficient),
+        "UnderReplicated": int(is_under_replicated(state, image_of(broker, leader))),
+    }
+
+
+# Only the leader knows these counts. In Kafka they are 0 on other brokers.
+_NOT_LED = dict.fromkeys(
+    ("AtMinIsr", "InSyncReplicasCount", "ReplicasCount", "UnderMinIsr", "UnderReplicated"), 0
+)

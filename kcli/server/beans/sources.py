@@ -1,0 +1,70 @@
+"""The sources of the beans, and the domains of Kafka's object names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kcli.server.beans.bean import Bean
+from kcli.server.handlers.ports import BrokerPorts, NodePorts
+from kcli.server.network.listener import SocketServer
+from kcli.server.partitions.directory_assignments import DirectoryAssignments
+from kcli.server.partitions.log_cleaning import LogCleaning
+from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.quorum.counts import PartitionCounts
+from kcli.server.requests.quotas import ClientQuotas
+from kcli.storage.store.store import LogStore
+
+SERVER, NETWORK, CONTROLLER, LOG, CLUSTER = (
+    "kafka.server",
+    "kafka.network",
+    "kafka.controller",
+    "kafka.log",
+    "kafka.cluster",
+)
+GROUP, TRANSACTION, UTILS = "kafka.coordinator.group", "kafka.coordinator.transaction", "kafka.utils"
+ASSIGNMENTS = "org.apache.kafka.server"
+
+# The domain of beans that Kafka does not have, for a process without a JVM.
+OWN = "kcli"
+
+Beans = Iterator[Bean | None]
+"""Beans, each made when the caller asks for it. None is no bean: the caller may do other work here, because the next
+bean needs more time."""
+
+STEPS_PER_PAUSE = 500
+"""Partitions, topics or groups that are counted between two pauses. One takes 0.2 to 1 µs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """The parts of the broker role that only beans read, in addition to the ports of the broker."""
+
+    cleaning: LogCleaning
+    lifecycle: BrokerLifecycle
+    assignments: DirectoryAssignments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeanSources:
+    """The parts of a node that the beans read. In a broker, `ports` are a `BrokerPorts` and `parts` is not None."""
+
+    ports: NodePorts
+    sockets: SocketServer
+    logs: LogStore
+    quotas: ClientQuotas
+    controller: ControllerRole | None
+    partition_counts: PartitionCounts | None
+    parts: BrokerParts | None
+    is_ready: Callable[[], bool]
+
+    @property
+    def broker(self) -> BrokerPorts | None:
+        """The ports of the broker role, if this node has it."""
+        return self.ports if isinstance(self.ports, BrokerPorts) else None
+
+    @property
+    def now(self) -> float:
+        """The time of all meters, in seconds."""
+        return self.ports.metrics.clock.monotonic()

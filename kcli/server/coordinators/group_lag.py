@@ -1,0 +1,304 @@
+"""Samples the lag of the groups that this broker coordinates, for the metrics.
+
+Nothing is counted when a client commits, because the table of committed offsets already has the last commit of each
+partition with its time. So a sample reads this table every 10 seconds, and commits cost nothing more. A group that
+commits more often has one commit of each sample in its window, as with Burrow's `min-distance`.
+
+The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
+Other end offsets are asked from their leaders (`remote_ends.py`). A sample is taken in slices, and it runs only if the
+broker has a metrics endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from kcli.client.admin.consumer_protocol import decode_assignment
+from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.shard import GroupShard
+from kcli.errors import ErrorCode, KafkaError, ProtocolError
+from kcli.lag.group_lag import GroupLag, Member, member_names
+from kcli.lag.tracker import LagTracker
+from kcli.metadata.image import MetadataImage
+from kcli.model.ids import NO_LEADER
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.list_groups import ListedGroup
+from kcli.server.coordinators.groups import GroupCoordinator, GroupRunner
+from kcli.server.coordinators.remote_ends import RemoteEnds
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.requests.answers import finished
+from kcli.server.requests.turns import Steps, run_in_turns
+
+_log = logging.getLogger("kcli.server.GroupLag")
+
+_K = TypeVar("_K")
+
+SAMPLE_SECONDS = 10.0
+"""The pause between two samples: Burrow's default of `offset-refresh`."""
+FIRST_PATIENCE_MS = 300_000
+"""The time for which a verdict is withheld about a group with only one known commit: the default of
+max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, one commit of each partition is
+known."""
+STEPS_PER_TURN = 50
+"""The partitions, groups or members of one turn of the loop. A partition takes about 20 µs."""
+
+SAMPLES_PER_CLEANING = 6
+"""The samples after which the windows of deleted offsets are dropped. The search for them visits all windows."""
+
+_CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
+_DESCRIBE_VERSION = 6
+
+
+@dataclass(slots=True)
+class LagReport:
+    """The result of a sample."""
+
+    sampled_ms: int
+    groups: list[GroupLag] = field(default_factory=list)
+    skipped: int = 0
+    """The partitions of groups beyond the limit of the tracker."""
+    unknown_ends: int = 0
+    """The partitions whose end offset is unknown now."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group and its committed offsets: by topic, (partition, offset, time of the commit)."""
+
+    runner: GroupRunner
+    listed: ListedGroup
+    topics: list[tuple[str, list[tuple[int, int, int]]]] = field(default_factory=list)
+
+    def commits(self) -> Iterator[tuple[TopicPartition, int, int]]:
+        for topic, rows in self.topics:
+            for number, offset, time_ms in rows:
+                yield TopicPartition(topic, number), offset, time_ms
+
+
+_Ends = tuple[set[TopicPartition], dict[TopicPartition, int], dict[int, list[TopicPartition]]]
+"""All partitions, the known end offsets, and the other partitions by leader."""
+
+
+class GroupLagSampler:
+    """`image` returns the metadata, and `remote` asks other brokers for end offsets."""
+
+    def __init__(
+        self,
+        node_id: int,
+        groups: GroupCoordinator,
+        replicas: Replicas,
+        image: Callable[[], MetadataImage],
+        remote: RemoteEnds,
+        tracker: LagTracker | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._groups = groups
+        self._replicas = replicas
+        self._image = image
+        self._remote = remote
+        self._tracker = tracker or LagTracker(first_patience_ms=FIRST_PATIENCE_MS)
+        self._task: asyncio.Task[None] | None = None
+        self._samples = 0
+        self.report = LagReport(groups.now_ms())
+
+    @property
+    def age_seconds(self) -> float:
+        """The age of the report."""
+        return (self._groups.now_ms() - self.report.sampled_ms) / 1000
+
+    @property
+    def windows(self) -> int:
+        """The groups times partitions that are followed."""
+        return len(self._tracker)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="group lag")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._remote.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.sample()
+            except Exception:
+                _log.exception("The lag of groups could not be sampled")
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    async def sample(self) -> None:
+        """Takes a sample and replaces the report."""
+        groups: list[_Group] = []
+        await finished(run_in_turns(self._read_groups(groups), STEPS_PER_TURN))
+        wanted, found, by_leader = await finished(run_in_turns(self._local_ends(groups), STEPS_PER_TURN))
+        now_ms = self._groups.now_ms()
+        if by_leader:
+            found |= await self._remote.ends(by_leader)
+        report = LagReport(now_ms, unknown_ends=len(wanted) - len(found))
+        await finished(run_in_turns(self._judge(groups, found, report), STEPS_PER_TURN))
+        self.report = report
+        self._samples += 1
+        if self._samples % SAMPLES_PER_CLEANING == 0:
+            await finished(run_in_turns(self._forget(groups, wanted), STEPS_PER_TURN))
+
+    # The groups and their offsets
+
+    def _read_groups(self, groups: list[_Group]) -> Steps[None]:
+        for runner in self._groups.shards.loaded():
+            for listed in runner.ask(lambda shard, _: shard.list_groups()):
+                if str(listed.group_type).lower() not in _CONSUMER_TYPES:
+                    continue
+                group = _Group(runner, listed)
+                groups.append(group)
+                yield from _read_offsets(group)
+                yield
+
+    # End offsets
+
+    def _local_ends(self, groups: list[_Group]) -> Steps[_Ends]:
+        """Returns the partitions of the groups, the end offsets that this broker knows, and the other partitions by
+        leader."""
+        wanted: set[TopicPartition] = set()
+        found: dict[TopicPartition, int] = {}
+        elsewhere: dict[int, list[TopicPartition]] = {}
+        image = self._image()
+        for group in groups:
+            for partition, _, _ in group.commits():
+                yield
+                if partition in wanted:
+                    continue
+                wanted.add(partition)
+                end = self._own_end(image, partition)
+                if end is not None:
+                    found[partition] = end
+                elif (leader := _leader(image, partition)) not in (NO_LEADER, self._node_id):
+                    elsewhere.setdefault(leader, []).append(partition)
+        return wanted, found, elsewhere
+
+    def _own_end(self, image: MetadataImage, partition: TopicPartition) -> int | None:
+        """Returns the high watermark of a partition that this broker leads, or follows in the ISR. A follower learns
+        the high watermark one fetch later than its leader."""
+        leader = self._replicas.find(*partition)
+        if leader is not None:
+            return leader.log.high_watermark
+        placed = image.partition(*partition)
+        if placed is None or placed.leader == NO_LEADER or self._node_id not in placed.isr:
+            return None
+        try:
+            return self._replicas.hosted(*partition).log.high_watermark
+        except KafkaError:
+            return None
+
+    # The verdicts
+
+    def _judge(self, groups: list[_Group], ends: dict[TopicPartition, int], report: LagReport) -> Steps[None]:
+        tracker, now_ms = self._tracker, report.sampled_ms
+        for partition, end in ends.items():
+            tracker.see_end(partition, now_ms, end)
+            yield
+        for group in groups:
+            lag = GroupLag(group.listed.group_id, group.listed.group_state, group.listed.protocol_type)
+            yield from _add_members(group, lag)
+            for partition, offset, time_ms in group.commits():
+                yield
+                if not tracker.see_commit(lag.group_id, partition, time_ms, offset):
+                    report.skipped += 1
+                    continue
+                found = tracker.lag_of(lag.group_id, partition, now_ms)
+                if found is not None:
+                    lag.add_partition(partition, found)
+            report.groups.append(lag)
+            yield
+
+    def _forget(self, groups: list[_Group], wanted: set[TopicPartition]) -> Steps[None]:
+        """Drops the windows of offsets that are gone, for example because another broker coordinates their group."""
+        present = set()
+        for group in groups:
+            for partition, _, _ in group.commits():
+                present.add((group.listed.group_id, partition))
+                yield
+        gone = yield from _absent(self._tracker.keys, present)
+        gone_partitions = yield from _absent(self._tracker.partitions, wanted)
+        self._tracker.forget(gone, gone_partitions)
+
+
+def _leader(image: MetadataImage, partition: TopicPartition) -> int:
+    placed = image.partition(*partition)
+    return NO_LEADER if placed is None else placed.leader
+
+
+def _read_offsets(group: _Group) -> Steps[None]:
+    group_id = group.listed.group_id
+    topics = group.runner.ask(lambda shard, _: shard.topics_with_offsets(group_id))
+    for topic in topics:
+        yield
+        group.topics.append((topic, group.runner.ask(partial(_commits_of, group_id, topic))))
+
+
+def _commits_of(group_id: str, topic: str, shard: GroupShard, _now_ms: int) -> list[tuple[int, int, int]]:
+    return shard.commits_of(group_id, topic)
+
+
+def _add_members(group: _Group, lag: GroupLag) -> Steps[None]:
+    """Adds the members and the assignor of a group. A group that has gone in the meantime has none."""
+    if str(group.listed.group_type).lower() == GroupType.CONSUMER.value.lower():
+        lag.protocol, members = yield from _consumer_members(group)
+    else:
+        lag.protocol, members = yield from _classic_members(group)
+    for member, name in zip(members, member_names(members), strict=True):
+        lag.add_member(member, name)
+        yield
+
+
+def _classic_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
+    group_id = group.listed.group_id
+    described = group.runner.ask(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
+    members = []
+    for each in described.members:
+        members.append(
+            Member(each.member_id, each.client_id, each.client_host, _assigned(each.member_assignment))
+        )
+        yield
+    return described.protocol_data, members
+
+
+def _assigned(raw: bytes) -> tuple[TopicPartition, ...]:
+    """Returns the partitions of an assignment. The assignment of a group that is not of consumers, such as Connect, has
+    none."""
+    try:
+        return decode_assignment(raw)
+    except ProtocolError:
+        return ()
+
+
+def _consumer_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
+    group_id = group.listed.group_id
+    described = yield from group.runner.ask(lambda shard, _: shard.describe_consumer_group(group_id))
+    if described.error_code is not ErrorCode.NONE:
+        return "", []
+    members = []
+    for each in described.members:
+        assigned = tuple(
+            TopicPartition(topic.topic_name, number)
+            for topic in each.assignment.topic_partitions
+            for number in topic.partitions
+        )
+        members.append(Member(each.member_id, each.client_id, each.client_host, assigned))
+        yield
+    return described.assignor_name, members
+
+
+def _absent(keys: Iterable[_K], present: Container[_K]) -> Steps[list[_K]]:
+    gone = []
+    for key in list(keys):
+        if key not in present:
+            gone.append(key)
+        yield
+    return gone

@@ -1,0 +1,149 @@
+"""The rates of counts that are kept in other rooms, and the statistics of values that other rooms observe.
+
+A room only counts and observes. `Watches` remembers which objects were asked for, and updates their rates at each tick.
+An object that no longer exists is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from kcli.model.observations import Observations
+from kcli.server.metrics.meters import Attributes, Histogram, Meter, WindowedRate
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The windows of Kafka's own statistics: metrics.num.samples and metrics.sample.window.ms."""
+
+    samples: int = 2
+    seconds: float = 30.0
+
+
+class WatchedCounts:
+    """The rates of the fields of a dataclass of counts. All counts began at the time `began`."""
+
+    __slots__ = ("_began", "_meters", "_rates", "_window")
+
+    def __init__(self, window: Window, began: float) -> None:
+        self._window = window
+        self._began = began
+        self._meters: dict[str, Meter] = {}
+        self._rates: dict[str, WindowedRate] = {}
+
+    def tick(self, counts: object, now: float) -> None:
+        for name in _names(counts):
+            count = getattr(counts, name)
+            self._rate(name).tick(count, now)
+            meter = self._meter(name)
+            meter.count = count
+            meter.tick(now)
+
+    def meter(self, counts: object, name: str, event_type: str, now: float) -> Attributes:
+        """The attributes of a Yammer meter."""
+        meter = self._meter(name)
+        meter.count = getattr(counts, name)
+        return meter.attributes(event_type, now)
+
+    def rate(self, counts: object, name: str, now: float) -> float:
+        """The growth per second in the last windows."""
+        return self._rate(name).a_second(getattr(counts, name), now)
+
+    def growth(self, counts: object, name: str) -> float:
+        """The growth in the last windows."""
+        return self._rate(name).growth(getattr(counts, name))
+
+    def _meter(self, name: str) -> Meter:
+        found = self._meters.get(name)
+        if found is None:
+            found = self._meters[name] = Meter(self._began)
+        return found
+
+    def _rate(self, name: str) -> WindowedRate:
+        found = self._rates.get(name)
+        if found is None:
+            found = self._rates[name] = WindowedRate(self._window.samples, self._window.seconds, self._began)
+        return found
+
+
+def _names(counts: Any) -> Iterator[str]:
+    return (field.name for field in fields(counts))
+
+
+class WatchedValues:
+    """The statistics of observed values: a decaying histogram, a meter, and the values of the last windows."""
+
+    __slots__ = ("_recent", "_window", "histogram", "meter")
+
+    def __init__(self, window: Window, began: float) -> None:
+        self.histogram = Histogram(began)
+        self.meter = Meter(began)
+        self._window = window
+        # The begin of each window, and the count, the sum and the largest value in it.
+        self._recent: deque[tuple[float, int, float, float]] = deque()
+
+    def fold(self, observed: Observations, now: float) -> None:
+        """Takes the values that were observed since the last call."""
+        self.meter.count = observed.count
+        self.meter.tick(now)
+        values = observed.take()
+        if values:
+            self.histogram.fold(values, now)
+            self._add(len(values), sum(values), max(values), now)
+        kept = self._window.samples * self._window.seconds
+        while self._recent and self._recent[0][0] <= now - kept:
+            self._recent.popleft()
+
+    def _add(self, count: int, total: float, most: float, now: float) -> None:
+        recent = self._recent
+        if recent and now - recent[-1][0] < self._window.seconds:
+            began, old_count, old_total, old_most = recent[-1]
+            recent[-1] = began, old_count + count, old_total + total, max(old_most, most)
+        else:
+            recent.append((now, count, total, most))
+
+    @property
+    def average(self) -> float:
+        """The average in the last windows. NaN without a value, as in Kafka."""
+        count = sum(each[1] for each in self._recent)
+        return sum(each[2] for each in self._recent) / count if count else float("nan")
+
+    @property
+    def largest(self) -> float:
+        """The largest value in the last windows. NaN without a value, as in Kafka."""
+        return max((each[3] for each in self._recent), default=float("nan"))
+
+
+class Watches:
+    """The watched objects of a node."""
+
+    def __init__(self, window: Window, began: float) -> None:
+        self._window = window
+        self._began = began
+        self._counts: WeakKeyDictionary[object, WatchedCounts] = WeakKeyDictionary()
+        self._values: WeakKeyDictionary[Observations, WatchedValues] = WeakKeyDictionary()
+
+    def tick(self, now: float) -> None:
+        for counts, watched in list(self._counts.items()):
+            watched.tick(counts, now)
+        for observed, values in list(self._values.items()):
+            values.fold(observed, now)
+
+    def counts(self, counts: object) -> WatchedCounts:
+        """The rates of a dataclass of counts. The first call begins to watch it."""
+        found = self._counts.get(counts)
+        if found is None:
+            found = self._counts[counts] = WatchedCounts(self._window, self._began)
+        return found
+
+    def values(self, observed: Observations, now: float) -> WatchedValues:
+        """The statistics of observed values, up to now. The first call begins to watch them."""
+        found = self._values.get(observed)
+        if found is None:
+            found = self._values[observed] = WatchedValues(self._window, self._began)
+        found.fold(observed, now)
+        return found

@@ -1,0 +1,44 @@
+"""What a connection and its handlers note about the present request, for the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+"""The name and the version of a client that does not tell them, as in Kafka."""
+
+
+class Sent(Protocol):
+    """Takes the time that a large answer took to be sent."""
+
+    def sent(self, seconds: float) -> None: ...
+
+
+@dataclass(slots=True)
+class RequestNotes:
+    """The notes of one connection. `has_news` is True if a note was written since the metrics read the notes.
+
+    `kind` is the name of the kind of the present request, if its API has several kinds. `queued_seconds` is the time in
+    the request line, and `throttled_seconds` the time for which a quota mutes the client. `software` is the name and
+    the version of the client (KIP-511). `answering` gets the time of sending the next answer.
+    """
+
+    has_news: bool = False
+    kind: str = ""
+    queued_seconds: float = 0.0
+    throttled_seconds: float = 0.0
+    software: tuple[str, str] = UNKNOWN_SOFTWARE
+    answering: Sent | None = None
+
+    def is_of_kind(self, kind: str) -> None:
+        self.kind = kind
+        self.has_news = True
+
+    def queued(self, seconds: float) -> None:
+        self.queued_seconds = seconds
+        self.has_news = True
+
+    def throttled(self, seconds: float) -> None:
+        self.throttled_seconds = seconds
+        self.has_news = True

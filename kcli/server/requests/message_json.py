@@ -1,0 +1,120 @@
+"""Writes a message of the protocol as JSON, in the form of Kafka's request log.
+
+Kafka's generated converters fix the form: names in camel case, the fields of the version, ids as text, bytes as base64,
+and the size of records in place of the records. Tagged fields with their default are left out. Secrets are hidden.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kcli.config.describe import broker_key
+from kcli.config.topic import TOPIC
+from kcli.model.uuids import uuid_to_text
+from kcli.protocol.wire import schema
+from kcli.protocol.wire.api import ApiSpec
+from kcli.protocol.wire.schema import Field
+
+Node = bool | int | float | str | list["Node"] | dict[str, "Node"] | None
+
+STRUCTS_MAX = 2_000
+"""The structs of one message that are written. A larger message would hold the event loop, because a struct takes
+about 5 µs."""
+HIDDEN = "[hidden]"
+ZERO_ID = uuid.UUID(int=0)
+
+_SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "request_data", "response_data"})
+"""Fields that are never written: secrets, and requests in an envelope, which may have secrets."""
+_RECORDS = frozenset({"records", "unaligned_records"})
+_SECRET_CONFIGS = frozenset({"AlterableConfig"})
+"""Structs with a config whose value may be a secret. Kafka hides the same values."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    structs: int = STRUCTS_MAX
+
+
+def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
+    """Returns the JSON of a message. `kind` is "request" or "response". Of a large message, the first structs are
+    written, and a text says how many are not."""
+    return _struct(message, schema.payload_class(spec, version, kind), _Budget())
+
+
+def _struct(message: object, cls: type, budget: _Budget) -> dict[str, Node]:
+    budget.structs -= 1
+    written: dict[str, Node] = {}
+    for field in schema.fields(cls):
+        value = getattr(message, field.our_name)
+        if field.tag is not None and value == field.default:
+            continue
+        name = _camel(field.our_name)
+        if field.our_name in _RECORDS:
+            written[f"{name}SizeInBytes"] = len(value or b"")
+        elif _is_secret(message, cls, field):
+            written[name] = HIDDEN
+        else:
+            written[name] = _value(value, field, budget)
+    return written
+
+
+def _value(value: object, field: Field, budget: _Budget) -> Node:
+    if value is None:
+        return uuid_to_text(ZERO_ID) if field.kafka_type == "uuid" and not field.is_array else None
+    if field.is_array:
+        assert isinstance(value, Sequence)
+        return _array(value, field, budget)
+    if field.struct is not None:
+        return _struct(value, field.struct, budget)
+    return _scalar(value)
+
+
+def _array(values: Sequence[object], field: Field, budget: _Budget) -> list[Node]:
+    written: list[Node] = []
+    for value in values:
+        if budget.structs <= 0:
+            return [*written, f"{len(values) - len(written)} more"]
+        if field.struct is not None:
+            written.append(_struct(value, field.struct, budget))
+        else:
+            budget.structs -= 1
+            written.append(_scalar(value))
+    return written
+
+
+def _scalar(value: object) -> Node:
+    match value:
+        case None | bool() | float() | str():
+            return value
+        case int():
+            return int(value)  # an error code is written as a number
+        case uuid.UUID():
+            return uuid_to_text(value)
+        case bytes() | bytearray() | memoryview():
+            return base64.b64encode(value).decode("ascii")
+        case _:
+            return str(value)
+
+
+def _is_secret(message: object, cls: type, field: Field) -> bool:
+    if field.our_name in _SECRETS:
+        return True
+    return (
+        field.our_name == "value"
+        and cls.__name__ in _SECRET_CONFIGS
+        and not _is_public(str(getattr(message, "name", "")))
+    )
+
+
+def _is_public(config: str) -> bool:
+    """Whether the value of a config is known to be no secret."""
+    key = broker_key(config) or TOPIC.get(config)
+    return key is not None and not key.sensitive
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)

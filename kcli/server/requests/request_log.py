@@ -1,0 +1,133 @@
+"""The log of requests, as Kafka's `kafka.request.logger` writes it: one line of JSON for each request, at level DEBUG.
+
+It is off by default and costs one check of the level for each request. `kcli configs` switches it on while the broker
+runs. A request that a broker forwards is in the log of the controller. There is no queue between network and handlers,
+so the times in queues are zero. The line is written before the response is sent, so the time to send is zero too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kcli.protocol.wire.api import ApiKey
+from kcli.server.network.connection import Connection
+from kcli.server.network.tls_transport import TlsTransport
+from kcli.server.requests.answers import is_unfinished
+from kcli.server.requests.context import RequestContext
+from kcli.server.requests.message_json import Node, message_json
+
+if TYPE_CHECKING:
+    from kcli.server.requests.dispatch import AnyRoute
+    from kcli.server.requests.forwarding import Caller
+
+REQUEST_LOG = logging.getLogger("kcli.request.logger")
+"""Clients see this logger under its name in Kafka, `kafka.request.logger`."""
+
+UNKNOWN = "unknown"
+"""Kafka's text for a client that does not report its software."""
+
+
+def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
+    """Returns a route that does the same for one request, and writes its line when the response is encoded."""
+    line = _Line(route, caller)
+    return dataclasses.replace(
+        route, handle=line.handle, encode=line.encode, error_response=line.error_response
+    )
+
+
+class _Line:
+    """The line of one request."""
+
+    def __init__(self, route: AnyRoute, caller: Caller) -> None:
+        self._route = route
+        self._caller = caller
+        self._began = self._worked = _now()
+        self._context: RequestContext[object] | None = None
+        self._request: Node = None
+
+    def handle(self, context: RequestContext[object], request: object) -> Any:
+        self._see(context, request)
+        response = self._route.handle(context, request)
+        self._worked = _now()
+        if response is None:
+            self._write(None)
+        return response
+
+    def error_response(self, context: RequestContext[object], request: object, error: Any) -> Any:
+        if self._context is None:
+            self._see(context, request)
+        return self._route.error_response(context, request, error)
+
+    def encode(self, response: Any, version: int, correlation_id: int) -> Any:
+        if not is_unfinished(response):
+            self._write(response)
+        return self._route.encode(response, version, correlation_id)
+
+    def _see(self, context: RequestContext[object], request: object) -> None:
+        self._context = context
+        if request is not None:  # the request of an unknown version of ApiVersions is not decoded
+            self._request = message_json(request, self._route.spec, context.api_version, "request")
+
+    def _write(self, response: object) -> None:
+        context, spec = self._context, self._route.spec
+        assert context is not None, "a request is handled or refused before its answer is encoded"
+        known = context.api_version if self._request is not None else spec.min_version
+        described = None if response is None else message_json(response, spec, known, "response")
+        ended = _now()
+        caller = self._caller
+        event: dict[str, Node] = {
+            "isForwarded": context.is_forwarded,
+            "requestHeader": _header(context),
+            "request": self._request,
+            "response": described,
+            "connection": _connection(caller),
+            "totalTimeMs": _ms(ended - self._began),
+            "requestQueueTimeMs": 0.0,
+            "localTimeMs": _ms(self._worked - self._began),
+            "remoteTimeMs": _ms(ended - self._worked),
+            "throttleTimeMs": getattr(response, "throttle_time_ms", 0),
+            "responseQueueTimeMs": 0.0,
+            "sendTimeMs": 0.0,
+            "securityProtocol": _protocol(caller),
+            "principal": str(context.session.principal),
+            "listener": context.listener,
+            "clientInformation": {"softwareName": UNKNOWN, "softwareVersion": UNKNOWN},
+        }
+        REQUEST_LOG.debug("Completed request:%s", json.dumps(event, separators=(",", ":")))
+
+
+def _header(context: RequestContext[object]) -> dict[str, Node]:
+    return {
+        "requestApiKey": int(context.api_key),
+        "requestApiVersion": context.api_version,
+        "correlationId": context.correlation_id,
+        "clientId": context.client_id,
+        "requestApiKeyName": ApiKey(context.api_key).name,
+    }
+
+
+def _connection(caller: Caller) -> str:
+    """The id of a connection in Kafka's form, which ends with the numbers of a processor and of a connection."""
+    if not isinstance(caller, Connection):
+        return caller.peer_host
+    local = caller.transport.get_extra_info("sockname") if caller.transport is not None else None
+    host, port = (str(local[0]), int(local[1])) if local else ("", 0)
+    return f"{host}:{port}-{caller.peer_host}:{caller.peer_port}-0-0"
+
+
+def _protocol(caller: Caller) -> str:
+    is_secure = isinstance(caller, Connection) and isinstance(caller.transport, TlsTransport)
+    has_login = caller.session.mechanism is not None
+    return f"{'SASL_' if has_login else ''}{'SSL' if is_secure else 'PLAINTEXT'}"
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,150 @@
+"""The lag of groups in the metrics of a running broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kcli.http import client
+from kcli.lag.tracker import LagTracker
+from kcli.model.addresses import Address
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.server.coordinators.group_lag import SAMPLES_PER_CLEANING, GroupLagSampler
+from rigs import groups
+from rigs.groups import Speaker
+from rigs.loops import on_a_loop, until
+from rigs.node import send
+from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
+
+METRICS = {"kcli_metrics_listener": "127.0.0.1:0"}
+
+
+def sampler_of(speaker: Speaker) -> GroupLagSampler:
+    sampler = speaker.node.broker.group_lag
+    assert sampler is not None
+    return sampler
+
+
+async def beans(speaker: Speaker) -> dict[str, dict[str, Any]]:
+    """Takes a sample. Returns the beans of kcli.lag by their names without the domain."""
+    await sampler_of(speaker).sample()
+    endpoint = speaker.node.metrics_endpoint
+    assert endpoint is not None
+    answer = await client.get(
+        Address("127.0.0.1", endpoint.port), "/jmx?qry=kcli.lag:*", body_max_bytes=10_000_000
+    )
+    return {bean.pop("name").removeprefix("kcli.lag:"): bean for bean in json.loads(answer.body)["beans"]}
+
+
+async def with_records(speaker: Speaker, count: int = 7) -> None:
+    await speaker.find()
+    await speaker.create("t", 2)
+    await send(
+        speaker.client,
+        "t",
+        bytes(encode_batch([Record(number, 1, None, b"v", ()) for number in range(count)])),
+    )
+
+
+@on_a_loop
+async def test_the_lag_of_a_group_of_offsets_only(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        assert await speaker.commit({("t", 0): 3, ("t", 1): 0}) == ["NONE", "NONE"]
+        found = await beans(speaker)
+        partition = found["type=Partition,group=g,topic=t,partition=0"]
+        assert partition["CommitAgeSeconds"] >= 0
+        assert {name: partition[name] for name in ("CommittedOffset", "EndOffset", "Lag", "StatusName")} == {
+            "CommittedOffset": 3,
+            "EndOffset": 7,
+            "Lag": 4,
+            "StatusName": "OK",
+        }
+        assert partition["Explanation"] == "4 records of t-0 wait to be read"
+        assert found["type=Partition,group=g,topic=t,partition=1"]["LagSeconds"] == 0
+        assert found["type=Topic,group=g,topic=t"] == {
+            "AssignedPartitions": 0,
+            "CommittedOffset": 3,
+            "Lag": 4,
+            "Members": 0,
+        }
+        group = found["type=Group,group=g"]
+        assert (group["State"], group["Members"], group["Lag"], group["Status"]) == ("Empty", 0, 4, 1)
+        assert found["type=Sampler"]["Partitions"] == 2
+        assert found["type=Sampler"]["UnknownEndOffsets"] == 0
+
+
+@on_a_loop
+async def test_the_lag_follows_the_commits_and_goes_with_the_offsets(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        await speaker.commit({("t", 0): 3})
+        await beans(speaker)
+        await speaker.commit({("t", 0): 7})
+        found = await beans(speaker)
+        assert found["type=Partition,group=g,topic=t,partition=0"]["Lag"] == 0
+        tombstones = speaker.node.broker.groups.runner("g")
+        tombstones.run(lambda shard, now_ms: shard.delete_topics(("t",), now_ms))
+        found = await beans(speaker)
+        assert "type=Partition,group=g,topic=t,partition=0" not in found
+        for _ in range(SAMPLES_PER_CLEANING):
+            found = await beans(speaker)
+        assert found["type=Sampler"]["Partitions"] == 0
+
+
+@on_a_loop
+async def test_a_group_that_goes_back_is_a_rewind(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        await speaker.commit({("t", 0): 7})
+        await beans(speaker)
+        await speaker.commit({("t", 0): 2})
+        found = await beans(speaker)
+        partition = found["type=Partition,group=g,topic=t,partition=0"]
+        assert partition["StatusName"] == "REWIND"
+        assert partition["Explanation"] == "the offset of t-0 went back from 7 to 2, and 5 records are unread"
+        assert found["type=Group,group=g"]["Status"] == 6
+
+
+@on_a_loop
+async def test_members_are_counted(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, group_initial_rebalance_delay_ms="0", **METRICS) as speaker:
+        await with_records(speaker)
+        await speaker.member()
+        group = (await beans(speaker))["type=Group,group=g"]
+        assert (group["State"], group["Members"], group["MembersWithoutPartitions"]) == ("Stable", 1, 1)
+        assert (group["ProtocolType"], group["Protocol"]) == ("consumer", "range")
+
+
+@on_a_loop
+async def test_offsets_beyond_the_limit_are_counted(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        sampler_of(speaker)._tracker = LagTracker(first_patience_ms=0, windows_max=1)
+        await speaker.commit({("t", 0): 3, ("t", 1): 0})
+        found = await beans(speaker)
+        assert (found["type=Sampler"]["Partitions"], found["type=Sampler"]["SkippedPartitions"]) == (1, 1)
+
+
+@on_a_loop
+async def test_a_broker_without_metrics_takes_no_samples(tmp_path: Path) -> None:
+    async with groups.running(tmp_path) as speaker:
+        assert speaker.node.broker.group_lag is None
+
+
+@on_a_loop
+async def test_a_sample_of_many_partitions_is_taken_in_slices(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await speaker.find()
+        await speaker.create("many", 200)
+        await until(lambda: len(speaker.node.broker.replicas) >= 200)
+        for group in range(10):
+            await speaker.commit({("many", number): number for number in range(200)}, group=f"g{group}")
+        sampler = sampler_of(speaker)
+        with TurnCounter() as counter:
+            await sampler.sample()
+        assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
+        assert len(sampler.report.groups) == 10
+        assert sampler.report.groups[0].partitions[TopicPartition("many", 5)].committed == 5

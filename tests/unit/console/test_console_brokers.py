@@ -1,0 +1,100 @@
+"""The brokers on the console: the list, one broker, and its settings."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rigs.console import scripted
+from rigs.scripted_cluster import ScriptedCluster
+
+
+def test_the_list_has_what_each_broker_leads_and_stores() -> None:
+    async def story() -> None:
+        async with scripted() as browser:
+            found = await browser.get("/api/clusters/main/brokers")
+            assert found["total"] == 1
+            (row,) = found["rows"]
+            assert (row["id"], row["rack"], row["is_controller"], row["leaders"]) == (1, "rack-a", True, 3)
+            assert row["size_bytes"] == 630
+            assert 0 <= found["age_ms"] < 10_000
+
+    asyncio.run(story())
+
+
+def test_a_search_that_matches_nothing_is_empty() -> None:
+    async def story() -> None:
+        async with scripted() as browser:
+            found = await browser.get("/api/clusters/main/brokers?search=rack-b")
+            assert (found["total"], found["rows"]) == (0, [])
+            assert (await browser.get("/api/clusters/main/brokers?search=RACK-a"))["total"] == 1
+
+    asyncio.run(story())
+
+
+def test_one_broker_shows_its_directories_and_their_errors() -> None:
+    async def story() -> None:
+        async with scripted() as browser:
+            found = await browser.get("/api/clusters/main/brokers/1")
+            assert [(each["path"], each["replicas"]) for each in found["directories"]] == [
+                ("/data/a", 2),
+                ("/data/b", 0),
+            ]
+            assert found["directories"][1]["error"]
+            for wrong in ("2", "x", "99999999999999"):
+                await browser.get(f"/api/clusters/main/brokers/{wrong}")
+                assert browser.status == 400
+
+    asyncio.run(story())
+
+
+def test_settings_show_their_defaults_and_hide_secrets() -> None:
+    async def story() -> None:
+        async with scripted() as browser:
+            found = await browser.get("/api/clusters/main/brokers/1/configs?search=password")
+            assert [(each["name"], each["value"], each["is_sensitive"]) for each in found["rows"]] == [
+                ("password", None, True)
+            ]
+            found = await browser.get("/api/clusters/main/brokers/1/configs")
+            assert [each["name"] for each in found["rows"]] == [
+                "min.insync.replicas",
+                "password",
+                "retention.ms",
+            ]
+
+    asyncio.run(story())
+
+
+def test_a_preview_of_a_change_asks_the_cluster_and_changes_nothing() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        async with scripted(cluster) as browser:
+            path = "/api/clusters/main/brokers/1/configs"
+            body = {"settings": {"log.cleaner.threads": "2", "a.list": "x,y", "log.retention.ms": None}}
+            found = await browser.post(path, {**body, "preview": True})
+            assert found["preview"] is True
+            assert found["command"].endswith(
+                "configs --bootstrap-server "
+                f"{cluster.server.address} --alter --entity-type brokers --entity-name 1 "
+                "--add-config 'log.cleaner.threads=2,a.list=[x,y]' --delete-config log.retention.ms"
+            )
+            assert [
+                request.validate_only for key, _, request in cluster.server.requests if "ALTER" in key.name
+            ] == [True]
+            assert (await browser.post(path, body))["preview"] is False
+            assert not cluster.server.requests[-1][2].validate_only
+
+    asyncio.run(story())
+
+
+def test_the_clusters_error_reaches_the_page() -> None:
+    async def story() -> None:
+        async with scripted() as browser:
+            found = await browser.post(
+                "/api/clusters/main/brokers/1/configs", {"settings": {"bad": "1"}, "preview": True}
+            )
+            assert browser.status == 400
+            assert found == {"error": "INVALID_CONFIG", "message": "Unknown topic config name: bad"}
+            await browser.post("/api/clusters/main/brokers/1/configs", {"settings": {}})
+            assert browser.status == 400
+
+    asyncio.run(story())
