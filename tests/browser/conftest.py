@@ -12,7 +12,7 @@ import pytest
 from rigs.console_site import Site, site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, Page
 
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
 
@@ -63,13 +63,18 @@ def page(browser: Browser, kafka: Site) -> Iterator[Page]:
     found = context.new_page()
     problems: list[str] = []
     found.on("pageerror", lambda error: problems.append(f"script: {error}"))
-    found.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}") or dialog.dismiss())
+    found.on("dialog", lambda dialog: _dismissed(dialog, problems))
     found.on("console", lambda line: _noted(line.type, line.text, problems))
     found.on("request", lambda request: _asked(request.url, kafka.address, problems))
     found.set_default_timeout(10_000)
     yield found
     context.close()
     assert not problems, problems
+
+
+def _dismissed(dialog: Dialog, problems: list[str]) -> None:
+    problems.append(f"dialog: {dialog.message}")
+    dialog.dismiss()
 
 
 def _noted(kind: str, text: str, problems: list[str]) -> None:

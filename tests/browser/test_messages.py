@@ -53,7 +53,7 @@ def test_the_newest_records_come_first_and_a_filter_chooses(page: Page) -> None:
     page.get_by_role("button", name="More").click()
     page.get_by_text("60 records. Searched").wait_for()
     assert rows(page).count() == 60
-    search(page, Filter='value.order.amount > 57 && partition != 1')
+    search(page, Filter="value.order.amount > 57 && partition != 1")
     page.get_by_text("2 records. Searched").wait_for()
     assert sorted(rows(page).locator(".record-cell").all_inner_texts()) == [
         '{"order": {"id": 57, "amount": 57.5}}',

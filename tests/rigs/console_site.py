@@ -90,9 +90,7 @@ class Site:
         """Creates a topic."""
         self.run(create(self.client, name, partitions, **configs))
 
-    def send(
-        self, topic: str, *records: Record, partition: int = 0, codec: Codec = Codec.NONE
-    ) -> None:
+    def send(self, topic: str, *records: Record, partition: int = 0, codec: Codec = Codec.NONE) -> None:
         """Writes records as one batch."""
         self.run(produce(self.client, topic, records, partition, codec))
 
@@ -101,7 +99,9 @@ class Site:
         self.topic("orders", 3)
         for partition in range(3):
             values = [b'{"order": {"id": %d, "amount": %d.5}}' % (n, n) for n in range(partition, 60, 3)]
-            self.send("orders", *(record(n, value=value) for n, value in enumerate(values)), partition=partition)
+            self.send(
+                "orders", *(record(n, value=value) for n, value in enumerate(values)), partition=partition
+            )
         self.topic("hostile", 1, max_message_bytes="20000000")
         text = SCRIPT.encode()
         headers = ((SCRIPT, text), ("x", None))

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from kcli.client.admin.admin import AdminClient
 from kcli.console.messages.limits import CHUNK_BYTES
-from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException, UnknownTopicOrPartitionException, error_for
+from kcli.errors import (
+    ErrorCode,
+    KafkaError,
+    OffsetOutOfRangeException,
+    UnknownTopicOrPartitionException,
+    error_for,
+)
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch_headers import AbortedTransaction

@@ -126,6 +126,14 @@ class SchemaRegistry:
 
     async def codec(self, schema_id: int) -> SchemaCodec:
         """Requests a schema, and makes its decoder. Raises FormatError."""
+        try:
+            return await self._codec(schema_id)
+        except ImportError as error:
+            raise FormatError(f"{error.name} is missing: pip install kcli-streaming[schemas]") from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise FormatError(f"schema {schema_id} is invalid: {type(error).__name__}: {error}") from None
+
+    async def _codec(self, schema_id: int) -> SchemaCodec:
         described = await self._json(f"/schemas/ids/{schema_id}")
         kind = str(described.get("schemaType", "AVRO"))
         match kind:

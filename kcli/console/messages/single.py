@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 
 from kcli.console.messages.fetching import TopicFetcher
@@ -51,7 +51,7 @@ class Download:
         self._left_bytes = DOWNLOAD_BYTES
         self._stop = Stop(DOWNLOAD_SECONDS)
 
-    async def pieces(self, partitions: tuple[int, ...] | None = None) -> AsyncIterator[bytes]:
+    async def pieces(self, partitions: tuple[int, ...] | None = None) -> AsyncGenerator[bytes, None]:
         """Yields lines, one partition after another, until a limit is reached."""
         lanes = await first_lanes(self._fetcher, self._start, partitions)
         try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers
+from kcli.console.pages import brokers, messages
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     brokers.ROUTES,
+    messages.ROUTES,
 )

@@ -64,7 +64,9 @@ async def resend_record(action: Action) -> Outcome:
         )
         is_edited = any(name in action.body for name in ("key", "value", "headers"))
         command = (
-            _producer_command(action, target, record) if is_edited else _copy_command(action, topic, target, found)
+            _producer_command(action, target, record)
+            if is_edited
+            else _copy_command(action, topic, target, found)
         )
         return await _sent(action, target, record, command)
 
@@ -74,7 +76,9 @@ async def _sent(action: Action, topic: str, record: NewRecord, command: str) -> 
     what = "a tombstone" if record.value is None else f"a record with {size} bytes"
     if action.is_preview:
         partition = await plan(action.admin, topic, record)
-        place = "any partition" if record.partition is None and record.key is None else f"partition {partition}"
+        place = (
+            "any partition" if record.partition is None and record.key is None else f"partition {partition}"
+        )
         return Outcome(command=command, summary=f"This sends {what} to {place} of {topic}.")
     sent = await send(action.admin, topic, record)
     return Outcome(
@@ -102,7 +106,9 @@ async def delete_records(action: Action) -> Outcome:
     for partition, found in sorted(bounds.items()):
         offset = found.end if before[partition] == END else before[partition]
         if offset > found.end:
-            raise bad_request(f"{topic}-{partition} ends at offset {found.end}, so nothing is before {offset}")
+            raise bad_request(
+                f"{topic}-{partition} ends at offset {found.end}, so nothing is before {offset}"
+            )
         rows.append(
             {
                 "partition": partition,
@@ -181,7 +187,9 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
         headers=record.headers,
     )
     found = json.loads(envelope(fields, topic))
-    sent = {name: found[name] for name in ("key", "value", "headers") if found[name]} | {"value": found["value"]}
+    sent = {name: found[name] for name in ("key", "value", "headers") if found[name]} | {
+        "value": found["value"]
+    }
     sent |= {} if record.partition is None else {"partition": record.partition}
     sent |= {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
     line = json.dumps(sent, ensure_ascii=False)
@@ -208,11 +216,12 @@ def _delete_command(action: Action, topic: str, rows: list[dict[str, int]]) -> s
 
 
 CHANGES = (
+    Change("/topics/{topic}/messages/send", "send record", send_record, body_max_bytes=MAX_SEND_BYTES * 2),
     Change(
-        "/topics/{topic}/messages/send", "send record", send_record, body_max_bytes=MAX_SEND_BYTES * 2
-    ),
-    Change(
-        "/topics/{topic}/messages/resend", "send record again", resend_record, body_max_bytes=MAX_SEND_BYTES * 2
+        "/topics/{topic}/messages/resend",
+        "send record again",
+        resend_record,
+        body_max_bytes=MAX_SEND_BYTES * 2,
     ),
     Change("/topics/{topic}/messages/delete", "delete records", delete_records),
 )

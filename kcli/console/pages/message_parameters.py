@@ -92,7 +92,9 @@ def commands_of(call: Call) -> dict[str, Json]:
         arguments += ["--max-messages", limit]
     if is_committed(call):
         arguments += ["--isolation-level", "read_committed"]
-    return {"command": call.command("console-consumer", *arguments, "--timeout-ms", "3000", "--output", "json")}
+    return {
+        "command": call.command("console-consumer", *arguments, "--timeout-ms", "3000", "--output", "json")
+    }
 
 
 def _format(call: Call, name: str) -> Format:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
@@ -11,24 +10,24 @@ from kcli.console.calls import Call
 from kcli.console.messages.analysis import Analysis
 from kcli.console.messages.events import Event
 from kcli.console.messages.fetching import TopicFetcher
-from kcli.console.messages.positions import Lanes, Origin
+from kcli.console.messages.positions import Origin
 from kcli.console.messages.rows import Json, whole
 from kcli.console.messages.scan import Scan, ScanRequest
 from kcli.console.messages.single import Download as RecordDownload
 from kcli.console.messages.single import read_one
 from kcli.console.messages.tail import Tail
+from kcli.console.pages.message_changes import CHANGES
 from kcli.console.pages.message_parameters import (
     commands_of,
+    cursor_of,
     decoders_of,
+    filter_of,
     is_committed,
     partitions_of,
-    cursor_of,
-    filter_of,
     start_of,
     wanted_of,
 )
 from kcli.console.pages.message_sharing import refusals, schemas_of, workers_of
-from kcli.console.pages.message_changes import CHANGES
 from kcli.console.routes import Download, Feed, Read
 from kcli.http.events import EventStream
 

@@ -95,16 +95,18 @@ def test_a_protobuf_value_is_decoded_with_its_imports() -> None:
 
 def test_failures_are_errors_of_the_format_and_are_remembered() -> None:
     async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        for number in (1, 1, 1, 2, 3, 4, 5):
+        for number in (1, 1, 1, 2, 3, 4, 5, 6, 7):
             with pytest.raises(FormatError):
                 await asyncio.to_thread(schemas.find, number)
-        assert len(registry.asked) == 5
+        assert len(registry.asked) == 7
 
     answers: dict[str, object] = {
         "/base/schemas/ids/2": Response(status=302, headers={"Location": "http://169.254.169.254/"}),
         "/base/schemas/ids/3": Response(body=b"[" * 100_000),
         "/base/schemas/ids/4": {"schema": "{"},
         "/base/schemas/ids/5": {"schemaType": "CUSTOM"},
+        "/base/schemas/ids/6": {"schemaType": "PROTOBUF", "references": [{"name": "a"}]},
+        "/base/schemas/ids/7": {"schema": "[7]"},
     }
     with_registry(answers, use)
 

@@ -8,7 +8,7 @@ import { plainTable } from "../../parts/table.js";
 import { deleteDialog, resendDialog } from "./actions.js";
 import { fieldNote, longField, shortField } from "./fields.js";
 
-const FORMATS = [["auto", "Find out"], ["json", "JSON"], ["text", "Text"], ["hex", "Hex"], ["schema", "By schema id"]];
+const FORMATS = [["auto", "Detect"], ["json", "JSON"], ["text", "Text"], ["hex", "Hex"], ["schema", "By schema id"]];
 
 export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
   const api = path`/topics/${topic}/messages/record`;
@@ -44,7 +44,7 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
     return h(
       "section", { class: "form", "aria-label": title },
       h(
-        "div", { class: "row" }, h("h3", null, title), h("span", { class: "muted" }, fieldNote(field)), h("span", { class: "space" }),
+        "div", { class: "row record-head" }, h("h3", null, title), h("span", { class: "muted" }, fieldNote(field)), h("span", { class: "space" }),
         h("label", { class: "hidden-text", for: id }, `Format of the ${name}`), select,
         field.text ? h("button", { class: "plain icon", "aria-label": `Copy the ${name}`, title: "Copy", onclick: () => copy(field.text) }, icon("copy")) : null,
         field.size > 0 ? h("a", { class: "button plain icon", href: raw, download: "", "aria-label": `Download the bytes of the ${name}`, title: "Download the bytes" }, icon("download")) : null,

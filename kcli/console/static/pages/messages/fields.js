@@ -9,7 +9,9 @@ const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|-?\d[\d.eE+-]*/g
 export function shortField(field) {
   if (field.format === "null") return h("span", { class: "badge" }, "null");
   if (field.format === "empty") return h("span", { class: "badge" }, "empty");
-  return h("span", { class: "record-text", title: fieldNote(field) }, field.schema_id === undefined ? null : [h("span", { class: "badge accent" }, `${field.format} #${field.schema_id}`), " "], (field.text ?? "").slice(0, 300));
+  const schema = field.schema_id === undefined ? null : [h("span", { class: "badge accent" }, `${field.format} #${field.schema_id}`), " "];
+  const size = field.cut ? [h("span", { class: "badge" }, bytes(field.size)), " "] : null;
+  return h("span", { class: "record-text", title: fieldNote(field) }, schema, size, (field.text ?? "").slice(0, 300));
 }
 
 /** The size of a field, and what its text does not show. */

@@ -8,7 +8,7 @@ import { detailDialog } from "./detail.js";
 import { shortField } from "./fields.js";
 
 const ROWS_MAX = 1000; // rows in the page; a live tail drops the oldest
-const FORMATS = [["auto", "Find out"], ["json", "JSON"], ["text", "Text"], ["hex", "Hex"], ["schema", "By schema id"]];
+const FORMATS = [["auto", "Detect"], ["json", "JSON"], ["text", "Text"], ["hex", "Hex"], ["schema", "By schema id"]];
 const STARTS = [["latest", "Newest first"], ["earliest", "Oldest first"], ["offset", "From an offset"], ["time", "From a time"]];
 const REASONS = {
   records: "It stopped after many records.",
@@ -257,7 +257,7 @@ class Records {
       "tr", { class: "record", onclick: (event) => event.target.closest("button") || getSelection().toString() || open() },
       h("td", { class: "number low" }, number(row.partition)),
       h("td", { class: "number" }, h("button", { class: "link", "aria-label": `Record at offset ${row.offset} of partition ${row.partition}`, onclick: open }, number(row.offset))),
-      h("td", { class: "time" }, time(row.timestamp)),
+      h("td", { class: "time" }, h("span", { class: "low" }, `${time(row.timestamp).slice(0, 10)} `), time(row.timestamp).slice(11)),
       h("td", { class: "record-key" }, shortField(row.key)),
       h("td", { class: "record-cell" }, shortField(row.value)),
     );
@@ -277,9 +277,14 @@ class Records {
   }
 
   help() {
-    openDialog("Filters", [
+    const use = (text) => {
+      this.filter.value = text;
+      dialog.close();
+      this.filter.focus();
+    };
+    const dialog = openDialog("Filters", [
       h("p", null, "A filter chooses records by their key, value, headers, offset, partition and timestamp. It runs on the server, and only this small language is understood."),
-      h("dl", { class: "facts filter-examples" }, EXAMPLES.map(([text, meaning]) => [h("dt", null, h("button", { class: "link mono", onclick: () => { this.filter.value = text; } }, text)), h("dd", null, meaning)])),
+      h("dl", { class: "facts filter-examples" }, EXAMPLES.map(([text, meaning]) => [h("dt", null, h("button", { class: "link mono", onclick: () => use(text) }, text)), h("dd", null, meaning)])),
       h("p", { class: "muted" }, "Operators: == != < <= > >= contains startsWith endsWith matches && || ! ( ). A missing field is null. Press an example to use it."),
     ], [], { wide: true });
   }
