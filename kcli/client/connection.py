@@ -35,6 +35,9 @@ MAX_BYTES_BEFORE_LOGIN = 512 * 1024
 """The largest response before the end of the login. The server is not known yet, and could ask for much memory with a
 size alone. Kafka has the same limit for requests of a login (sasl.server.max.receive.size)."""
 
+FIRST_BYTES = 256 * 1024
+"""The bytes that are reserved for an answer before any of it has arrived. Nearly all answers are smaller."""
+
 MAX_IN_FLIGHT = 1000
 """The most requests without an answer. This is far more than any admin call needs.
 
@@ -66,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self._correlation = 0
         self._buffer = bytearray(_SIZE.size)
         self._filled = 0
+        self._wanted = _SIZE.size
         self._in_body = False
         self._answers = 0
         self._max_response_bytes = MAX_BYTES_BEFORE_LOGIN
@@ -238,7 +242,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        if self._filled < len(self._buffer):
+        if self._filled < self._wanted:
+            self._grow()
             return
         if self._in_body:
             self._frame(bytes(self._buffer))
@@ -271,9 +276,16 @@ class Connection(asyncio.BufferedProtocol):
         return ""
 
     def _expect(self, size: int, *, in_body: bool) -> None:
-        self._buffer = bytearray(size)
+        self._buffer = bytearray(min(size, FIRST_BYTES))
+        self._wanted = size
         self._filled = 0
         self._in_body = in_body
+
+    def _grow(self) -> None:
+        """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
+        reserves no memory."""
+        if self._filled == len(self._buffer):
+            self._buffer.extend(bytes(min(self._filled, self._wanted - self._filled)))
 
     def _frame(self, frame: bytes) -> None:
         self._answers += 1

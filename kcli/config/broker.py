@@ -237,6 +237,15 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         text = self.text(key).strip()
         return parse_bind_address(text, key) if text else None
 
+    @property
+    def has_traces(self) -> bool:
+        """Whether some requests get spans."""
+        return (
+            self.number("kcli.trace.sample.ratio") > 0
+            or self.integer("kcli.trace.slow.ms") >= 0
+            or self.boolean("kcli.trace.headers")
+        )
+
     # --- quorum
 
     @property

@@ -143,6 +143,20 @@ BROKER_DOCS: Mapping[str, str] = {
         "HTTP, or HTTPS with the ssl.* keys of a listener named METRICS (listener.name.metrics.ssl.*)."
     ),
     "kcli.metrics.users": "Users of the metrics endpoint, as name:password, separated by spaces.",
+    "kcli.trace.endpoint": (
+        "The collector that gets spans by OTLP over HTTP, such as http://localhost:4318. If it is not set, the "
+        "environment variables OTEL_EXPORTER_OTLP_* name the collector."
+    ),
+    "kcli.trace.headers": (
+        "Whether the broker reads the first record of each Produce request for the header traceparent. The span of the "
+        "request then belongs to the trace of this record, and the request is traced if the record is sampled. A "
+        "compressed batch is decompressed for this, in part."
+    ),
+    "kcli.trace.sample.ratio": "The part of all requests that get spans, from 0 (none) to 1 (all).",
+    "kcli.trace.slow.ms": (
+        "A request that takes at least this number of milliseconds gets spans. Time in which a request waits on "
+        "purpose, as a Fetch for records, does not count. -1 means never."
+    ),
     "kcli.validate.records": (
         "The batches whose records are read before a leader writes them: all (as in Kafka), uncompressed "
         "ones, or only those for which a rule of the topic needs it (keys, time bounds). Reading costs a "

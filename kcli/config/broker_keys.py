@@ -388,6 +388,10 @@ BROKER = ConfigDef((
     _key("kcli.metrics.listener", STRING, None, None, LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.protocol", STRING, "HTTP", OneOf(("HTTP", "HTTPS")), LOW, READ_ONLY, internal=True),
     _key("kcli.metrics.users", PASSWORD, None, None, LOW, READ_ONLY, internal=True),
+    _key("kcli.trace.endpoint", STRING, None, None, LOW, READ_ONLY, internal=True),
+    _key("kcli.trace.headers", BOOLEAN, "false", None, LOW, READ_ONLY, internal=True),
+    _key("kcli.trace.sample.ratio", DOUBLE, "0.0", Range(0, 1), LOW, READ_ONLY, internal=True),
+    _key("kcli.trace.slow.ms", LONG, "-1", Range(-1), LOW, READ_ONLY, internal=True),
     # System properties of Java in Kafka, and keys of the node here.
     _key("java.security.auth.login.config", STRING, None, None, LOW, READ_ONLY, internal=True),
     _key("org.apache.kafka.sasl.oauthbearer.allowed.files", LIST, "", None, LOW, READ_ONLY, internal=True),

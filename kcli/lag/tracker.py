@@ -59,16 +59,29 @@ class LagTracker:
     def see_commit(self, group: str, partition: TopicPartition, time_ms: int, offset: int) -> bool:
         """Takes the last commit of a group, which may be known already. Returns False if there is no room for one more
         window."""
-        key = (group, partition)
-        window = self._windows.get(key)
+        window = self._window(group, partition)
         if window is None:
-            if len(self._windows) >= self._windows_max:
-                return False
-            window = self._windows[key] = CommitWindow()
-        last = window.last
-        if last is None or last != (time_ms, offset):
+            return False
+        if window.last != (time_ms, offset):
             self._add(window, self._ends.get(partition), time_ms, offset)
         return True
+
+    def see_offset(self, group: str, partition: TopicPartition, now_ms: int, offset: int) -> bool:
+        """Takes the committed offset of a group, if the times of commits are unknown. An offset that differs from the
+        last one counts as a commit now. Returns False if there is no room for one more window."""
+        window = self._window(group, partition)
+        if window is None:
+            return False
+        if window.last is None or window.last[1] != offset:
+            self._add(window, self._ends.get(partition), now_ms, offset)
+        return True
+
+    def _window(self, group: str, partition: TopicPartition) -> CommitWindow | None:
+        key = (group, partition)
+        window = self._windows.get(key)
+        if window is None and len(self._windows) < self._windows_max:
+            window = self._windows[key] = CommitWindow()
+        return window
 
     def _add(self, window: CommitWindow, history: EndHistory | None, time_ms: int, offset: int) -> None:
         end = None if history is None else history.end_at(time_ms)

@@ -6,7 +6,7 @@ TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts fa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,12 @@ class NodeSecurity:
         """Loads the TLS stores again whose files have changed."""
         for tls in self._tls.values():
             tls.look()
+
+    def certificates(self) -> Iterator[tuple[str, str, float]]:
+        """The listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
+        for listener, tls in self._tls.items():
+            for subject, not_after_s in tls.certificates():
+                yield listener, subject, not_after_s
 
     def close(self) -> None:
         if self._logins is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Iterator
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
@@ -95,6 +96,11 @@ class ListenerTls:
         of the wanted configuration."""
         if file_stamps(store_settings(self._wanted.text).files) != self._stamps:
             self._replace(self._wanted)
+
+    def certificates(self) -> Iterator[tuple[str, float]]:
+        """The subject and the end (in seconds since 1970) of each certificate."""
+        for names, entry in zip(self._stores.keys.names, self._stores.keys.entries, strict=True):
+            yield names.distinguished_name, entry.chain[0].not_valid_after_utc.timestamp()
 
     def _replace(self, config: ListenerConfig) -> None:
         # The stamps are older than the content, so a change in between is found by the next look. After an error, the

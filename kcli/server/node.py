@@ -79,6 +79,7 @@ from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
     from kcli.server.beans.endpoint import MetricsEndpoint
+    from kcli.server.node_traces import NodeTraces
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -129,12 +130,14 @@ class Node:
         self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         self.dynamic_config = DynamicConfig(config)
-        # The stores come before the directories, so that a node with a mistake there leaves its disks unchanged.
+        # The stores and the traces come before the directories, so that a node with a mistake there leaves its disks
+        # unchanged.
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.security.load_stores()
+        self.metrics = self._make_metrics()
+        self.traces = self._make_traces()
         self.links = self._make_links()
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
-        self.metrics = self._make_metrics()
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
         self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), clock)
@@ -411,6 +414,8 @@ class Node:
         await self.sockets.close()
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.stop()
+        if self.traces is not None:
+            await self.traces.stop()
         if clean and self.broker is not None:
             await self.broker.finish_deletions()
 
@@ -435,6 +440,8 @@ class Node:
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
         served: dict[bool, Serve] = dict(dispatches)
+        if self.traces is not None:
+            served = {key: self.traces.around(dispatch) for key, dispatch in dispatches.items()}
         if self.metrics_endpoint is not None:
             await self.metrics_endpoint.start()
             served = {key: measured(serve, self.metrics.requests) for key, serve in served.items()}
@@ -543,7 +550,17 @@ class Node:
             is_ready=lambda: self.is_ready,
         )
         security = endpoint_security(self.config, self.security.tls_of)
-        return MetricsEndpoint(sources, self.network, *self.config.metrics_address, security)
+        return MetricsEndpoint(
+            sources, self.network, *self.config.metrics_address, security, self.security.certificates
+        )
+
+    def _make_traces(self) -> NodeTraces | None:
+        """Makes the export of traces. Its code is imported only if the node has traces."""
+        if not self.config.has_traces:
+            return None
+        from kcli.server.node_traces import NodeTraces
+
+        return NodeTraces(self.config, self.clock, self.metrics)
 
     # Failures.
 

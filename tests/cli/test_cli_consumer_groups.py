@@ -282,3 +282,16 @@ def test_watch_goes_on_until_ctrl_c(tool: Tool, topic: str, broker: BrokerProces
     assert (b"\x1b" in said) == on_terminal
     if not on_terminal:
         assert re.search(rb"^20\d\d-\d\d-\d\dT[\d:.]+Z\n\nGROUP ", said), "each block begins with its time"
+
+
+def test_watch_has_a_state_for_each_partition(tool: Tool, topic: str, broker: BrokerProcess) -> None:
+    tool(f"--reset-offsets --group cg-state --topic {topic}:0 --to-latest --execute")
+    words = ["--bootstrap-server", broker.bootstrap, "--describe", "--group", "cg-state", "--watch", "0.2"]
+    command = [sys.executable, "-m", "kcli", "consumer-groups", *words, "--output", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        rows = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert [(row["lag"], row["status"], row["catch_up_seconds"]) for row in rows] == [(0, "OK", 0.0)] * 2
+    assert rows[0]["explanation"] == f"{topic}-0 is read up to the end"

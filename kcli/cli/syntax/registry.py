@@ -112,6 +112,13 @@ TOOLS: dict[str, Tool] = {
             _DATA,
         ),
         Tool(
+            "trace",
+            "",
+            "Show a record's headers, and where its time went.",
+            _DATA,
+            place="trace.command",
+        ),
+        Tool(
             "consumer-groups",
             "kafka-consumer-groups.sh",
             "List, describe and delete consumer groups, and reset their offsets.",
@@ -200,8 +207,9 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "doctor",
             "",
-            "Find out why a client cannot use a cluster.",
+            "Find out why a client cannot use a cluster, and check a whole cluster.",
             _CLUSTER,
+            place="doctor.command",
         ),
         Tool(
             "top",

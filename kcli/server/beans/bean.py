@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.model.object_name import quoted
+from kcli.server.metrics.buckets import TracedValue
 from kcli.server.metrics.meters import Attributes
 
 
@@ -33,16 +34,6 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exemplar:
-    """An observation of a histogram whose trace was recorded."""
-
-    trace_id: str
-    value: float
-    time_s: float
-    """The wall-clock time, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
 class Bean:
     """One bean. `properties` of its name are in Kafka's order: type, name, then the labels."""
 
@@ -50,7 +41,7 @@ class Bean:
     properties: Mapping[str, str]
     attributes: Attributes
     kind: Kind = Kind.SENSORS
-    exemplars: Mapping[str, Exemplar] | None = None
+    exemplars: Mapping[str, TracedValue] | None = None
     """Traced observations, by the attribute of their bucket."""
 
     @property

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from http import HTTPStatus
+from itertools import chain
 
 from kcli.config.broker import BrokerConfig
 from kcli.http.server import JSON, TEXT, HttpError, HttpServer, Request, Response, get, respond
@@ -31,6 +32,8 @@ from kcli.server.beans.exposition.encoding import accepted_format, encoded, json
 from kcli.server.beans.exposition.families import Families
 from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
+from kcli.server.beans.loop_delay import LoopDelay
+from kcli.server.beans.own_beans import Certificates, OwnSources, own_beans
 
 _now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
@@ -46,12 +49,20 @@ class MetricsEndpoint:
     watch the start and the stop."""
 
     def __init__(
-        self, sources: BeanSources, network: Network, host: str, port: int, security: EndpointSecurity = OPEN
+        self,
+        sources: BeanSources,
+        network: Network,
+        host: str,
+        port: int,
+        security: EndpointSecurity = OPEN,
+        certificates: Certificates = tuple,
     ) -> None:
         self.port = port
         self._filter = BeanFilter(sources.ports.config)
         self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
+        self._loop_delay = LoopDelay()
+        self._own = OwnSources(sources, self._loop_delay, certificates)
         self._host = host or None  # None: every interface
         routes = [
             get("/", self._index),
@@ -67,6 +78,7 @@ class MetricsEndpoint:
     async def start(self) -> None:
         """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
+        self._loop_delay.start()
         _log.info(
             "Metrics are served on %s://%s:%d/metrics", self._scheme, self._host or "0.0.0.0", self.port
         )
@@ -76,6 +88,7 @@ class MetricsEndpoint:
         self._filter = BeanFilter(config)
 
     async def stop(self) -> None:
+        self._loop_delay.stop()
         await self._server.stop()
 
     async def _index(self, _: Request) -> Response:
@@ -113,7 +126,8 @@ class MetricsEndpoint:
     async def _turns(self) -> AsyncIterator[list[Bean]]:
         """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others."""
         async with self._reading:
-            beans, shows = broker_beans(self._sources), self._filter.shows
+            beans = chain(broker_beans(self._sources), own_beans(self._own))
+            shows = self._filter.shows
             began = _now()
             while (part := _some(beans)) is not None:
                 yield [bean for bean in part if shows(bean)]

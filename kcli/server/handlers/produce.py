@@ -333,9 +333,14 @@ def _append(
                 raise verdict
             verification = verdict
         log = leader.log
+        append = None if context.trace is None else context.trace.appending(topic, part.index, records)
         result = leader.append_client(
             records, acks=request.acks, now_ms=progress.now_ms, verification=verification
         )
+        if append is not None:
+            append.end()
+            if isinstance(result, asyncio.Task):
+                result.add_done_callback(lambda _: append.end())
     except KafkaError as error:
         return _refused(context, topic, part.index, len(part.records or b""), error, log)
     if isinstance(result, AppendResult):
@@ -385,6 +390,8 @@ def _refused(
     log was found."""
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, error.code)
+    if context.trace is not None:
+        context.trace.error = error.code.name
     metrics.traffic.produce_failed(topic, error, size_bytes)
     if error.code in _LOGGED and not getattr(error, "record_errors", ()):
         _log.warning(

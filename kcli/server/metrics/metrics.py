@@ -12,6 +12,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.process import thread_cpu_seconds
+from kcli.server.metrics.exemplars import Exemplars
 from kcli.server.metrics.meters import TICK_SECONDS, Attributes, Meter
 from kcli.server.metrics.requests import RequestMetrics
 from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
@@ -32,6 +33,7 @@ class Metrics:
         self.clock = clock
         self.traffic = TrafficTable()
         self.requests = RequestMetrics(clock)
+        self.exemplars = Exemplars()
         self.waits = Waits()
         self.started_ms = clock.now_ms()
         self.loop_idle = Meter(clock.monotonic())  # counts seconds without work

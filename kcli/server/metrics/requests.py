@@ -37,7 +37,7 @@ SLOWEST_MAX_AGE_SECONDS = 300.0
 
 # These requests wait on purpose for records, for members, or for the end of an interval. For the list of slow requests,
 # only their local time counts.
-_WAITS_BY_DESIGN = frozenset(
+WAITS_BY_DESIGN = frozenset(
     {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH}
 )
 
@@ -375,7 +375,7 @@ def _measured_waiting(
             notes.answering = times
             times.sizes.append(begun.size_bytes)
             times.waited.append((worked, total))
-            took = worked if caller.key in _WAITS_BY_DESIGN else total
+            took = worked if caller.key in WAITS_BY_DESIGN else total
             if took > metrics.slowest.threshold:
                 _note(metrics, times, caller, took, worked)
 

@@ -174,6 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._sender: AnswerSender | None = None
+        self._when_sent: list[Callable[[], None]] = []
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -338,6 +339,10 @@ class Connection(asyncio.BufferedProtocol):
     def is_sending(self) -> bool:
         """Whether an answer or a part of an answer is unsent, because the client has not read the bytes before it."""
         return self._sender is not None and self._sender.is_busy
+
+    def when_sent(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when all unsent answers are sent, or never if the client leaves before."""
+        self._when_sent.append(callback)
 
     def close(self) -> None:
         """Closes the connection after the written answers have been sent."""
@@ -664,6 +669,10 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self._now()
 
     def _sent_all(self) -> None:
+        if self._when_sent:
+            callbacks, self._when_sent = self._when_sent, []
+            for callback in callbacks:
+                callback()
         if self._sending is not None:
             self._sending.sent(self._now() - self._sending_since)
             self._sending = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
@@ -11,6 +11,9 @@ from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.request_notes import RequestNotes
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
+
+if TYPE_CHECKING:
+    from kcli.server.requests.request_trace import RequestTrace
 
 P = TypeVar("P", covariant=True)
 
@@ -23,7 +26,7 @@ class RequestContext(Generic[P]):
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the
     client's request in an Envelope. `authorizer` decides on the rights of the client. `notes` are those of the
-    connection.
+    connection. `trace` is set if the broker makes spans of requests.
     """
 
     ports: P
@@ -37,6 +40,7 @@ class RequestContext(Generic[P]):
     throttle: RequestThrottle | None = None
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
+    trace: RequestTrace | None = None
     notes: RequestNotes = field(default_factory=RequestNotes)
     asker: Asker | None = field(default=None, init=False)
     """The client as the authorizer sees it. It is made when a handler first asks for a right."""

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kcli.errors import (
     ErrorCode,
@@ -64,6 +64,9 @@ from kcli.server.requests.forwarding import (
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.turns import run_in_turns
+
+if TYPE_CHECKING:
+    from kcli.server.requests.request_trace import RequestTrace
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
@@ -158,7 +161,9 @@ class Dispatch:
         self._forwarder = forwarder
         self._routes: dict[int, AnyRoute] = {}
 
-    def __call__(self, caller: Caller, frame: memoryview) -> Answer | Waiting:
+    def __call__(
+        self, caller: Caller, frame: memoryview, trace: RequestTrace | None = None
+    ) -> Answer | Waiting:
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
         route = self._routes.get(api_key) or self._route(api_key)
         spec = route.spec
@@ -175,6 +180,7 @@ class Dispatch:
             caller.session,
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
+            trace=trace,
             notes=caller.notes,
         )
         if REQUEST_LOG.isEnabledFor(logging.DEBUG):
@@ -193,6 +199,8 @@ class Dispatch:
             context.throttle = self._quotas.throttle(
                 context.session.principal, client_id, len(frame) - at, caller.mute
             )
+            if trace is not None:
+                trace.throttle = context.throttle
         if is_unfinished(request):
             decoding = self._serve_decoded(route, context, _timed(context, request))
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
@@ -340,6 +348,8 @@ class Dispatch:
     ) -> Answer | Waiting:
         if route.error_code is not None and (code := route.error_code(response)):
             self._metrics.request_failed(context.api_key, code)
+            if context.trace is not None:
+                context.trace.error = code.name
         try:
             return _encoded(route, context, response)
         except Exception as error:
@@ -356,6 +366,8 @@ class Dispatch:
         if context.is_forwarded and isinstance(known, NotControllerException):
             raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
         self._metrics.request_failed(context.api_key, known.code)
+        if context.trace is not None:
+            context.trace.error = known.code.name
         if context.throttle is not None and known.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             context.throttle.refuse()
         try:

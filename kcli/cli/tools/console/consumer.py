@@ -15,6 +15,7 @@ from kcli.cli.client_properties import checked_login, client_properties, key_val
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.record_traces import ConsumedRecords, RecordTraces, now_ns, record_traces
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
@@ -156,13 +157,17 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     except KafkaError as error:
         config = error
     printer = Printer(options, show, record_filter(options.filter))
+    traces: RecordTraces | None = None
     finish_on_sigterm()
     try:
         if isinstance(config, KafkaError):
             logger().error("Error processing message, terminating consumer process: %s", java_text(config))
             return 0
-        return printer.run(config)
+        traces = record_traces("console-consumer")
+        return printer.run(config, traces)
     finally:
+        if traces is not None:
+            traces.close()
         warn(f"Processed a total of {printer.count} messages")
         if options.filter:
             warn(f"{printer.count} of {printer.seen} records passed the filter")
@@ -304,9 +309,10 @@ class Printer:
         self.seen = 0
         self._matching: MatchingTopics | None = None
         self._is_in_group = False
+        self._records: ConsumedRecords | None = None
         self._group: str | None = None
 
-    def run(self, config: dict[str, object]) -> int:
+    def run(self, config: dict[str, object], traces: RecordTraces | None = None) -> int:
         from confluent_kafka import Consumer
 
         topic = self.options.topic
@@ -319,6 +325,9 @@ class Printer:
         self._group = str(config["group.id"])
         try:
             self._subscribe(consumer, config)
+            if traces is not None:
+                self._records = traces.consumer(config, is_in_group=self._is_in_group)
+                self.show = self._records.timed(self.show)
             if self.options.output == "tsv":
                 self._write(formatters.TSV_HEADER)
             for messages in self._batches(consumer):
@@ -361,6 +370,7 @@ class Printer:
                 if limit_ms is None
                 else min(POLL_S, max(0.0, last + limit_ms / 1000 - time.monotonic()))
             )
+            started_ns = now_ns()
             first = consumer.poll(wait)
             if first is None:
                 if reader_is_gone():
@@ -377,6 +387,8 @@ class Printer:
                     consumer.consume(min(BATCH_RECORDS, self._wanted()) - 1, 0) if self._wanted() > 1 else []
                 )
                 messages = [first, *more]
+            if self._records is not None:
+                self._records.polled(messages, started_ns)
             yield messages
             if not all(map(is_end, messages)):
                 last = time.monotonic()
@@ -416,6 +428,8 @@ class Printer:
                 logger().error("Error processing message, skipping this message: %s", error)
             self.count += 1
         is_open = self._write(b"".join(lines)) and is_open
+        if self._records is not None:
+            self._records.finished()
         if self._is_in_group:
             store_offsets(consumer, done)
         if failure is not None:

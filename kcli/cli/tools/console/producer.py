@@ -11,6 +11,7 @@ from datetime import datetime
 from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties
 from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
@@ -27,7 +28,7 @@ from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import fatal_error, kafka_error, new_client
+from kcli.rdkafka.client import fatal_error, kafka_error
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
@@ -186,10 +187,15 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     if "transactional.id" in config:
         duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
         _check_duration(duration_ms, config)
-    sender = Sender(options.topic, config, is_sync=options.sync, duration_ms=duration_ms)
-    if options.input == "json":
-        return sender.send_envelopes(keep_partition=options.keep_partition)
-    return sender.send(parser)
+    traces = record_traces("console-producer")
+    try:
+        sender = Sender(options.topic, config, traces, is_sync=options.sync, duration_ms=duration_ms)
+        if options.input == "json":
+            return sender.send_envelopes(keep_partition=options.keep_partition)
+        return sender.send(parser)
+    finally:
+        if traces is not None:
+            traces.close()
 
 
 def _not_logged_in(topic: str, error: KafkaError) -> int:
@@ -272,17 +278,21 @@ class Sender:
     """
 
     def __init__(
-        self, topic: str, config: dict[str, object], *, is_sync: bool, duration_ms: int | None
+        self,
+        topic: str,
+        config: dict[str, object],
+        traces: RecordTraces | None = None,
+        *,
+        is_sync: bool,
+        duration_ms: int | None,
     ) -> None:
-        from confluent_kafka import Producer
-
         self.topic = topic
         self._transactional_id = config.get("transactional.id")
         self.is_sync = is_sync
         self.sent = 0
         self.undelivered = 0
         self._told = 0
-        self._producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
+        self._producer: objects.Producer = new_producer({**config, "on_delivery": self._delivered}, traces)
         self._destination = Destination(self._producer, topic, config)
         self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 

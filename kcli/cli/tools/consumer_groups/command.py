@@ -44,15 +44,16 @@ async def run(options: ConsumerGroupsOptions, output: Output) -> None:
         return
     async with client:
         if options.watch is None:
-            await _act(options, client, output)
+            await _act(_action(options), options, client, output)
         else:
-            await watch(options.watch, functools.partial(_act, options, client), output.format)
+            act = functools.partial(_act, _watched_action(), options, client)
+            await watch(options.watch, act, output.format)
 
 
-async def _act(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
+async def _act(action: Action, options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
     """Performs the action once and reports its failure."""
     try:
-        await _action(options)(options, client, output)
+        await action(options, client, output)
     except ExecutionError as error:
         failed(output, f"Executing consumer group command failed due to {error}")
     except KafkaError as error:
@@ -83,6 +84,14 @@ def _action(options: ConsumerGroupsOptions) -> Action:
     if options.reset_offsets:
         return reset
     return delete_offsets
+
+
+def _watched_action() -> Action:
+    """Returns the action of --describe --watch, which judges groups by all samples since its start."""
+    from kcli.cli.tools.consumer_groups.describe import describe
+    from kcli.cli.tools.consumer_groups.watched import Watched
+
+    return functools.partial(describe, watched=Watched())
 
 
 def _parse_failed(error: ParseError) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.tools.consumer_groups.failures import execution_failed
@@ -91,8 +91,23 @@ class Column:
     grows: bool = False
 
 
-async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: Output) -> None:
-    """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described."""
+class Watching(Protocol):
+    """The part of --watch that judges groups. It has seen all samples since its start."""
+
+    def show(
+        self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
+    ) -> None:
+        """Prints the table of a group, with the state of each partition."""
+        ...
+
+
+async def describe(
+    options: ConsumerGroupsOptions, client: AdminClient, output: Output, watched: Watching | None = None
+) -> None:
+    """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described.
+
+    With --watch, `watched` judges the groups by everything that it has seen.
+    """
     described = await client.describe_groups(await chosen_groups(options, client))
     known = [group for group in described.values() if not isinstance(group, KafkaError)]
     offsets = None if options.has("members") or options.has("state") else await _offsets(client, known)
@@ -102,7 +117,7 @@ async def describe(options: ConsumerGroupsOptions, client: AdminClient, output: 
         try:
             if isinstance(group, KafkaError):
                 raise group
-            await _describe(options, client, group, offsets, output)
+            await _describe(options, client, group, offsets, output, watched)
         except KafkaError as error:
             failures.append(error)
     for failure in failures:
@@ -115,22 +130,27 @@ async def _describe(
     group: GroupDescription,
     offsets: _Offsets | None,
     output: Output,
+    watched: Watching | None,
 ) -> None:
     if options.has("members"):
-        _show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
+        show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
     elif options.has("state"):
-        _show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
+        show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
     else:
         assert offsets is not None
-        timed = options.lag_seconds or options.watch is not None
+        timed = options.lag_seconds or watched is not None
         rows = await _offset_rows(client, group, offsets, timed=timed or not output.is_text)
-        _show(output, group, rows, _offset_columns(options.verbose, timed=timed), always=False)
+        columns = offset_columns(options.verbose, timed=timed)
+        if watched is None:
+            show(output, group, rows, columns, always=False)
+        else:
+            watched.show(output, group, rows, columns)
         for row in rows:
             if row.error is not None:
                 warn(f"Partition {row.topic}-{row.partition}: {row.error}")
 
 
-def _show(
+def show(
     output: Output, group: GroupDescription, rows: Sequence[Row], columns: list[Column], *, always: bool
 ) -> None:
     """Prints Kafka's line about the group's state, then the table.
@@ -264,7 +284,7 @@ def _seconds(row: OffsetRow) -> str:
     return MISSING if row.lag_seconds is None else f"{row.lag_seconds:.1f}"
 
 
-def _offset_columns(verbose: bool, *, timed: bool) -> list[Column]:
+def offset_columns(verbose: bool, *, timed: bool) -> list[Column]:
     seconds = [Column("LAG-SECONDS", _seconds, 15)] if timed else []
     epoch = [Column("LEADER-EPOCH", lambda row: _or_missing(row.leader_epoch), 15)] if verbose else []
     return [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
+from kcli.cli.record_traces import now_ns, record_traces
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
@@ -65,7 +66,7 @@ def run(options: VerifiableConsumerOptions, output: Output) -> int:
     try:
         run.read()
     finally:
-        run.consumer.close()
+        run.close()
         write(output, "shutdown_complete")
     return 0
 
@@ -107,6 +108,8 @@ class _Run:
         self.consumed = 0
         config = configuration(options)
         self.positions = JavaPositions(config, self._assigned)
+        self.traces = record_traces("verifiable-consumer")
+        self.records = None if self.traces is None else self.traces.consumer(config, is_in_group=True)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
@@ -123,8 +126,14 @@ class _Run:
             if not self.options.enable_autocommit:
                 self._commit(ends)
 
+    def close(self) -> None:
+        self.consumer.close()
+        if self.traces is not None:
+            self.traces.close()
+
     def _poll(self) -> list[objects.Message]:
         """Returns the records that one poll of Java's consumer would return."""
+        started_ns = now_ns()
         first = self.consumer.poll(POLL_S)
         if first is None:
             return []
@@ -138,6 +147,8 @@ class _Run:
             if is_fatal(error):
                 raise CommandError(error.str())
             logger().warning("%s", error.str())
+        if self.records is not None:
+            self.records.polled(found, started_ns)
         return found
 
     def _is_finished(self) -> bool:
@@ -166,12 +177,19 @@ class _Run:
                     "maxOffset": last,
                 }
             )
-            if self.options.verbose:
+            if self.options.verbose or self.records is not None:
                 for message in taken:
-                    self._record(message)
+                    self._process(message)
             self.consumed += len(taken)
         write(self.output, "records_consumed", count=len(messages), partitions=summaries)
         return ends
+
+    def _process(self, message: objects.Message) -> None:
+        started_ns = now_ns()
+        if self.options.verbose:
+            self._record(message)
+        if self.records is not None:
+            self.records.processed(message, started_ns)
 
     def _record(self, message: objects.Message) -> None:
         write(

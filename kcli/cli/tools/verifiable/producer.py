@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_name
+from kcli.cli.record_traces import new_producer, record_traces
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 
 NO_LIMIT = -1
@@ -83,14 +84,13 @@ class _Run:
     """One run and its counts."""
 
     def __init__(self, options: VerifiableProducerOptions, output: Output) -> None:
-        from confluent_kafka import Producer
-
         self.options = options
         self.output = output
         self.sent = 0
         self.acked = 0
         config = configuration(options)
-        self.producer: objects.Producer = new_client(Producer, config)
+        self.traces = record_traces("verifiable-producer")
+        self.producer: objects.Producer = new_producer(config, self.traces)
         self.destination = Destination(self.producer, options.topic, config)
         self.started = time.monotonic()
         self.timestamp_ms = options.message_create_time
@@ -110,6 +110,8 @@ class _Run:
 
     def close(self) -> None:
         self.producer.flush()
+        if self.traces is not None:
+            self.traces.close()
         write(self.output, "shutdown_complete")
         elapsed_s = max(time.monotonic() - self.started, 1e-9)
         write(

@@ -36,7 +36,6 @@ def _own(name: str) -> Sensor:
 
 
 OWN_SENSORS: dict[str, tuple[Sensor, ...]] = {
-    # The generic name would be python_gc_…, because these metrics have no prefix of kcli.
     _KCLI + "python-gc": (Sensor(name="python_gc_{attribute}"),),
 }
 
@@ -82,6 +81,11 @@ OWN_ATTRIBUTES: dict[tuple[str, str], tuple[Sensor, ...]] = {
     (_LAG + "Sampler", "SampleAgeSeconds"): (_own("lag_sampler_age_seconds"),),
     (_KCLI + "cluster", "brokers"): (_exporter("brokers"),),
     (_KCLI + "topic", "partitions"): (_exporter("topic_partitions"),),
+    (_KCLI + "topic-size", "bytes"): (_own("topic_size_bytes"), _kminion("topic_log_dir_size_total_bytes")),
+    (_KCLI + "broker-size", "bytes"): (
+        _own("broker_size_bytes"),
+        Sensor(name="kminion_kafka_broker_log_dir_size_total_bytes", labels={"broker": "broker_id"}),
+    ),
     (_KCLI + "topic-partition", "current-offset"): (
         _exporter("topic_partition_current_offset"),
         _kminion("topic_partition_high_water_mark"),

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.model.object_name import unquoted
-from kcli.server.beans.bean import Bean, Exemplar
+from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType, label_name
+from kcli.server.metrics.buckets import TracedValue
 from kcli.server.metrics.meters import Attributes
 
 Write = Callable[[Bean, str], None]
@@ -78,7 +79,7 @@ def _limit(limit: str) -> str:
     return f'le="{limit}"'
 
 
-def _exemplar(exemplar: Exemplar) -> str:
+def _exemplar(exemplar: TracedValue) -> str:
     return f' # {{trace_id="{escaped(exemplar.trace_id)}"}} {number(exemplar.value)} {exemplar.time_s:.3f}'
 
 

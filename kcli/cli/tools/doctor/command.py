@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kcli.cli.broker_metrics import metrics_access
+from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin_config
 from kcli.cli.output import Output
 from kcli.cli.own_principal import own_principal
 from kcli.cli.syntax.examples import INTERRUPTED, Example
-from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option, require
+from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
+from kcli.cli.tools.doctor.checkup import CheckupWishes, metrics_endpoints, print_checkup
+from kcli.client.config import ClientConfig
+from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
 
@@ -22,6 +27,24 @@ class DoctorOptions(ClusterOptions):
     topic: str | None = option("A topic to look at: its leaders, and the rights on it.", metavar="topic")
     group: str | None = option("A group to look at: the right to join it.", metavar="group")
     write: bool = flag("Write one record to the topic and read it back. Needs --topic.")
+    check_up: bool = flag(
+        "Look at the whole cluster instead: replicas, leaders, disks, controllers, configs, groups, transactions and "
+        "clients. Each finding has its severity, its evidence and the command that mends it."
+    )
+    looks: int = option(
+        "The number of looks at the groups. A group that rebalances in every look is reported.",
+        Kind.INTEGER,
+        default=3,
+        metavar="count",
+    )
+    interval: float = option("The seconds between two looks.", Kind.DOUBLE, default=2.0, metavar="seconds")
+    metrics: str | None = option(
+        "The metrics endpoints for --check-up, as host:port,host:port. Default: the endpoints that the brokers report.",
+        metavar="endpoints",
+    )
+    metrics_config: str | None = option(
+        "A properties file with the login for the metrics endpoints, as for kcli top.", metavar="file"
+    )
 
 
 async def run(options: DoctorOptions, output: Output) -> None:
@@ -30,6 +53,9 @@ async def run(options: DoctorOptions, output: Output) -> None:
     if options.write and options.topic is None:
         raise UsageError("--write needs --topic: the topic to which the record is written")
     config = admin_config(options)
+    if options.check_up:
+        await _check_up(options, config, output)
+        return
     wishes = Wishes(
         topics=() if options.topic is None else (options.topic,),
         groups=() if options.group is None else (options.group,),
@@ -41,6 +67,23 @@ async def run(options: DoctorOptions, output: Output) -> None:
         output.row(finding, _line)
         problems += finding.is_wrong
     if problems:
+        raise CommandError("")
+
+
+async def _check_up(options: DoctorOptions, config: ClientConfig, output: Output) -> None:
+    """Looks at the whole cluster. Raises CommandError with exit code 1 if a finding is critical."""
+    if options.topic or options.group or options.write:
+        raise UsageError(
+            "--check-up looks at all topics and groups: --topic, --group and --write are not allowed"
+        )
+    if options.looks < 1 or options.interval < 0:
+        raise UsageError("--looks must be positive, and --interval must not be negative")
+    wishes = CheckupWishes(
+        Looks(options.looks, options.interval),
+        metrics_endpoints(options.metrics),
+        metrics_access(load_properties(options.metrics_config)),
+    )
+    if await print_checkup(config, wishes, output):
         raise CommandError("")
 
 
@@ -66,13 +109,17 @@ command = Command(
             "kcli doctor --bootstrap-server h:9093 --command-config client.properties",
         ),
         Example(
+            "Look at a whole cluster:",
+            "kcli doctor --bootstrap-server localhost:9092 --check-up",
+        ),
+        Example(
             "Look at a topic, write one record to it and read it back:",
             "kcli doctor --bootstrap-server localhost:9092 --topic orders --write",
         ),
     ),
     exit_status=(
-        (0, "No step is wrong. There may be warnings."),
-        (1, "A step is wrong, or the options are invalid."),
+        (0, "No step is wrong, or no finding is critical. There may be warnings."),
+        (1, "A step is wrong, a finding is critical, or the options are invalid."),
         INTERRUPTED,
     ),
 )

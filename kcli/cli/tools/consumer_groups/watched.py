@@ -1,0 +1,107 @@
+"""`--describe --watch`: the state of each partition, the time until the group has caught up, and the reason."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+from kcli.cli.output import Output
+from kcli.cli.tools.consumer_groups.describe import MISSING, Column, OffsetRow, show
+from kcli.client.admin.groups import GroupDescription
+from kcli.client.lag_watch import LagWatch, is_known
+from kcli.lag.burrow import Status
+from kcli.lag.group_lag import GroupLag
+from kcli.lag.sentences import duration
+from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.log_text import one_line
+
+_AFTER = "LAG-SECONDS"
+"""The column after which the columns of a watch stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRow:
+    """A partition, and the verdict about the group on it. A verdict that is not known yet is None."""
+
+    row: OffsetRow
+    status: str | None = None
+    catch_up_seconds: float | None = None
+    explanation: str | None = None
+
+
+class Watched:
+    """Everything that a watch has seen of its groups."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
+        self._watch = LagWatch()
+        self._now_ms = now_ms
+
+    def show(
+        self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
+    ) -> None:
+        """Prints the table of a group with the columns of a watch, and a sentence for each partition that is not
+        OK."""
+        lag = self._judged(group, rows)
+        watched = [_watched_row(row, lag) for row in rows]
+        show(_Plain(output), group, watched, _columns(columns), always=False)
+        bad = [each for each in watched if each.status not in (None, Status.OK.name)]
+        if bad:
+            output.say("")
+        for each in sorted(bad, key=lambda each: -Status[each.status or ""]):
+            output.say(f"{each.status}: {each.explanation}")
+
+    def _judged(self, group: GroupDescription, rows: Sequence[OffsetRow]) -> GroupLag:
+        committed, ends, ages = {}, {}, {}
+        for row in rows:
+            partition = TopicPartition(row.topic, row.partition)
+            if row.current_offset is not None:
+                committed[partition] = row.current_offset
+            if row.log_end_offset is not None:
+                ends[partition] = row.log_end_offset
+            if row.lag_seconds is not None and row.lag:
+                ages[partition] = row.lag_seconds
+        return self._watch.look(group, committed, ends, ages, now_ms=self._now_ms())
+
+
+class _Plain(Output):
+    """Writes rows of a watch as one flat object."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output.format)
+        self._output = output
+
+    def row(self, row: object, text: object) -> None:
+        assert isinstance(row, WatchedRow) and isinstance(text, str)
+        flat = {field.name: getattr(row.row, field.name) for field in fields(row.row)}
+        more = {name: getattr(row, name) for name in ("status", "catch_up_seconds", "explanation")}
+        self._output.row({**flat, **more}, text)
+
+
+def _watched_row(row: OffsetRow, lag: GroupLag) -> WatchedRow:
+    partition = TopicPartition(row.topic, row.partition)
+    found = lag.partitions.get(partition)
+    if found is None or found.lag is None or not is_known(found):
+        return WatchedRow(row)
+    return WatchedRow(row, found.status.name, found.catch_up_seconds, one_line(lag.sentence(partition)))
+
+
+def _columns(columns: list[Column]) -> list[Column]:
+    """Adds the columns of a watch to the columns of a table of `OffsetRow`s."""
+    made: list[Column] = []
+    for column in columns:
+        made.append(_of_row(column))
+        if column.title == _AFTER:
+            made += [
+                Column("CATCH-UP", _catch_up, 10),
+                Column("STATUS", lambda row: row.status or MISSING, 7),
+            ]
+    return made
+
+
+def _of_row(column: Column) -> Column:
+    return Column(column.title, lambda watched: column.cell(watched.row), column.width, column.grows)
+
+
+def _catch_up(row: WatchedRow) -> str:
+    return MISSING if row.catch_up_seconds is None else duration(row.catch_up_seconds)

@@ -1,0 +1,1 @@
+"""kcli doctor: why a client cannot use a cluster, and what an operator should change in a cluster."""

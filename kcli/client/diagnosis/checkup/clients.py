@@ -1,0 +1,137 @@
+"""Rules about clients: groups, transactions, software, and unused topics."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.snapshot import GroupHistory, Snapshot
+
+DAY_MS = 24 * 3600 * 1000
+UNUSED_DAYS = 30
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"})
+LOOKS_MIN = 2
+"""A group rebalances all the time if it does so in every look. One look shows a usual rebalance too."""
+
+_OLD_BELOW = {
+    "apache-kafka-java": (3,),
+    "librdkafka": (2,),
+    "confluent-kafka-python": (2,),
+    "sarama": (1, 40),
+}
+"""The oldest versions that are still maintained, by the name that the client reports (KIP-511)."""
+
+
+def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Groups that rebalance in every look, or whose epoch grows in every look."""
+    for history in snapshot.groups:
+        text = _rebalances(history)
+        if text:
+            yield CheckupFinding(
+                Severity.WARNING,
+                "rebalances",
+                f"group {history.group_id}",
+                f"The group rebalances all the time: {text}. Look for members that exceed max.poll.interval.ms, or "
+                "that start and end",
+                listed(f"{each.state}, {counted(each.members, 'member')}" for each in history.looks),
+                f"kcli consumer-groups --describe --members --verbose --group {history.group_id}",
+            )
+
+
+def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Transactions that no coordinator will end. Readers with read_committed stop at them."""
+    for each in snapshot.hanging:
+        producer, (topic, number) = each.producer, each.partition
+        yield CheckupFinding(
+            Severity.CRITICAL,
+            "hanging-transaction",
+            str(each.partition),
+            "No coordinator will end this transaction, so consumers with read_committed stop before it",
+            (
+                f"producer id {producer.producer_id}, first offset {producer.start_offset}",
+                f"last record {_ago(snapshot, producer.last_timestamp_ms)}",
+            ),
+            f"kcli transactions abort --topic {topic} --partition {number} --start-offset {producer.start_offset}",
+        )
+
+
+def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Transactions that have been open longer than their time-out."""
+    for each in snapshot.long_transactions:
+        yield CheckupFinding(
+            Severity.WARNING,
+            "long-transaction",
+            each.transactional_id,
+            "The transaction is open longer than its time-out, so its coordinator cannot end it",
+            (
+                f"state {each.state}, time-out {each.timeout_ms / 1000:g} s",
+                f"began {_ago(snapshot, each.start_ms or snapshot.time_ms)}",
+                *listed(each.partitions),
+            ),
+            f"kcli transactions forceTerminateTransaction --transactional-id {each.transactional_id}",
+        )
+
+
+def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Topics without a group that reads them, and without a record of the last weeks."""
+    limit_ms = snapshot.time_ms - UNUSED_DAYS * DAY_MS
+    found = []
+    for name, last_ms in sorted(snapshot.last_record_ms.items()):
+        topic = snapshot.topics.get(name)
+        if topic is None or topic.is_internal or name in snapshot.read_topics or last_ms > limit_ms:
+            continue
+        found.append(f"{name}: {'no records' if last_ms < 0 else 'last record ' + _ago(snapshot, last_ms)}")
+    if found:
+        yield CheckupFinding(
+            Severity.ADVICE,
+            "unused-topics",
+            "cluster",
+            f"{counted(len(found), 'topic has', 'topics have')} no record of the last {UNUSED_DAYS} days and no group "
+            "with committed offsets. A consumer without a group would not be seen",
+            listed(found),
+            f"kcli topics --delete --topic {found[0].partition(':')[0]} --dry-run",
+        )
+
+
+def old_clients(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Clients with software that is no longer maintained."""
+    found: Counter[tuple[str, str]] = Counter()
+    for each in snapshot.metrics.clients:
+        oldest = _OLD_BELOW.get(each.name)
+        version = tuple(map(int, re.findall(r"\d+", each.version)[:3]))
+        if oldest is not None and version and version < oldest:
+            found[each.name, each.version] += each.connections
+    if found:
+        yield CheckupFinding(
+            Severity.ADVICE,
+            "old-clients",
+            "cluster",
+            f"{counted(len(found), 'version', 'versions')} of clients in use are no longer maintained",
+            listed(
+                f"{name} {version}: {counted(count, 'connection')}"
+                for (name, version), count in sorted(found.items())
+            ),
+            "kcli jmx --object-name 'kafka.server:type=socket-server-metrics,*'",
+        )
+
+
+def _rebalances(history: GroupHistory) -> str:
+    looks = history.looks
+    if len(looks) < LOOKS_MIN:
+        return ""
+    if all(each.state in REBALANCING for each in looks):
+        return f"it was in a rebalance in {len(looks)} of {len(looks)} looks"
+    epochs = [each.epoch for each in looks if each.epoch is not None]
+    if len(epochs) > LOOKS_MIN and all(before < after for before, after in itertools.pairwise(epochs)):
+        return f"its epoch went from {epochs[0]} to {epochs[-1]} in {len(looks)} looks"
+    return ""
+
+
+def _ago(snapshot: Snapshot, time_ms: int) -> str:
+    minutes = max(0, snapshot.time_ms - time_ms) / 60_000
+    if minutes < 120:
+        return f"{minutes:.0f} minutes ago"
+    return f"{minutes / 60:.0f} hours ago" if minutes < 2880 else f"{minutes / 1440:.0f} days ago"

@@ -1,0 +1,157 @@
+"""Rules about disks: directories that are offline or fill, and partitions with too many segments.
+
+The growth of a disk follows from the offsets of its partitions: the records of the last day, and the size of a record.
+A partition grows until its oldest records reach their retention. So no history of sizes is needed. Compaction and
+deletion by size are not foreseen, except that a partition does not grow beyond retention.bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.topic_partition import TopicPartition
+
+DAY_MS = 24 * 3600 * 1000
+CRITICAL_DAYS = 3.0
+WARNING_DAYS = 30.0
+FULL_SHARE = 0.9
+"""A disk that is this full leaves no room for a day without its operator."""
+SEGMENTS_MAX = 100
+SMALL_SEGMENT_BYTES = 1 << 20
+"""A partition has too many small segments if it has more segments than SEGMENTS_MAX, and their mean is smaller than
+this. Each segment costs three open files, and time at a start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The growth of a partition: bytes a day, and the days until its retention ends the growth (None: never)."""
+
+    bytes_a_day: float
+    days: float | None
+
+
+def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Log directories that a broker cannot use."""
+    for broker, directories in snapshot.log_dirs.items():
+        for each in directories:
+            if each.error is not None:
+                yield CheckupFinding(
+                    Severity.CRITICAL,
+                    "offline-directory",
+                    f"broker {broker}",
+                    f"The log directory {each.path} is offline. Repair its disk, and start the broker again",
+                    (each.error.message,),
+                    f"kcli log-dirs --describe --broker-list {broker}",
+                )
+
+
+def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Disks that are nearly full, or will be at the growth of the last day."""
+    for broker, directories in snapshot.log_dirs.items():
+        for each in directories:
+            if each.usable_bytes is None or not each.total_bytes:
+                continue
+            growth = _growth(snapshot, each)
+            days = days_until_full(each.usable_bytes, growth)
+            used = 1 - each.usable_bytes / each.total_bytes
+            if used < FULL_SHARE and (days is None or days > WARNING_DAYS):
+                continue
+            a_day = sum(part.bytes_a_day for part in growth)
+            when = "does not grow at present" if days is None else f"is full in {days:.1f} days"
+            is_critical = used >= FULL_SHARE or (days is not None and days <= CRITICAL_DAYS)
+            yield CheckupFinding(
+                Severity.CRITICAL if is_critical else Severity.WARNING,
+                "disk-full",
+                f"broker {broker}",
+                f"The disk of {each.path} is {used:.0%} full and {when}, at the growth of the last 24 hours",
+                (
+                    f"free: {_size(each.usable_bytes)} of {_size(each.total_bytes)}",
+                    f"growth: {_size(a_day)} a day, by the timestamps of records",
+                    f"measured: {counted(len(growth), 'partition')} of {len(each.replicas)}",
+                ),
+                "kcli reassign-partitions --balance --dry-run",
+            )
+
+
+def days_until_full(free_bytes: float, growth: list[Growth]) -> float | None:
+    """The days until the partitions have grown by `free_bytes`, or None if their retention ends the growth before."""
+    rate = sum(each.bytes_a_day for each in growth)
+    passed, left = 0.0, free_bytes
+    for each in sorted((each for each in growth if each.days is not None), key=lambda each: each.days or 0.0):
+        assert each.days is not None
+        grown = rate * (each.days - passed)
+        if grown >= left and rate > 0:
+            break
+        left -= grown
+        passed, rate = each.days, rate - each.bytes_a_day
+    return passed + left / rate if rate > 1.0 else None
+
+
+def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Partitions with many small segments."""
+    sizes: dict[TopicPartition, int] = {}
+    for directories in snapshot.log_dirs.values():
+        for directory in directories:
+            for each in directory.replicas:
+                sizes[TopicPartition(each.topic, each.partition)] = each.size_bytes
+    found = [
+        (key, count, sizes[key] // count)
+        for key, count in sorted(snapshot.metrics.segments.items())
+        if count > SEGMENTS_MAX and key in sizes and sizes[key] // count < SMALL_SEGMENT_BYTES
+    ]
+    if found:
+        yield CheckupFinding(
+            Severity.WARNING,
+            "small-segments",
+            "cluster",
+            f"{counted(len(found), 'partition has', 'partitions have')} more than {SEGMENTS_MAX} segments with a mean "
+            f"below {_size(SMALL_SEGMENT_BYTES)}. They cost open files and time at a start",
+            listed(f"{key}: {count} segments of {_size(mean)}" for key, count, mean in found),
+            f"kcli configs --alter --entity-type topics --entity-name {found[0][0].topic} --delete-config "
+            "segment.bytes,segment.ms",
+        )
+
+
+def _growth(snapshot: Snapshot, directory: LogDirDescription) -> list[Growth]:
+    found = []
+    for replica in directory.replicas:
+        key = TopicPartition(replica.topic, replica.partition)
+        history = snapshot.history.get(key)
+        if history is None:
+            continue
+        count, of_a_day = history.end - history.start, history.end - max(history.day_ago, history.start)
+        if count <= 0 or of_a_day <= 0:
+            found.append(Growth(0.0, None))
+            continue
+        a_day = replica.size_bytes / count * of_a_day
+        found.append(Growth(a_day, _days_left(snapshot, key, replica.size_bytes, a_day)))
+    return found
+
+
+def _days_left(snapshot: Snapshot, key: TopicPartition, size_bytes: int, a_day: float) -> float | None:
+    """The days until retention deletes as much as is written."""
+    history = snapshot.history[key]
+    configs = snapshot.topic_configs.get(key.topic, {})
+    limits = []
+    if "delete" not in (configs.get("cleanup.policy") or "delete"):
+        return None
+    retention_ms, retention_bytes = (int(configs.get(f"retention.{unit}") or -1) for unit in ("ms", "bytes"))
+    if retention_bytes >= 0:
+        limits.append(max(0.0, (retention_bytes - size_bytes) / a_day))
+    if retention_ms >= 0:
+        is_reached = history.at_retention is not None and history.at_retention > history.start
+        age_days = (history.end - history.start) / (history.end - max(history.day_ago, history.start))
+        limits.append(0.0 if is_reached else max(0.0, retention_ms / DAY_MS - age_days))
+    return min(limits, default=None)
+
+
+def _size(size_bytes: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(size_bytes) < 1000:
+            return f"{size_bytes:.3g} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:.3g} TB"

@@ -1,0 +1,57 @@
+"""A finding of the check-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+EVIDENCE_MAX = 10
+"""The items of evidence that a finding shows. More would hide the other findings."""
+
+
+class Severity(StrEnum):
+    """How bad a finding is. The order is that of the report."""
+
+    CRITICAL = "critical"
+    """Clients cannot use a part of the cluster, or lose data at the next failure."""
+    WARNING = "warning"
+    """The cluster works, but something is wrong or will be."""
+    ADVICE = "advice"
+    """A choice that most operators would make differently."""
+    UNKNOWN = "unknown"
+    """The check could not be made. The text says why."""
+
+
+ORDER = tuple(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckupFinding:
+    """One problem, with the facts that show it and the command that mends it.
+
+    `check` is the name of the rule, and `subject` is the topic, broker, group or cluster. `command` is empty if no
+    command can mend the problem. Then `text` says what to do.
+    """
+
+    severity: Severity
+    check: str
+    subject: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    command: str = ""
+
+
+def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str, ...]:
+    """The first items as texts. A last text says how many more there are."""
+    texts = [str(each) for each in items]
+    more = len(texts) - shown_max
+    return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def worst_first(findings: Iterable[CheckupFinding]) -> Sequence[CheckupFinding]:
+    return sorted(findings, key=lambda each: (ORDER.index(each.severity), each.check, each.subject))

@@ -1,0 +1,246 @@
+"""Asks a cluster for everything that the check-up needs.
+
+Each part is asked for on its own. If a part fails, for example because the client has no right to see it, the snapshot
+says why, and the others are still used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.cluster import ClusterDescription
+from kcli.client.admin.configs import ConfigEntry
+from kcli.client.admin.features import FeatureDescription
+from kcli.client.admin.groups import CommittedOffset, GroupDescription
+from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.quorum import QuorumDescription
+from kcli.client.admin.topics import TopicDescription
+from kcli.client.client import Node
+from kcli.client.diagnosis import ports
+from kcli.client.diagnosis.checkup import snapshot as parts
+from kcli.client.diagnosis.checkup.growth import partition_histories
+from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions, long_transactions
+from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot
+from kcli.errors import KafkaError, ProtocolError, UnsupportedVersionException
+from kcli.model.addresses import Address
+from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+T = TypeVar("T")
+
+TOPICS_AT_ONCE = 500
+"""Topics whose configs one request asks for. An answer has about 5 kB for each."""
+GROUPS_MAX = 2_000
+"""The most groups that are looked at, because each look asks for the members of every group."""
+
+MetricsSource = Callable[[tuple[Node, ...]], Awaitable[Metrics]]
+"""Reads the figures of the brokers from their metrics endpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The number of looks at the groups, and the time between them."""
+
+    count: int = 3
+    pause_s: float = 2.0
+
+
+async def gather(
+    admin: AdminClient, *, looks: Looks | None = None, metrics: MetricsSource | None = None
+) -> Snapshot:
+    """Returns a snapshot. Raises KafkaError or ProtocolError if the cluster cannot be described at all."""
+    looks = looks or Looks()
+    cluster = await _described(admin)
+    survey = _Survey(admin, cluster)
+    topics = await survey.part(parts.TOPICS, survey.topics(), {})
+    quorum, groups = await asyncio.gather(
+        survey.part(parts.QUORUM, survey.quorum(), (None, None, 0)),
+        survey.part(parts.GROUPS, survey.groups(looks), ()),
+    )
+    configs = await survey.part(parts.TOPIC_CONFIGS, survey.topic_configs(topics), {})
+    now_ms = _now_ms()
+    return Snapshot(
+        time_ms=now_ms,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
+        nodes=cluster.nodes,
+        topics=topics,
+        reassigning=await survey.part(parts.REASSIGNMENTS, survey.reassigning(), frozenset()),
+        topic_configs=configs,
+        broker_configs=await survey.part(parts.BROKER_CONFIGS, survey.broker_configs(), {}),
+        log_dirs=await survey.part(parts.LOG_DIRS, survey.log_dirs(), {}),
+        quorum=quorum[0],
+        clock_ahead_ms=quorum[1],
+        clock_error_ms=quorum[2],
+        features=await survey.part(parts.FEATURES, survey.features(), ()),
+        groups=groups,
+        sampled_s=looks.pause_s * (looks.count - 1),
+        read_topics=await survey.part(parts.GROUPS, survey.read_topics(groups), frozenset()),
+        last_record_ms=await survey.part(parts.LAST_RECORDS, survey.last_records(topics), {}),
+        long_transactions=await survey.part(parts.TRANSACTIONS, long_transactions(admin, now_ms), ()),
+        hanging=await survey.part(parts.TRANSACTIONS, hanging_transactions(admin, topics, now_ms), ()),
+        history=await survey.part(parts.HISTORY, partition_histories(admin, topics, configs, now_ms), {}),
+        certificates=await survey.part(parts.CERTIFICATES, survey.certificates(), {}),
+        metrics=await survey.part(parts.METRICS, survey.metrics(metrics), Metrics()),
+        missing=survey.missing,
+    )
+
+
+async def _described(admin: AdminClient) -> ClusterDescription:
+    """The cluster with its fenced brokers, if the brokers can list them (DescribeCluster version 2, KIP-1073)."""
+    try:
+        return await admin.describe_cluster(include_fenced=True)
+    except UnsupportedVersionException:
+        return await admin.describe_cluster()
+
+
+class _NotKnown(KafkaError):
+    """A part that cannot be known. The text says why."""
+
+
+@dataclass(slots=True)
+class _Survey:
+    """The questions to one cluster, and the parts that failed."""
+
+    admin: AdminClient
+    cluster: ClusterDescription
+    missing: dict[str, str] = field(default_factory=dict)
+
+    async def part(self, name: str, asked: Awaitable[T], nothing: T) -> T:
+        try:
+            return await asked
+        except (KafkaError, ProtocolError) as error:
+            self.missing.setdefault(name, str(error) or type(error).__name__)
+            return nothing
+
+    @property
+    def alive(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.cluster.nodes if not node.is_fenced)
+
+    async def topics(self) -> Mapping[str, TopicDescription]:
+        names = [each.name for each in await self.admin.list_topics()]
+        found = await self.admin.describe_topics(names) if names else {}
+        return {name: each for name, each in found.items() if isinstance(each, TopicDescription)}
+
+    async def reassigning(self) -> frozenset[TopicPartition]:
+        return frozenset(await self.admin.list_reassignments())
+
+    async def topic_configs(
+        self, topics: Mapping[str, TopicDescription]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        names, configs = sorted(topics), {}
+        for at in range(0, len(names), TOPICS_AT_ONCE):
+            wanted = [
+                ConfigResource(ConfigResourceType.TOPIC, name) for name in names[at : at + TOPICS_AT_ONCE]
+            ]
+            for resource, entries in (await self.admin.describe_configs(wanted)).items():
+                if not isinstance(entries, KafkaError):
+                    configs[resource.name] = {each.name: each.value for each in entries}
+        return configs
+
+    async def broker_configs(self) -> Mapping[int, tuple[ConfigEntry, ...]]:
+        wanted = [ConfigResource(ConfigResourceType.BROKER, str(node.id)) for node in self.alive]
+        found = await self.admin.describe_configs(wanted)
+        return {int(key.name): each for key, each in found.items() if not isinstance(each, KafkaError)}
+
+    async def log_dirs(self) -> Mapping[int, tuple[LogDirDescription, ...]]:
+        found = await self.admin.describe_log_dirs([node.id for node in self.alive])
+        refused = [each for each in found.values() if isinstance(each, KafkaError)]
+        if refused and len(refused) == len(found):
+            raise refused[0]
+        return {broker: each for broker, each in found.items() if not isinstance(each, KafkaError)}
+
+    async def quorum(self) -> tuple[QuorumDescription | None, int | None, int]:
+        """The quorum, and the clock of its leader: the leader reports its present time as its own last fetch."""
+        before = _now_ms()
+        quorum = await self.admin.describe_quorum()
+        after = _now_ms()
+        leader = next((each for each in quorum.voters if each.id == quorum.leader_id), None)
+        if leader is None or leader.last_fetch_ms is None:
+            return quorum, None, 0
+        return quorum, leader.last_fetch_ms - (before + after) // 2, (after - before) // 2 + 1
+
+    async def features(self) -> tuple[FeatureDescription, ...]:
+        return tuple(await self.admin.describe_features())
+
+    async def groups(self, looks: Looks) -> tuple[GroupHistory, ...]:
+        """Looks at all groups with members, some times."""
+        found: dict[str, list[GroupLook]] = {}
+        for nth in range(looks.count):
+            if nth:
+                await asyncio.sleep(looks.pause_s)
+            for look in await self._look():
+                found.setdefault(look.group_id, []).append(look)
+        return tuple(GroupHistory(tuple(each)) for _, each in sorted(found.items()))
+
+    async def _look(self) -> list[GroupLook]:
+        listed = [each.group_id for each in await self.admin.list_groups()][:GROUPS_MAX]
+        described = await self.admin.describe_groups(listed) if listed else {}
+        return [
+            GroupLook(each.group_id, each.state, each.epoch, len(each.members))
+            for each in described.values()
+            if isinstance(each, GroupDescription)
+        ]
+
+    async def read_topics(self, groups: Iterable[GroupHistory]) -> frozenset[str]:
+        """The topics with an offset that some group has committed."""
+        found = await self.admin.list_all_offsets([each.group_id for each in groups])
+        return frozenset(
+            partition.topic
+            for offsets in found.values()
+            if not isinstance(offsets, KafkaError)
+            for partition, offset in offsets.items()
+            if isinstance(offset, CommittedOffset)
+        )
+
+    async def last_records(self, topics: Mapping[str, TopicDescription]) -> Mapping[str, int]:
+        """The time of the newest record of each topic (KIP-734), or -1."""
+        wanted = {
+            TopicPartition(name, each.partition): int(OffsetSpec.MAX_TIMESTAMP)
+            for name, topic in topics.items()
+            if not topic.is_internal
+            for each in topic.partitions
+            if each.leader is not None
+        }
+        found = await self.admin.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
+        last: dict[str, int] = {}
+        for partition, at in found.items():
+            if isinstance(at, OffsetAt):
+                last[partition.topic] = max(last.get(partition.topic, -1), at.timestamp)
+        unknown = {partition.topic for partition, at in found.items() if isinstance(at, KafkaError)}
+        return {topic: time_ms for topic, time_ms in last.items() if topic not in unknown}
+
+    async def certificates(self) -> Mapping[str, datetime]:
+        security = self.admin.config.security
+        if security is None or security.tls is None:
+            return {}
+        found = {}
+        for node in self.alive:
+            address = Address(node.host, node.port)
+            try:
+                look = await asyncio.to_thread(ports.look_at_tls, address)
+            except OSError as error:
+                raise _NotKnown(f"{address}: {error}") from error
+            if look.certificate is not None:
+                found[str(address)] = look.certificate.not_valid_after_utc
+        return found
+
+    async def metrics(self, source: MetricsSource | None) -> Metrics:
+        if source is None:
+            raise _NotKnown("no metrics endpoint was named or is reachable")
+        found = await source(self.alive)
+        if len(found.without) == len(self.alive):
+            raise _NotKnown(f"broker {self.alive[0].id}: {found.without[self.alive[0].id]}")
+        return found
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

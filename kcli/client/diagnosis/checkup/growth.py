@@ -1,0 +1,66 @@
+"""Finds how fast partitions grow, by the timestamps of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import TopicDescription
+from kcli.client.diagnosis.checkup.snapshot import PartitionHistory
+from kcli.errors import KafkaError
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+DAY_MS = 24 * 3600 * 1000
+PARTITIONS_MAX = 20_000
+"""The most partitions that are measured, because a broker reads a file for each. Four questions are asked for each."""
+
+
+async def partition_histories(
+    admin: AdminClient,
+    topics: Mapping[str, TopicDescription],
+    configs: Mapping[str, Mapping[str, str | None]],
+    now_ms: int,
+) -> Mapping[TopicPartition, PartitionHistory]:
+    """Returns the offsets of partitions now, a day ago, and before their retention. Raises KafkaError."""
+    partitions = [
+        TopicPartition(name, each.partition)
+        for name, topic in topics.items()
+        for each in topic.partitions
+        if each.leader is not None
+    ][:PARTITIONS_MAX]
+    if not partitions:
+        return {}
+    retention = {
+        each: now_ms - int(configs.get(each.topic, {}).get("retention.ms") or -1)
+        for each in partitions
+        if int(configs.get(each.topic, {}).get("retention.ms") or -1) >= 0
+    }
+    starts = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
+    ends = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
+    a_day = await _offsets(admin, dict.fromkeys(partitions, now_ms - DAY_MS))
+    before = await _offsets(admin, {each: max(0, at) for each, at in retention.items()})
+    return {
+        each: PartitionHistory(
+            starts[each],
+            ends[each],
+            _or_end(a_day.get(each, -1), ends[each]),
+            _or_end(before[each], ends[each]) if each in before else None,
+        )
+        for each in partitions
+        if each in starts and each in ends
+    }
+
+
+async def _offsets(admin: AdminClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    found = await admin.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
+    errors = [each for each in found.values() if isinstance(each, KafkaError)]
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    return {partition: at.offset for partition, at in found.items() if isinstance(at, OffsetAt)}
+
+
+def _or_end(offset: int, end: int) -> int:
+    """The end of the partition, if it has no record since the time that was asked for."""
+    return end if offset < 0 else offset

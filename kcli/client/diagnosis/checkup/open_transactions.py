@@ -1,0 +1,89 @@
+"""Finds transactions that are open for too long, and those that no coordinator will end (KIP-664).
+
+`kcli transactions find-hanging` asks every partition for its producers. Here only the partitions are asked whose last
+stable offset is before their high watermark, because only they have an open transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import TopicDescription
+from kcli.client.admin.transactions import ProducerState, TransactionDescription
+from kcli.client.diagnosis.checkup.snapshot import HangingTransaction
+from kcli.errors import KafkaError
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+HANGING_MS = 15 * 60 * 1000
+"""A transaction is old if its last record is older: the largest time-out that brokers allow by default
+(transaction.max.timeout.ms)."""
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+GRACE_MS = 60_000
+"""A coordinator ends a transaction this late at most. It looks for expired ones each ten seconds."""
+
+
+async def long_transactions(admin: AdminClient, now_ms: int) -> tuple[TransactionDescription, ...]:
+    """Returns the transactions that are open for longer than their time-out. Raises KafkaError."""
+    listed = await admin.list_transactions(states=OPEN_STATES)
+    described = (
+        await admin.describe_transactions([each.transactional_id for each in listed]) if listed else {}
+    )
+    return tuple(
+        each
+        for each in described.values()
+        if isinstance(each, TransactionDescription)
+        and each.start_ms is not None
+        and now_ms - each.start_ms > each.timeout_ms + GRACE_MS
+    )
+
+
+async def hanging_transactions(
+    admin: AdminClient, topics: Mapping[str, TopicDescription], now_ms: int
+) -> tuple[HangingTransaction, ...]:
+    """Returns the old open transactions whose coordinator does not know them. Raises KafkaError."""
+    blocked = await _blocked(admin, topics)
+    found = await admin.describe_producers(blocked) if blocked else {}
+    candidates = [
+        HangingTransaction(partition, each)
+        for partition, producers in found.items()
+        if not isinstance(producers, KafkaError)
+        for each in producers
+        if each.start_offset is not None and now_ms - each.last_timestamp_ms > HANGING_MS
+    ]
+    return tuple([each for each in candidates if not await _is_known(admin, each.partition, each.producer)])
+
+
+async def _blocked(admin: AdminClient, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    """The partitions whose last stable offset is before their high watermark."""
+    wanted = {
+        TopicPartition(name, each.partition): int(OffsetSpec.LATEST)
+        for name, topic in topics.items()
+        for each in topic.partitions
+        if each.leader is not None
+    }
+    if not wanted:
+        return []
+    ends = await admin.list_offsets(wanted, wait_for_leaders=False)
+    stable = await admin.list_offsets(wanted, read_committed=True, wait_for_leaders=False)
+    return [
+        partition
+        for partition, end in ends.items()
+        if isinstance(end, OffsetAt)
+        and isinstance(at := stable.get(partition), OffsetAt)
+        and at.offset < end.offset
+    ]
+
+
+async def _is_known(admin: AdminClient, partition: TopicPartition, producer: ProducerState) -> bool:
+    """Whether a coordinator has this transaction, and so will end it."""
+    listed = await admin.list_transactions(producer_ids=[producer.producer_id])
+    described = (
+        await admin.describe_transactions([each.transactional_id for each in listed]) if listed else {}
+    )
+    return any(
+        isinstance(each, TransactionDescription) and partition in each.partitions
+        for each in described.values()
+    )

@@ -1,0 +1,188 @@
+"""Rules about partitions: leaders, replicas in sync, and the number of replicas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kcli.client.admin.topics import PartitionDescription
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.topic_partition import TopicPartition
+
+MIN_ISR = "min.insync.replicas"
+UNEVEN_RATIO = 1.25
+"""A broker leads too many partitions if it leads this many times the mean. Kafka's own limit of imbalance is 10 % of
+the preferred leaders (leader.imbalance.per.broker.percentage)."""
+UNEVEN_MIN = 3
+"""The least number of partitions above the mean. With few partitions, a ratio says nothing."""
+
+
+def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Partitions without a leader. Clients can neither read nor write them."""
+    found = [(key, each) for key, each in _partitions(snapshot) if each.leader is None]
+    if found:
+        yield CheckupFinding(
+            Severity.CRITICAL,
+            "no-leader",
+            "cluster",
+            f"{counted(len(found), 'partition has', 'partitions have')} no leader. Start the brokers of their replicas",
+            listed(f"{key}: replicas {_ids(each.replicas)}" for key, each in found),
+            "kcli topics --describe --unavailable-partitions",
+        )
+
+
+def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Partitions that refuse records with acks=all."""
+    found = []
+    for key, each in _partitions(snapshot):
+        wanted = _min_isr(snapshot, key.topic)
+        if wanted is not None and each.leader is not None and len(each.isr) < min(wanted, len(each.replicas)):
+            found.append((key, each, wanted))
+    if found:
+        yield CheckupFinding(
+            Severity.CRITICAL,
+            "under-min-isr",
+            "cluster",
+            f"{counted(len(found), 'partition has', 'partitions have')} fewer replicas in sync than {MIN_ISR}, so "
+            "records with acks=all are refused",
+            listed(f"{key}: in sync {_ids(each.isr)}, {MIN_ISR} {wanted}" for key, each, wanted in found),
+            "kcli topics --describe --under-min-isr-partitions",
+        )
+
+
+def under_replicated(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Partitions that miss a replica in sync, except those that are being reassigned."""
+    found = [
+        (key, each)
+        for key, each in _partitions(snapshot)
+        if len(each.isr) < len(each.replicas) and key not in snapshot.reassigning
+    ]
+    if found:
+        brokers = Counter(broker for _, each in found for broker in set(each.replicas) - set(each.isr))
+        behind = ", ".join(f"broker {broker}: {count}" for broker, count in brokers.most_common())
+        yield CheckupFinding(
+            Severity.WARNING,
+            "under-replicated",
+            "cluster",
+            f"{counted(len(found), 'partition misses', 'partitions miss')} replicas in sync ({behind})",
+            listed(f"{key}: replicas {_ids(each.replicas)}, in sync {_ids(each.isr)}" for key, each in found),
+            "kcli topics --describe --under-replicated-partitions",
+        )
+
+
+def one_replica(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Topics with one replica in a cluster of several brokers."""
+    if sum(not node.is_fenced for node in snapshot.nodes) < 2:
+        return
+    names = sorted(
+        name
+        for name, topic in snapshot.topics.items()
+        if any(len(each.replicas) == 1 for each in topic.partitions)
+    )
+    if names:
+        internal = [name for name in names if snapshot.topics[name].is_internal]
+        yield CheckupFinding(
+            Severity.CRITICAL if internal else Severity.WARNING,
+            "one-replica",
+            "cluster",
+            f"{counted(len(names), 'topic has', 'topics have')} partitions with one replica. They are gone if one "
+            "disk fails, and cannot be used while one broker is down. Name more replicas for each partition in FILE",
+            listed(names),
+            "kcli reassign-partitions --execute --reassignment-json-file FILE",
+        )
+
+
+def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Topics whose min.insync.replicas is as large as their replicas, or that accept writes on one replica."""
+    equal, small = [], []
+    for name, topic in sorted(snapshot.topics.items()):
+        wanted, replicas = _min_isr(snapshot, name), _replicas(topic.partitions)
+        if wanted is None or replicas < 2:
+            continue
+        if wanted >= replicas:
+            equal.append(f"{name}: {MIN_ISR} {wanted}, {replicas} replicas")
+        elif wanted == 1 and replicas > 2:
+            small.append(f"{name}: {MIN_ISR} 1, {replicas} replicas")
+    if equal:
+        yield CheckupFinding(
+            Severity.WARNING,
+            "min-isr",
+            "cluster",
+            f"{counted(len(equal), 'topic needs', 'topics need')} all replicas in sync. If one broker stops, records "
+            "with acks=all are refused",
+            listed(equal),
+            _set_min_isr(equal[0]),
+        )
+    if small:
+        yield CheckupFinding(
+            Severity.ADVICE,
+            "min-isr",
+            "durability",
+            f"{counted(len(small), 'topic acknowledges', 'topics acknowledge')} records that only one replica has. "
+            "The failure of one broker can lose them",
+            listed(small),
+            _set_min_isr(small[0], 2),
+        )
+
+
+def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Brokers that lead far more partitions than others, and leaders that are not the preferred ones."""
+    alive = [node.id for node in snapshot.nodes if not node.is_fenced]
+    leaders = Counter(each.leader for _, each in _partitions(snapshot))
+    mean = sum(leaders[broker] for broker in alive) / len(alive) if alive else 0.0
+    heavy = [each for each in alive if leaders[each] > max(mean * UNEVEN_RATIO, mean + UNEVEN_MIN)]
+    moved = [
+        key
+        for key, each in _partitions(snapshot)
+        if each.leader not in (None, each.replicas[0]) and each.replicas[0] in each.isr
+    ]
+    counts = listed(f"broker {broker} leads {leaders[broker]}" for broker in alive)
+    if heavy:
+        is_election = bool(moved) and len(moved) >= leaders[heavy[0]] - mean
+        yield CheckupFinding(
+            Severity.WARNING,
+            "uneven-leaders",
+            "cluster",
+            f"Broker {', '.join(map(str, heavy))} leads more than {UNEVEN_RATIO:g} times the mean of {mean:.1f} "
+            f"partitions. {counted(len(moved), 'leader is', 'leaders are')} not the preferred one",
+            counts,
+            _ELECTION if is_election else "kcli reassign-partitions --balance --dry-run",
+        )
+    elif moved:
+        yield CheckupFinding(
+            Severity.ADVICE,
+            "preferred-leaders",
+            "cluster",
+            f"{counted(len(moved), 'partition is', 'partitions are')} not led by the preferred replica",
+            listed(moved),
+            _ELECTION,
+        )
+
+
+_ELECTION = "kcli leader-election --election-type preferred --all-topic-partitions"
+
+
+def _partitions(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionDescription]]:
+    for name, topic in sorted(snapshot.topics.items()):
+        for each in topic.partitions:
+            yield TopicPartition(name, each.partition), each
+
+
+def _replicas(partitions: tuple[PartitionDescription, ...]) -> int:
+    return min((len(each.replicas) for each in partitions), default=0)
+
+
+def _min_isr(snapshot: Snapshot, topic: str) -> int | None:
+    value = snapshot.topic_configs.get(topic, {}).get(MIN_ISR)
+    return int(value) if value else None
+
+
+def _set_min_isr(evidence: str, value: int | None = None) -> str:
+    name, _, rest = evidence.partition(": ")
+    wanted = value or max(1, int(rest.rpartition(", ")[2].split()[0]) - 1)
+    return f"kcli configs --alter --entity-type topics --entity-name {name} --add-config {MIN_ISR}={wanted}"
+
+
+def _ids(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -1,0 +1,42 @@
+"""Trace ids of requests, for the exemplars of histograms (OpenMetrics)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+
+STEPS_PER_DOUBLING = 2
+"""The traces of an API are kept apart by duration, in steps of a factor of about 1.4. A bucket of a histogram is
+usually larger, so that a trace is found for each bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A traced request. `time_ms` is the wall-clock time of its end."""
+
+    seconds: float
+    trace_id: str
+    time_ms: int
+
+
+class Exemplars:
+    """The newest traced request of each API and of each step of duration. A duration has at most about 80 steps, from
+    a nanosecond to an hour, so the number of exemplars is limited."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, dict[int, Exemplar]] = {}
+
+    def note(self, api: str, seconds: float, trace_id: str, time_ms: int) -> None:
+        self._newest.setdefault(api, {})[_step(seconds)] = Exemplar(seconds, trace_id, time_ms)
+
+    def of(self, api: str, above_seconds: float, to_seconds: float) -> Exemplar | None:
+        """The newest traced request with a duration in `(above_seconds, to_seconds]`, which is a histogram bucket."""
+        found = [
+            each for each in self._newest.get(api, {}).values() if above_seconds < each.seconds <= to_seconds
+        ]
+        return max(found, key=lambda each: each.time_ms, default=None)
+
+
+def _step(seconds: float) -> int:
+    fraction, exponent = frexp(max(seconds, 1e-9))
+    return exponent * STEPS_PER_DOUBLING + int((fraction - 0.5) * 2 * STEPS_PER_DOUBLING)

@@ -1,0 +1,263 @@
+"""Spans of sampled and of slow requests (kcli.trace.*).
+
+    kafka.Produce (SERVER)      from the whole frame to the last byte of the answer
+      queue                     until it is the turn of the connection, if several requests came together
+      work                      decoding, checks and the handler
+        append                  the write of one batch
+      wait for replicas         until the in-sync replicas have the records; of a Fetch, `wait for records`
+      wait for order            until the answers to earlier requests of the connection are ready
+      answer                    encoding
+      send                      until the socket has accepted the answer
+      throttle                  the time in which the client is muted, because its quota is exceeded
+
+`traced` wraps the dispatch of requests as `measured` does. A broker without traces has no wrapper. The sampled requests
+are a random part. If the broker reads headers, a Produce request is also sampled if its first record is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.packing import read_request_header
+from kcli.server.metrics.exemplars import Exemplars
+from kcli.server.metrics.requests import WAITS_BY_DESIGN
+from kcli.server.network.connection import Answer, Connection, Serve, Waiting
+from kcli.server.requests.dispatch import Dispatch
+from kcli.server.requests.request_trace import RequestTrace, Stage
+from kcli.tracing.record_spans import CLIENT_ID, DESTINATION, PARTITION, SYSTEM, Attributes
+from kcli.tracing.span import Kind, Span
+from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
+from kcli.tracing.tracer import Sink
+
+SHORTEST_STAGE_SECONDS = 0.000_05
+"""Shorter waits are left out. They are single turns of the event loop."""
+
+NEVER = float("inf")
+
+_WAITS = {
+    ApiKey.PRODUCE: "wait for replicas",
+    ApiKey.FETCH: "wait for records",
+    ApiKey.SHARE_FETCH: "wait for records",
+    ApiKey.JOIN_GROUP: "wait for members",
+    ApiKey.SYNC_GROUP: "wait for members",
+}
+_WORK = "work"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The choice of requests. `ratio` is the part of all requests, from 0 to 1. A slower request than `slow_seconds` is
+    always traced."""
+
+    ratio: float = 0.0
+    slow_seconds: float = NEVER
+    reads_headers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request, its connection and its trace."""
+
+    key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str
+    size_bytes: int
+    connection: Connection
+    trace: RequestTrace
+
+
+class RequestTracer:
+    """Makes the spans of the requests of one node."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        rules: Rules,
+        node_id: int,
+        now: Callable[[], float],
+        exemplars: Exemplars,
+        chance: Callable[[], float] = random.random,
+        *,
+        clears_notes: bool = True,
+    ) -> None:
+        """Makes a tracer. With `clears_notes`, no metrics read the notes of connections after the tracer."""
+        self._sink = sink
+        self._rules = rules
+        self._node_id = node_id
+        self._exemplars = exemplars
+        self._chance = chance
+        self._clears_notes = clears_notes
+        self.now = now
+
+    def begin(self, connection: Connection) -> RequestTrace:
+        rules = self._rules
+        trace = RequestTrace(
+            self.now, is_sampled=self._chance() < rules.ratio, reads_headers=rules.reads_headers
+        )
+        queued = connection.notes.queued_seconds
+        if queued:
+            stage = trace.stage("queue")
+            stage.ended = trace.began
+            trace.began = stage.started = trace.began - queued
+            if self._clears_notes:
+                connection.notes.queued_seconds = 0.0
+        return trace
+
+    def finished(self, request: _Request) -> None:
+        """Exports the spans of a request whose answer is sent, if the request is sampled or slow."""
+        trace, ended = request.trace, self.now()
+        seconds = ended - trace.began
+        counted = seconds - _waited(trace) if request.key in WAITS_BY_DESIGN else seconds
+        if not trace.is_sampled and counted < self._rules.slow_seconds:
+            return
+        parent = trace.creator
+        trace_id = new_trace_id() if parent is None else parent.trace_id
+        context = TraceContext(trace_id, new_span_id(), True, "" if parent is None else parent.tracestate)
+        # Both clocks are read now, because the wall clock may have jumped since the request began.
+        to_wall = _WallClock(time.time_ns(), ended)
+        name = f"kafka.{API[request.key].name}"
+        self._sink.add(
+            Span(
+                name,
+                Kind.SERVER,
+                context,
+                to_wall(trace.began),
+                to_wall(ended),
+                None if parent is None else parent.span_id,
+                self._attributes(request),
+                () if parent is None else (parent,),
+                trace.error,
+            )
+        )
+        self._add_stages(trace, context, to_wall, ended)
+        self._exemplars.note(API[request.key].name, seconds, trace_id, to_wall(ended) // 1_000_000)
+
+    def _add_stages(self, trace: RequestTrace, root: TraceContext, to_wall: _WallClock, ended: float) -> None:
+        work = new_span_id()
+        for stage in trace.stages:
+            context = TraceContext(root.trace_id, work if stage.name == _WORK else new_span_id())
+            attributes: Attributes = {}
+            if stage.topic is not None and stage.partition is not None:
+                attributes = {DESTINATION: stage.topic, PARTITION: str(stage.partition)}
+            parent_id = work if stage.name == "append" else root.span_id
+            self._sink.add(
+                Span(
+                    stage.name,
+                    Kind.INTERNAL,
+                    context,
+                    to_wall(stage.started),
+                    to_wall(stage.ended),
+                    parent_id,
+                    attributes,
+                )
+            )
+        throttle_ms = 0 if trace.throttle is None else trace.throttle.throttle_ms
+        if throttle_ms:
+            begin = to_wall(ended)
+            context = TraceContext(root.trace_id, new_span_id())
+            self._sink.add(
+                Span("throttle", Kind.INTERNAL, context, begin, begin + throttle_ms * 1_000_000, root.span_id)
+            )
+
+    def _attributes(self, request: _Request) -> Attributes:
+        trace, connection = request.trace, request.connection
+        attributes: Attributes = {
+            SYSTEM: "kafka",
+            CLIENT_ID: request.client_id,
+            "kafka.api.key": int(request.key),
+            "kafka.api.version": request.version,
+            "kafka.correlation_id": request.correlation_id,
+            "kafka.listener": connection.listener,
+            "kafka.principal": str(connection.session.principal),
+            "kafka.request.size": request.size_bytes,
+            "kafka.broker.id": self._node_id,
+            "network.peer.address": connection.peer_host,
+            "network.peer.port": connection.peer_port,
+        }
+        if len(trace.topics) == 1:
+            attributes[DESTINATION] = next(iter(trace.topics))
+        if trace.unlisted_stages:
+            attributes["kafka.unlisted_stages"] = trace.unlisted_stages
+        return attributes
+
+
+def traced(dispatch: Dispatch, tracer: RequestTracer) -> Serve:
+    """Wraps the dispatch of a listener, and follows each request to the end of its answer."""
+
+    def serve_traced(connection: Connection, frame: memoryview) -> Answer | Waiting:
+        key, version, correlation_id, client_id, _ = read_request_header(frame)
+        trace = tracer.begin(connection)
+        work = trace.stage(_WORK)
+        answer = dispatch(connection, frame, trace)
+        work.end()
+        request = _Request(
+            ApiKey(key), version, correlation_id, client_id or "", len(frame), connection, trace
+        )
+        if isinstance(answer, Waiting):
+            return _followed(answer, request, tracer)
+        _answered(request, tracer)
+        return answer
+
+    return serve_traced
+
+
+def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
+    """Returns the same wait, and stores when it ends and when its answer may be sent."""
+    trace = request.trace
+    wait = trace.stage(_WAITS.get(request.key, "wait"))
+    waiting.future.add_done_callback(lambda _: wait.end())
+
+    def finish(future: asyncio.Future[object]) -> Answer | Waiting:
+        order = Stage("wait for order", tracer.now)
+        order.started = wait.ended
+        if order.ended - order.started >= SHORTEST_STAGE_SECONDS:
+            trace.stages.append(order)
+        encode = trace.stage("answer")
+        answer = waiting.finish(future)
+        encode.end()
+        if isinstance(answer, Waiting):
+            return _followed(answer, request, tracer)
+        _answered(request, tracer)
+        return answer
+
+    return Waiting(
+        waiting.future, finish, may_overlap=waiting.may_overlap, may_be_dropped=waiting.may_be_dropped
+    )
+
+
+def _answered(request: _Request, tracer: RequestTracer) -> None:
+    """The connection writes the answer after this call. So the send is looked at in the next turn of the loop."""
+    send = request.trace.stage("send")
+
+    def sent() -> None:
+        send.end()
+        tracer.finished(request)
+
+    def written() -> None:
+        if request.connection.is_sending:
+            request.connection.when_sent(sent)
+        else:
+            sent()
+
+    asyncio.get_running_loop().call_soon(written)
+
+
+def _waited(trace: RequestTrace) -> float:
+    return sum(stage.ended - stage.started for stage in trace.stages if stage.name.startswith("wait"))
+
+
+@dataclass(frozen=True, slots=True)
+class _WallClock:
+    """Converts times of the broker's clock to nanoseconds since the epoch. Both fields are the same moment."""
+
+    wall_ns: int
+    seconds: float
+
+    def __call__(self, seconds: float) -> int:
+        return self.wall_ns - int((self.seconds - seconds) * 1_000_000_000)

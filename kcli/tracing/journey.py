@@ -1,0 +1,48 @@
+"""The way of one record through a trace: where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kcli.tracing.stored import StoredSpan
+
+_BROKER = "kafka.Produce"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the way. `where` is the service that did the work, or is empty for a wait between two services."""
+
+    name: str
+    where: str
+    duration_ns: int
+
+
+def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) -> list[Step]:
+    """Returns the steps of a record in their order. Steps whose spans are not stored are left out."""
+    mine = [span for span in spans if span.is_about(topic, partition, offset)]
+    send = next((span for span in mine if span.operation in ("send", "create")), None)
+    found = []
+    if send is not None:
+        found.append(Step("sent", send.service, send.duration_ns))
+        found += _in_broker(spans, send)
+    for span in sorted(mine, key=lambda each: each.start_ns):
+        if span.operation == "process":
+            if send is not None:
+                found.append(Step("waited for a consumer", "", max(0, span.start_ns - send.end_ns)))
+            found.append(Step("processed", span.service, span.duration_ns))
+    return found
+
+
+def _in_broker(spans: Sequence[StoredSpan], send: StoredSpan) -> list[Step]:
+    """Returns the request of the producer, and its stages. A request may begin a little before its producer's span by
+    the clock of another machine, so only the ids decide."""
+    request = next((span for span in spans if span.name == _BROKER and span.parent_id == send.span_id), None)
+    if request is None:
+        return []
+    stages = [span for span in spans if span.parent_id == request.span_id]
+    return [
+        Step("in the broker", request.service, request.duration_ns),
+        *(Step(f"  {stage.name}", stage.service, stage.duration_ns) for stage in stages),
+    ]

@@ -1,0 +1,74 @@
+"""The figures that Kafka lacks, from a node with known records."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from kcli.errors import ErrorCode
+from kcli.http import client
+from kcli.model.addresses import Address
+from kcli.testing.rigs.certificates import Certificates
+from rigs.data_path import batch
+from rigs.node import RunningNode, connect, create, running, send
+from rigs.tls import LISTENERS
+
+
+async def scraped(node: RunningNode) -> dict[str, float]:
+    """The value of each line."""
+    assert node.metrics_endpoint is not None
+    address = Address("127.0.0.1", node.metrics_endpoint.port)
+    text = (await client.get(address, "/metrics", body_max_bytes=10_000_000)).body.decode()
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_the_gauges_of_kafka_exporter_and_kminion(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            wire = await connect(node)
+            await create(wire, "orders", 2)
+            sent = await send(wire, "orders", batch(b"a", b"b", b"c"))
+            assert sent.error_code is ErrorCode.NONE
+            found = await scraped(node)
+            own = 'topic="orders",partition="0"'
+            assert found["kafka_brokers"] == 1
+            assert found[f'kafka_broker_info{{id="1",address="127.0.0.1:{node.port()}"}}'] == 1
+            assert found['kafka_topic_partitions{topic="orders"}'] == 2
+            for name, value in (
+                ("current_offset", 3),
+                ("oldest_offset", 0),
+                ("leader", 1),
+                ("leader_is_preferred", 1),
+                ("replicas", 1),
+                ("in_sync_replica", 1),
+                ("under_replicated_partition", 0),
+            ):
+                assert found[f"kafka_topic_partition_{name}{{{own}}}"] == value
+            kminion = '{topic_name="orders",partition_id="0"}'
+            assert found[f"kminion_kafka_topic_partition_high_water_mark{kminion}"] == 3
+            assert found['kcli_topic_size_bytes{topic="orders"}'] > 50
+            directory = f'{{directory="{tmp_path}"}}'
+            usable = found[f"kcli_log_dir_usable_bytes{directory}"]
+            assert 0 < usable <= found[f"kcli_log_dir_total_bytes{directory}"]
+
+    asyncio.run(story())
+
+
+def test_the_end_of_a_certificate_is_a_time(tmp_path: Path, certificates: Certificates) -> None:
+    settings = {f"listener.name.ssl.{name}": value for name, value in certificates.broker_config().items()}
+    settings |= LISTENERS
+
+    async def story() -> None:
+        async with running(
+            tmp_path, kcli_metrics_listener="127.0.0.1:0", inter_broker_listener_name="PLAINTEXT", **settings
+        ) as node:
+            found = await scraped(node)
+            (end,) = [
+                value
+                for name, value in found.items()
+                if name.startswith('kcli_certificate_expiry_timestamp_seconds{listener="SSL",subject=')
+            ]
+            assert end == certificates.server.certificate.not_valid_after_utc.timestamp()
+
+    asyncio.run(story())

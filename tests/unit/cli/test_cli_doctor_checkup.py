@@ -1,0 +1,98 @@
+"""`kcli doctor --check-up`: the text and JSON of findings, the exit code, and the options."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kcli.cli.broker_metrics import BeanValues
+from kcli.cli.main import run
+from kcli.cli.tools.doctor import checkup
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity
+from rigs.scripted_cluster import ScriptedCluster
+
+FINDINGS = [
+    CheckupFinding(Severity.CRITICAL, "no-leader", "cluster", "Bad", ("t-0", "t-1"), "kcli topics"),
+    CheckupFinding(Severity.UNKNOWN, "clocks", "cluster", "Not known"),
+]
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[CheckupFinding]:
+    findings = list(FINDINGS)
+    monkeypatch.setattr(checkup, "check_up", lambda *_: findings)
+    return findings
+
+
+def check_up(*words: str) -> int:
+    cluster = ScriptedCluster()
+    with cluster.server:
+        return run(
+            ["doctor", "--check-up", "--looks", "1", "--bootstrap-server", cluster.server.address, *words]
+        )
+
+
+def test_the_text_of_findings(found: list[CheckupFinding], capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_up() == 1
+    assert capsys.readouterr().out == (
+        "critical  no-leader: cluster: Bad\n"
+        "             t-0\n"
+        "             t-1\n"
+        "          -> kcli topics\n"
+        "unknown   clocks: cluster: Not known\n"
+        "20 checks: 1 critical, 1 unknown\n"
+    )
+    del found[0]
+    assert check_up() == 0
+    del found[0]
+    assert check_up() == 0
+    assert capsys.readouterr().out.endswith("20 checks: no problem found\n")
+
+
+def test_json_has_one_object_for_each_finding(
+    found: list[CheckupFinding], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check_up("--output", "json") == 1
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {
+        "severity": "CRITICAL",
+        "check": "no-leader",
+        "subject": "cluster",
+        "text": "Bad",
+        "evidence": ["t-0", "t-1"],
+        "command": "kcli topics",
+    }
+    assert second["severity"] == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--topic", "t"), "--check-up looks at all topics"),
+        (("--looks", "0"), "--looks must be positive"),
+        (("--metrics", "nowhere"), "nowhere"),
+    ],
+)
+def test_options_that_do_not_fit(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "--check-up", "--bootstrap-server", "127.0.0.1:1", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_figures_of_beans() -> None:
+    beans = [
+        BeanValues(
+            "x",
+            {"type": "socket-server-metrics", "clientSoftwareName": "a", "clientSoftwareVersion": "1.2"},
+            {"connections": 3.0},
+        ),
+        BeanValues("y", {"type": "socket-server-metrics", "listener": "L"}, {"connection-count": 3.0}),
+        BeanValues(
+            "z", {"type": "Log", "name": "NumLogSegments", "topic": "t", "partition": "1"}, {"Value": 7}
+        ),
+    ]
+    (client,) = checkup._software(2, beans)
+    assert (client.broker, client.name, client.version, client.connections) == (2, "a", "1.2", 3)
+    assert checkup._segments(beans) == [(("t", 1), 7)]

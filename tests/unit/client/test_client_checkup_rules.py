@@ -1,0 +1,434 @@
+"""The rules of the check-up: what each reports, with which severity, evidence and command."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kcli.client.admin.configs import ConfigEntry
+from kcli.client.admin.features import FeatureDescription
+from kcli.client.admin.offsets import LogDirDescription, ReplicaInfo
+from kcli.client.admin.quorum import QuorumDescription, QuorumReplica
+from kcli.client.admin.topics import PartitionDescription, TopicDescription
+from kcli.client.admin.transactions import ProducerState, TransactionDescription
+from kcli.client.client import Node
+from kcli.client.diagnosis.checkup import snapshot as parts
+from kcli.client.diagnosis.checkup.disks import Growth, days_until_full
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
+from kcli.client.diagnosis.checkup.rules import RULES, check_up
+from kcli.client.diagnosis.checkup.snapshot import (
+    ClientSoftware,
+    GroupHistory,
+    GroupLook,
+    HangingTransaction,
+    Metrics,
+    PartitionHistory,
+    Snapshot,
+)
+from kcli.errors import KafkaStorageException
+from kcli.model.configs import ConfigSource
+from kcli.model.topic_partition import TopicPartition
+
+NOW_MS = 1_800_000_000_000
+DAY_MS = 24 * 3600 * 1000
+GB = 10**9
+
+
+def partition(
+    number: int, *replicas: int, isr: Sequence[int] | None = None, leader: int | None = -1
+) -> PartitionDescription:
+    in_sync = tuple(replicas if isr is None else isr)
+    led_by = replicas[0] if leader == -1 else leader
+    return PartitionDescription(
+        partition=number,
+        leader=led_by,
+        leader_epoch=0,
+        replicas=replicas,
+        isr=in_sync,
+        elr=None,
+        last_known_elr=None,
+    )
+
+
+def topic(name: str, *partitions: PartitionDescription, is_internal: bool = False) -> TopicDescription:
+    return TopicDescription(name=name, topic_id=uuid.uuid4(), is_internal=is_internal, partitions=partitions)
+
+
+def voter(number: int, caught_up_ms: int | None = NOW_MS) -> QuorumReplica:
+    return QuorumReplica(
+        id=number,
+        directory_id=None,
+        log_end_offset=90,
+        last_fetch_ms=caught_up_ms,
+        last_caught_up_ms=caught_up_ms,
+    )
+
+
+def quorum(*voters: QuorumReplica, leader: int = 1) -> QuorumDescription:
+    return QuorumDescription(
+        leader_id=leader, leader_epoch=1, high_watermark=100, voters=voters, observers=(), endpoints={}
+    )
+
+
+def feature(level: int) -> FeatureDescription:
+    return FeatureDescription(
+        name="metadata.version", min_supported=7, max_supported=27, finalized=level, epoch=None
+    )
+
+
+def config(
+    name: str, value: str | None, source: ConfigSource = ConfigSource.STATIC_BROKER_CONFIG
+) -> ConfigEntry:
+    return ConfigEntry(name=name, value=value, source=source, is_sensitive=False, is_read_only=True)
+
+
+def replica(size_bytes: int) -> ReplicaInfo:
+    return ReplicaInfo(topic="t", partition=0, size_bytes=size_bytes, offset_lag=0, is_future=False)
+
+
+def log_dir(usable: int, *replicas: ReplicaInfo, total: int = 1000 * GB) -> LogDirDescription:
+    return LogDirDescription(
+        path="/data", error=None, replicas=replicas, total_bytes=total, usable_bytes=usable
+    )
+
+
+OFFLINE = LogDirDescription(
+    path="/data", error=KafkaStorageException("gone"), replicas=(), total_bytes=None, usable_bytes=None
+)
+
+HEALTHY = Snapshot(
+    time_ms=NOW_MS,
+    nodes=(Node(1, "a", 9092), Node(2, "b", 9092), Node(3, "c", 9092)),
+    topics={"t": topic("t", partition(0, 1, 2, 3), partition(1, 2, 3, 1), partition(2, 3, 1, 2))},
+    topic_configs={
+        "t": {"min.insync.replicas": "2", "cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS)}
+    },
+    broker_configs={
+        number: (config("num.partitions", "3"), config("node.id", str(number))) for number in (1, 2, 3)
+    },
+    log_dirs={number: (log_dir(900 * GB, replica(GB)),) for number in (1, 2, 3)},
+    quorum=quorum(voter(1), voter(2), voter(3)),
+    clock_ahead_ms=3,
+    clock_error_ms=1,
+    features=(feature(27),),
+    groups=(GroupHistory((GroupLook("g", "Stable", 3, 2), GroupLook("g", "Stable", 3, 2))),),
+    read_topics=frozenset({"t"}),
+    last_record_ms={"t": NOW_MS - 1000},
+    certificates={"a:9092": datetime.fromtimestamp(NOW_MS / 1000, UTC) + timedelta(days=90)},
+    history={TopicPartition("t", 0): PartitionHistory(0, 1000, 900, 0)},
+    metrics=Metrics(
+        clients=(ClientSoftware(1, "librdkafka", "2.6.0", 4),), segments={TopicPartition("t", 0): 4}
+    ),
+)
+
+
+def only(snapshot: Snapshot) -> CheckupFinding:
+    (finding,) = check_up(snapshot)
+    return finding
+
+
+def test_a_healthy_cluster_has_no_findings() -> None:
+    assert check_up(HEALTHY) == []
+
+
+def with_topic(*partitions: PartitionDescription, name: str = "t") -> Snapshot:
+    return replace(HEALTHY, topics={name: topic(name, *partitions)})
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "severity", "check", "evidence"),
+    [
+        (
+            with_topic(partition(0, 1, 2, 3), partition(1, 2, 3, 1, isr=(2, 3), leader=None)),
+            [Severity.CRITICAL, Severity.WARNING],
+            ["no-leader", "under-replicated"],
+            "t-1: replicas 2,3,1",
+        ),
+        (
+            with_topic(partition(0, 1, 2, 3, isr=(1,))),
+            [Severity.CRITICAL, Severity.WARNING],
+            ["under-min-isr", "under-replicated"],
+            "t-0: in sync 1, min.insync.replicas 2",
+        ),
+        (
+            replace(
+                with_topic(partition(0, 1, 2, 3, isr=(1, 2))), reassigning=frozenset({TopicPartition("t", 0)})
+            ),
+            [],
+            [],
+            "",
+        ),
+        (with_topic(partition(0, 1)), [Severity.WARNING], ["one-replica"], "t"),
+        (
+            replace(HEALTHY, topics={"__x": topic("__x", partition(0, 1), is_internal=True)}),
+            [Severity.CRITICAL],
+            ["one-replica"],
+            "__x",
+        ),
+        (
+            replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "3"}}),
+            [Severity.WARNING],
+            ["min-isr"],
+            "t: min.insync.replicas 3, 3 replicas",
+        ),
+        (
+            replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "1"}}),
+            [Severity.ADVICE],
+            ["min-isr"],
+            "t: min.insync.replicas 1, 3 replicas",
+        ),
+        (
+            with_topic(*(partition(number, 1, 2, 3) for number in range(9))),
+            [Severity.WARNING],
+            ["uneven-leaders"],
+            "broker 1 leads 9",
+        ),
+        (with_topic(partition(0, 1, 2, 3, leader=2)), [Severity.ADVICE], ["preferred-leaders"], "t-0"),
+        (
+            replace(HEALTHY, nodes=(*HEALTHY.nodes, Node(4, "d", 9092, None, True))),
+            [Severity.WARNING],
+            ["fenced-broker"],
+            "d:9092 is fenced",
+        ),
+        (
+            replace(HEALTHY, quorum=quorum(voter(1), voter(2, NOW_MS - 60_000), voter(3))),
+            [Severity.CRITICAL],
+            ["controllers"],
+            "voter 2: 10 records behind",
+        ),
+        (
+            replace(HEALTHY, quorum=quorum(*(voter(number) for number in range(1, 5)), voter(5, None))),
+            [Severity.WARNING],
+            ["controllers"],
+            "voter 5: 10 records behind",
+        ),
+        (
+            replace(HEALTHY, quorum=quorum(voter(1), voter(2))),
+            [Severity.ADVICE],
+            ["controllers"],
+            "voter 1",
+        ),
+        (replace(HEALTHY, clock_ahead_ms=-5000), [Severity.WARNING], ["clocks"], "the controller is behind"),
+        (replace(HEALTHY, clock_ahead_ms=None), [Severity.UNKNOWN], ["clocks"], ""),
+        (
+            replace(
+                HEALTHY,
+                broker_configs={1: (config("num.partitions", "3"),), 2: (config("num.partitions", "4"),)},
+            ),
+            [Severity.WARNING],
+            ["broker-configs"],
+            "num.partitions: broker 1=3, broker 2=4",
+        ),
+        (
+            replace(HEALTHY, features=(feature(25),)),
+            [Severity.ADVICE],
+            ["features"],
+            "metadata.version: level 25, supported 27",
+        ),
+        (
+            replace(
+                HEALTHY,
+                certificates={"a:9092": datetime.fromtimestamp(NOW_MS / 1000, UTC) + timedelta(days=10)},
+            ),
+            [Severity.WARNING],
+            ["certificates"],
+            "valid until",
+        ),
+        (
+            replace(
+                HEALTHY,
+                log_dirs={1: (OFFLINE,)},
+            ),
+            [Severity.CRITICAL],
+            ["offline-directory"],
+            "gone",
+        ),
+        (
+            replace(HEALTHY, log_dirs={1: (log_dir(50 * GB),)}),
+            [Severity.CRITICAL],
+            ["disk-full"],
+            "free: 50 GB of 1 TB",
+        ),
+        (
+            replace(
+                HEALTHY,
+                metrics=Metrics(segments={TopicPartition("t", 0): 2000}),
+            ),
+            [Severity.WARNING],
+            ["small-segments"],
+            "t-0: 2000 segments of 500 kB",
+        ),
+        (
+            replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),) * 3),)),
+            [Severity.WARNING],
+            ["rebalances"],
+            "PreparingRebalance, 2 members",
+        ),
+        (
+            replace(
+                HEALTHY,
+                groups=(GroupHistory(tuple(GroupLook("g", "Stable", epoch, 2) for epoch in (3, 5, 9))),),
+            ),
+            [Severity.WARNING],
+            ["rebalances"],
+            "Stable, 2 members",
+        ),
+        (
+            replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),)),)),
+            [],
+            [],
+            "",
+        ),
+        (
+            replace(
+                HEALTHY,
+                hanging=(
+                    HangingTransaction(
+                        TopicPartition("t", 0),
+                        ProducerState(
+                            producer_id=7,
+                            producer_epoch=1,
+                            coordinator_epoch=0,
+                            last_sequence=3,
+                            last_timestamp_ms=NOW_MS - 3 * 3600 * 1000,
+                            start_offset=40,
+                        ),
+                    ),
+                ),
+            ),
+            [Severity.CRITICAL],
+            ["hanging-transaction"],
+            "producer id 7, first offset 40",
+        ),
+        (
+            replace(
+                HEALTHY,
+                long_transactions=(
+                    TransactionDescription(
+                        transactional_id="x",
+                        coordinator=1,
+                        producer_id=7,
+                        producer_epoch=0,
+                        state="Ongoing",
+                        timeout_ms=60_000,
+                        start_ms=NOW_MS - 600_000,
+                        partitions=(TopicPartition("t", 0),),
+                    ),
+                ),
+            ),
+            [Severity.WARNING],
+            ["long-transaction"],
+            "state Ongoing, time-out 60 s",
+        ),
+        (
+            replace(HEALTHY, read_topics=frozenset(), last_record_ms={"t": NOW_MS - 40 * DAY_MS}),
+            [Severity.ADVICE],
+            ["unused-topics"],
+            "t: last record 40 days ago",
+        ),
+        (
+            replace(
+                HEALTHY,
+                metrics=Metrics(
+                    clients=(
+                        ClientSoftware(1, "librdkafka", "1.9.2", 4),
+                        ClientSoftware(2, "librdkafka", "1.9.2", 3),
+                        ClientSoftware(2, "apache-kafka-java", "3.9.0", 1),
+                    )
+                ),
+            ),
+            [Severity.ADVICE],
+            ["old-clients"],
+            "librdkafka 1.9.2: 7 connections",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and value and value[0] != "" else None,
+)
+def test_a_fault_is_found(
+    snapshot: Snapshot, severity: list[Severity], check: list[str], evidence: str
+) -> None:
+    findings = check_up(snapshot)
+    assert [each.severity for each in findings] == severity
+    assert [each.check for each in findings] == check
+    if evidence:
+        assert any(evidence in text for text in findings[0].evidence)
+    assert all(each.command or each.check == "clocks" for each in findings)
+
+
+def test_a_command_has_the_servers() -> None:
+    leaders = only_with_servers(with_topic(partition(0, 1, 2, 3, leader=2)))
+    assert leaders == (
+        "kcli leader-election --bootstrap-server h:1 --election-type preferred --all-topic-partitions"
+    )
+    fenced = only_with_servers(replace(HEALTHY, nodes=(*HEALTHY.nodes, Node(4, "d", 9092, None, True))))
+    assert fenced == "kcli cluster unregister --id 4 --bootstrap-server h:1"
+    smaller = only_with_servers(replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "3"}}))
+    assert smaller.endswith("--entity-type topics --entity-name t --add-config min.insync.replicas=2")
+
+
+def only_with_servers(snapshot: Snapshot) -> str:
+    (finding,) = check_up(snapshot, "h:1")
+    return finding.command
+
+
+def test_a_missing_part_is_named_with_its_rules() -> None:
+    finding = only(replace(HEALTHY, missing={parts.QUORUM: "not allowed"}))
+    assert (finding.severity, finding.subject, finding.evidence) == (
+        Severity.UNKNOWN, "the quorum", ("not allowed",)
+    )  # fmt: skip
+    assert finding.text == "These checks were not made: clocks, controllers"
+    needs = {part for rule in RULES for part in rule.needs}
+    everything = replace(Snapshot(time_ms=NOW_MS), missing=dict.fromkeys(needs, "no"))
+    assert {each.severity for each in check_up(everything)} == {Severity.UNKNOWN}
+
+
+def test_a_broker_without_metrics_is_named() -> None:
+    finding = only(replace(HEALTHY, metrics=replace(HEALTHY.metrics, without={2: "not set"})))
+    assert finding.evidence == ("broker 2: not set",)
+
+
+def growing(retention: dict[str, str], history: PartitionHistory, size_bytes: int) -> Snapshot:
+    return replace(
+        HEALTHY,
+        topic_configs={"t": {"min.insync.replicas": "2", **retention}},
+        log_dirs={1: (log_dir(200 * GB, replica(size_bytes)),)},
+        history={TopicPartition("t", 0): history},
+    )
+
+
+def test_a_disk_fills_at_the_growth_of_the_last_day() -> None:
+    unlimited = growing({"retention.ms": "-1"}, PartitionHistory(0, 1000, 900, None), 500 * GB)
+    finding = only(unlimited)  # a tenth of 500 GB a day, and 200 GB are free
+    assert (finding.severity, finding.check) == (Severity.WARNING, "disk-full")
+    assert "is full in 4.0 days" in finding.text
+    assert "growth: 50 GB a day, by the timestamps of records" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("retention", "history"),
+    [
+        ({"retention.ms": str(7 * DAY_MS)}, PartitionHistory(100, 1000, 900, 300)),  # already deletes
+        ({"retention.ms": str(12 * DAY_MS)}, PartitionHistory(0, 1000, 900, 0)),  # deletes in two days
+        ({"retention.ms": "-1", "retention.bytes": str(600 * GB)}, PartitionHistory(0, 1000, 900, None)),
+        ({"retention.ms": "-1"}, PartitionHistory(0, 1000, 1000, None)),  # nothing was written
+    ],
+)
+def test_retention_ends_the_growth(retention: dict[str, str], history: PartitionHistory) -> None:
+    assert check_up(growing(retention, history, 500 * GB)) == []
+
+
+def test_the_days_until_full_of_several_partitions() -> None:
+    assert days_until_full(100, []) is None
+    assert days_until_full(100, [Growth(10, None)]) == 10
+    assert days_until_full(100, [Growth(10, 4), Growth(20, 2)]) is None  # they grow by 80 and stop
+    assert days_until_full(70, [Growth(10, 4), Growth(20, 2)]) == 3  # 60 after two days, and then 10 a day
+    assert days_until_full(100, [Growth(10, None), Growth(20, 2)]) == 6
+
+
+def test_long_evidence_is_cut() -> None:
+    assert listed(range(12)) == (*map(str, range(10)), "and 2 more")
+    assert listed(range(10)) == tuple(map(str, range(10)))

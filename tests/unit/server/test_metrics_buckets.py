@@ -1,0 +1,62 @@
+"""Histograms with fixed limits, and the delay of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from kcli.server.beans.loop_delay import WINDOW_SECONDS, LoopDelay
+from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets, TracedValue
+from rigs.loops import until
+
+
+def test_a_value_counts_in_each_bucket_from_its_limit_on() -> None:
+    buckets = Buckets((1.0, 10.0))
+    for value in (0.5, 1.0, 1.1, 99.0):
+        buckets.add(value)
+    assert buckets.attributes() == {"1": 2, "10": 3, "+Inf": 4, "Count": 4, "Sum": pytest.approx(101.6)}
+    assert (buckets.above(1.0), buckets.above(10.0)) == (2, 1)
+
+
+@pytest.mark.parametrize("count", [0, 1, len(TIME_LIMITS_S), 500])
+def test_many_values_count_as_each_one_alone(count: int) -> None:
+    values = [random.expovariate(10) for _ in range(count)] + [*TIME_LIMITS_S[: count // 2]]
+    together, alone = Buckets(), Buckets()
+    together.add_all(values)
+    for value in values:
+        alone.add(value)
+    expected = alone.attributes()
+    assert together.attributes() == expected | {"Sum": pytest.approx(expected["Sum"])}
+
+
+def test_the_newest_trace_of_a_bucket_is_its_example() -> None:
+    buckets = Buckets((1.0,))
+    buckets.note_trace(0.5, "older", 1.0)
+    buckets.note_trace(0.6, "newer", 2.0)
+    buckets.note_trace(7.0, "slow", 3.0)
+    assert buckets.traced == {"1": TracedValue("newer", 0.6, 2.0), "+Inf": TracedValue("slow", 7.0, 3.0)}
+
+
+def test_the_largest_delay_is_forgotten_after_the_window() -> None:
+    delay = LoopDelay()
+    delay.note(0.3, 1000.0)
+    delay.note(0.1, 1000.5)
+    delay.note(0.2, 1000.0 + WINDOW_SECONDS + 1)
+    assert [each for _, each in delay._largest] == [0.2]
+    assert delay.delays.count == 3
+
+
+def test_work_that_holds_the_loop_is_a_delay() -> None:
+    async def story() -> float:
+        delay = LoopDelay()
+        delay.start()
+        import time
+
+        time.sleep(0.2)  # noqa: ASYNC251 (this is what is measured)
+        await until(lambda: delay.delays.count > 0)
+        delay.stop()
+        return delay.largest()
+
+    assert asyncio.run(story()) > 0.1

@@ -1,0 +1,253 @@
+"""The choice of traced requests, their stages, and the trace context of the first record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.batches.compression import Codec
+from kcli.protocol.wire.api import ApiKey
+from kcli.security.principal import ANONYMOUS_SESSION
+from kcli.server.metrics.exemplars import Exemplars
+from kcli.server.network.connection import Answer, Waiting
+from kcli.server.network.request_notes import RequestNotes
+from kcli.server.requests.request_trace import (
+    COMPRESSED_INSPECTED_MAX_BYTES,
+    STAGES_MAX,
+    RequestTrace,
+    creator_of,
+)
+from kcli.server.requests.tracing import NEVER, RequestTracer, Rules, traced
+from kcli.tracing.span import Span
+from rigs.loops import on_a_loop
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+CONTEXT = f"00-{TRACE}-{PARENT}-01".encode()
+BROKER = 7
+
+
+def batch(*headers: tuple[str, bytes | None], codec: Codec = Codec.NONE, value: bytes = b"v") -> bytes:
+    first = Record(0, 1000, b"k", value, headers)
+    return encode_batch([first, Record(1, 1000, None, value, ())], codec=codec)
+
+
+class FakeConnection:
+    listener, peer_host, peer_port, session = "PLAIN", "10.0.0.1", 4711, ANONYMOUS_SESSION
+
+    def __init__(self) -> None:
+        self.is_sending = False
+        self.notes = RequestNotes()
+        self.waiting: list[Any] = []
+
+    def when_sent(self, callback: Any) -> None:
+        self.waiting.append(callback)
+
+
+class World:
+    """A tracer with a clock and a dispatch that tests control."""
+
+    def __init__(self, rules: Rules, chance: float = 0.5) -> None:
+        self.now = 100.0
+        self.spans: list[Span] = []
+        self.exemplars = Exemplars()
+        self.tracer = RequestTracer(
+            self, rules, BROKER, lambda: self.now, self.exemplars, chance=lambda: chance
+        )
+        self.connection = FakeConnection()
+
+    def add(self, span: Span) -> None:
+        self.spans.append(span)
+
+    async def request(self, key: ApiKey, dispatch: Any) -> Any:
+        frame = memoryview(int(key).to_bytes(2, "big") + b"\0\x09\0\0\0\x2a\0\x01c\0")
+        answer = traced(dispatch, self.tracer)(self.connection, frame)
+        await asyncio.sleep(0)
+        return answer
+
+    def names(self) -> list[str]:
+        return [span.name for span in self.spans]
+
+    def seconds(self, name: str) -> float:
+        [span] = [each for each in self.spans if each.name == name]
+        return round((span.end_ns - span.start_ns) / 1e9, 6)
+
+
+def answering(world: World, seconds: float = 0.0, records: bytes | None = None) -> Any:
+    def dispatch(connection: Any, frame: memoryview, trace: RequestTrace) -> Answer:
+        world.now += seconds
+        if records is not None:
+            append = trace.appending("t", 3, records)
+            world.now += 0.25
+            append.end()
+        return b"answer"
+
+    return dispatch
+
+
+@pytest.mark.parametrize(("chance", "count"), [(0.09, 1), (0.1, 0), (0.99, 0)])
+@on_a_loop
+async def test_a_part_of_the_requests_is_sampled(chance: float, count: int) -> None:
+    world = World(Rules(ratio=0.1), chance)
+    await world.request(ApiKey.METADATA, answering(world))
+    assert world.names().count("kafka.Metadata") == count
+
+
+@on_a_loop
+async def test_a_slow_request_is_traced_and_a_faster_one_is_not() -> None:
+    world = World(Rules(slow_seconds=0.5))
+    await world.request(ApiKey.METADATA, answering(world, 0.4))
+    assert world.spans == []
+    await world.request(ApiKey.METADATA, answering(world, 0.6))
+    assert world.names() == ["kafka.Metadata", "work", "send"]
+    root = world.spans[0]
+    assert (world.seconds("kafka.Metadata"), world.seconds("work"), world.seconds("send")) == (0.6, 0.6, 0.0)
+    assert {span.parent_id for span in world.spans[1:]} == {root.context.span_id}
+    assert root.attributes["kafka.correlation_id"] == 42
+    assert root.attributes["messaging.client.id"] == "c"
+    assert root.attributes["kafka.broker.id"] == BROKER
+    assert root.attributes["network.peer.address"] == "10.0.0.1"
+    assert world.exemplars.of("Metadata", 0.5, 1.0).trace_id == root.context.trace_id
+    assert world.exemplars.of("Metadata", 0.6, 1.0) is None
+
+
+@on_a_loop
+async def test_the_wait_of_a_fetch_is_not_slow_but_that_of_a_produce_is() -> None:
+    for key, names in (
+        (ApiKey.FETCH, []),
+        (ApiKey.PRODUCE, ["kafka.Produce", "work", "wait for replicas", "answer", "send"]),
+    ):
+        world = World(Rules(slow_seconds=1.0))
+        ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+        def dispatch(*_: object, ready: asyncio.Future[object] = ready) -> Waiting:
+            return Waiting(ready, lambda _: b"answer", may_overlap=False, may_be_dropped=True)
+
+        answer = await world.request(key, dispatch)
+        assert (answer.may_overlap, answer.may_be_dropped) == (False, True)
+        world.now += 2.0
+        ready.set_result(None)
+        await asyncio.sleep(0)
+        assert answer.finish(ready) == b"answer"
+        await asyncio.sleep(0)
+        assert world.names() == names
+        if names:
+            assert world.seconds("wait for replicas") == 2.0
+
+
+@on_a_loop
+async def test_an_answer_that_waits_for_earlier_answers_and_is_sent_slowly() -> None:
+    world = World(Rules(ratio=1.0))
+    ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    answer = await world.request(ApiKey.PRODUCE, lambda *_: Waiting(ready, lambda _: b"answer"))
+    world.now += 1.0
+    ready.set_result(None)
+    await asyncio.sleep(0)
+    world.now += 3.0
+    world.connection.is_sending = True
+    answer.finish(ready)
+    await asyncio.sleep(0)
+    assert world.spans == []
+    world.now += 5.0
+    world.connection.waiting[0]()
+    assert (world.seconds("wait for replicas"), world.seconds("wait for order")) == (1.0, 3.0)
+    assert (world.seconds("send"), world.seconds("kafka.Produce")) == (5.0, 9.0)
+
+
+@on_a_loop
+async def test_the_time_in_the_request_line_counts_once() -> None:
+    world = World(Rules(slow_seconds=1.0))
+    world.connection.notes.queued(1.5)
+    await world.request(ApiKey.METADATA, answering(world, 0.5))
+    assert (world.seconds("queue"), world.seconds("work"), world.seconds("kafka.Metadata")) == (1.5, 0.5, 2.0)
+    await world.request(ApiKey.METADATA, answering(world, 0.5))
+    assert world.names().count("kafka.Metadata") == 1
+
+
+@on_a_loop
+async def test_a_second_wait_is_followed() -> None:
+    world = World(Rules(ratio=1.0))
+    first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+    answer = await world.request(
+        ApiKey.METADATA, lambda *_: Waiting(first, lambda _: Waiting(second, lambda _: b"answer"))
+    )
+    first.set_result(None)
+    again = answer.finish(first)
+    second.set_result(None)
+    assert again.finish(second) == b"answer"
+    await asyncio.sleep(0)
+    assert world.names() == ["kafka.Metadata", "work", "wait", "answer", "wait", "answer", "send"]
+
+
+@on_a_loop
+async def test_a_sampled_record_decides_if_the_broker_reads_headers() -> None:
+    for reads_headers, names in ((True, ["kafka.Produce", "work", "append", "send"]), (False, [])):
+        world = World(Rules(reads_headers=reads_headers))
+        await world.request(ApiKey.PRODUCE, answering(world, records=batch(("traceparent", CONTEXT))))
+        assert world.names() == names
+        if names:
+            root, work, append, _ = world.spans
+            assert (root.context.trace_id, root.parent_id) == (TRACE, PARENT)
+            assert root.links[0].span_id == PARENT
+            assert append.parent_id == work.context.span_id
+            assert append.attributes["messaging.destination.partition.id"] == "3"
+            assert world.seconds("append") == 0.25
+
+
+@on_a_loop
+async def test_throttling_is_a_stage_after_the_answer() -> None:
+    class Throttle:
+        throttle_ms = 1500
+
+    world = World(Rules(ratio=1.0))
+
+    def dispatch(connection: Any, frame: memoryview, trace: RequestTrace) -> Answer:
+        trace.throttle = Throttle()
+        trace.error = "THROTTLING_QUOTA_EXCEEDED"
+        return b"answer"
+
+    await world.request(ApiKey.CREATE_TOPICS, dispatch)
+    assert world.seconds("throttle") == 1.5
+    assert world.spans[0].error == "THROTTLING_QUOTA_EXCEEDED"
+    assert world.spans[-1].start_ns == world.spans[0].end_ns
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_first_record_of_a_batch_has_the_context(codec: Codec) -> None:
+    found = creator_of(batch(("x", b"1"), ("traceparent", CONTEXT), codec=codec))
+    assert found is not None
+    assert found.trace_id == TRACE
+    assert creator_of(memoryview(batch(codec=codec))) is None
+
+
+def test_invalid_and_large_batches_have_no_context() -> None:
+    valid = batch(("traceparent", CONTEXT), codec=Codec.GZIP)
+    for cut in range(62, len(valid)):
+        assert creator_of(valid[:cut]) is None
+    for at in range(61, len(valid), 3):
+        creator_of(valid[:at] + b"\xff" + valid[at + 1 :])  # must not raise
+    large = batch(("traceparent", CONTEXT), codec=Codec.LZ4, value=bytes(range(256)) * 4096)
+    assert creator_of(large + bytes(COMPRESSED_INSPECTED_MAX_BYTES)) is None
+
+
+def test_the_stages_of_a_request_are_limited() -> None:
+    trace = RequestTrace(lambda: 0.0, is_sampled=True, reads_headers=False)
+    for number in range(STAGES_MAX + 5):
+        trace.stage("append", "t", number).end()
+    assert (len(trace.stages), trace.unlisted_stages) == (STAGES_MAX, 5)
+
+
+def test_rules_without_a_threshold_trace_no_slow_request() -> None:
+    assert Rules().slow_seconds == NEVER
+
+
+def test_exemplars_are_limited_and_the_newest_counts() -> None:
+    exemplars = Exemplars()
+    for number in range(10_000):
+        exemplars.note("Fetch", 0.001 + number / 1000, f"{number}", number)
+    assert exemplars.of("Fetch", 0.0, 100.0).trace_id == "9999"
+    assert exemplars.of("Fetch", 100.0, 200.0) is None
+    assert exemplars.of("Produce", 0.0, 100.0) is None
+    assert sum(len(steps) for steps in exemplars._newest.values()) < 50
