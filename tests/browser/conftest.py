@@ -14,6 +14,9 @@ from rigs.console_site import Site, site
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
 
+PATIENCE_MS = 40_000
+"""The longest wait for something on a page. A busy machine is slow, and a test that passes does not wait."""
+
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
 
 
@@ -66,8 +69,9 @@ def page(browser: Browser, kafka: Site) -> Iterator[Page]:
     found.on("dialog", lambda dialog: _dismissed(dialog, problems))
     found.on("console", lambda line: _noted(line.type, line.text, problems))
     found.on("request", lambda request: _asked(request.url, kafka.address, problems))
-    found.set_default_timeout(10_000)
+    found.set_default_timeout(PATIENCE_MS)
     yield found
+    print(found.url, found.locator("body").inner_text(timeout=1000), sep="\n")  # pytest shows it after a failure
     context.close()
     assert not problems, problems
 
