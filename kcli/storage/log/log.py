@@ -343,11 +343,15 @@ class PartitionLog:
                 self._noted_epoch = leader_epoch
                 self._flush_epochs_soon()
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
+            watch = self.directory.appends
+            began = 0.0 if watch is None else watch.now()
             segment.append(
                 [(last_offset, newest_ms, size)] if first is last else [batch.placed for batch in batches],
                 buffers,
                 self.config.index_interval_bytes,
             )
+            if watch is not None:
+                watch.add(watch.now() - began)
             for batch in batches:
                 if batch.header.producer_id >= 0:
                     _note_producer(producers, batch, segment)
