@@ -71,7 +71,9 @@ def page(browser: Browser, kafka: Site) -> Iterator[Page]:
     found.on("request", lambda request: _asked(request.url, kafka.address, problems))
     found.set_default_timeout(PATIENCE_MS)
     yield found
-    print(found.url, found.locator("body").inner_text(timeout=1000), sep="\n")  # pytest shows it after a failure
+    print(
+        found.url, found.locator("body").inner_text(timeout=1000), sep="\n"
+    )  # pytest shows it after a failure
     context.close()
     assert not problems, problems
 

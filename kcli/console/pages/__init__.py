@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import acls, brokers, group_actions, groups, messages, quotas, topics, transactions, users
+from kcli.console.pages import (
+    acls,
+    brokers,
+    group_actions,
+    groups,
+    messages,
+    quotas,
+    topics,
+    transactions,
+    users,
+)
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
