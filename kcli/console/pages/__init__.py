@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import acls, brokers, group_actions, groups, quotas, topics, transactions, users
+from kcli.console.pages import (
+    acls,
+    brokers,
+    group_actions,
+    groups,
+    quotas,
+    topics,
+    traces,
+    transactions,
+    users,
+)
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
@@ -15,6 +25,7 @@ PAGES: tuple[Sequence[Route], ...] = (
     groups.ROUTES,
     quotas.ROUTES,
     topics.ROUTES,
+    traces.ROUTES,
     transactions.ROUTES,
     users.ROUTES,
 )

@@ -4,6 +4,7 @@ import consumerGroups from "./groups.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
 import topics from "./topics.js";
+import trace from "./trace.js";
 import transactions from "./transactions.js";
 
 export const pages = [
@@ -11,6 +12,7 @@ export const pages = [
   topics,
   transactions,
   consumerGroups,
+  trace,
   security,
   quotas,
 ];
