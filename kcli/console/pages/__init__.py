@@ -12,6 +12,7 @@ from kcli.console.pages import (
     messages,
     quotas,
     topics,
+    traces,
     transactions,
     users,
 )
@@ -26,6 +27,7 @@ PAGES: tuple[Sequence[Route], ...] = (
     messages.ROUTES,
     quotas.ROUTES,
     topics.ROUTES,
+    traces.ROUTES,
     transactions.ROUTES,
     users.ROUTES,
 )

@@ -5,6 +5,7 @@ import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
 import topics from "./topics.js";
+import trace from "./trace.js";
 import transactions from "./transactions.js";
 
 export const pages = [
@@ -13,6 +14,7 @@ export const pages = [
   messages,
   transactions,
   consumerGroups,
+  trace,
   security,
   quotas,
 ];
