@@ -37,6 +37,8 @@ class Rows:
     total: int
     age_ms: int
     rows: list[object] = field(default_factory=list)
+    is_partial: bool = False
+    """Whether some values are still on their way. The page then soon asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

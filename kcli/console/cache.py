@@ -41,20 +41,34 @@ class Cache:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        self._generation = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._loads: dict[Hashable, asyncio.Task[object]] = {}
+        self._loads: dict[Hashable, asyncio.Task[_Entry]] = {}
+        self._tasks: set[asyncio.Task[_Entry]] = set()
 
     async def get(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> Aged[T]:
         """Returns the value of a key, at most `seconds` old, and its age."""
         entry = self._entries.get(key)
         if entry is None or self._now() - entry.loaded_at > seconds:
-            await self._loaded(key, load)
-            entry = self._entries[key]
+            entry = await asyncio.shield(self._task(key, load))
         return Aged(cast(T, entry.value), round((self._now() - entry.loaded_at) * 1000))
+
+    def begin(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> T | None:
+        """Returns the value of a key, of any age, or None. If it is missing or older than `seconds`, begins to load it.
+
+        An error of this load is not reported. The next `get` loads again, and reports the error.
+        """
+        entry = self._entries.get(key)
+        if entry is None or self._now() - entry.loaded_at > seconds:
+            self._task(key, load)
+        return None if entry is None else cast(T, entry.value)
 
     def clear(self) -> None:
         """Forgets all values, because an action has changed the cluster."""
         self._entries.clear()
+        self._loads.clear()
+        # An answer that was on its way may be from before the action.
+        self._generation += 1
 
     def sweep(self) -> None:
         """Forgets values that are too old to be used."""
@@ -64,24 +78,34 @@ class Cache:
 
     def close(self) -> None:
         """Ends the requests that are on their way, and forgets everything."""
-        for task in self._loads.values():
+        for task in self._tasks:
             task.cancel()
         self._entries.clear()
 
-    async def _loaded(self, key: Hashable, load: Callable[[], Awaitable[T]]) -> None:
-        """Waits for a load. The load goes on if a waiting request is cancelled, because others may wait too."""
+    def _task(self, key: Hashable, load: Callable[[], Awaitable[object]]) -> asyncio.Task[_Entry]:
+        """The load of a key. It goes on if a waiting request is cancelled, because others may wait too."""
         task = self._loads.get(key)
         if task is None:
             task = asyncio.create_task(self._load(key, load))
             self._loads[key] = task
-            task.add_done_callback(lambda _: self._loads.pop(key, None))
-        await asyncio.shield(task)
+            self._tasks.add(task)
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return task
 
-    async def _load(self, key: Hashable, load: Callable[[], Awaitable[T]]) -> object:
-        began = self._now()
-        value = await load()
-        self._entries[key] = _Entry(value, began)
-        self._entries.move_to_end(key)
+    def _ended(self, key: Hashable, task: asyncio.Task[_Entry]) -> None:
+        self._tasks.discard(task)
+        if self._loads.get(key) is task:
+            del self._loads[key]
+        if not task.cancelled():
+            task.exception()  # an error that no request waits for is not logged
+
+    async def _load(self, key: Hashable, load: Callable[[], Awaitable[object]]) -> _Entry:
+        generation = self._generation
+        entry = _Entry(None, self._now())
+        entry.value = await load()
+        if generation == self._generation:
+            self._entries[key] = entry
+            self._entries.move_to_end(key)
         while len(self._entries) > ENTRIES_MAX:
             self._entries.popitem(last=False)
-        return value
+        return entry

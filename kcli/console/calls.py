@@ -16,6 +16,7 @@ from kcli.console.listing import ROWS_DEFAULT, ROWS_MAX, SEARCH_CHARACTERS_MAX, 
 from kcli.console.settings import ConsoleSettings
 from kcli.console.shared import Shared
 from kcli.http.server import HttpError, Request
+from kcli.runtime.clock import Clock
 
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Call:
     settings: ConsoleSettings
     rules: LoginRules
     connection: ClusterConnection
+    clock: Clock
     shared: Shared
     """What lives as long as the console, for all users and clusters."""
 

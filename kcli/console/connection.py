@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import TypeVar, cast
 
 from kcli.client.admin.admin import AdminClient
 from kcli.console.cache import Cache
 from kcli.console.identity import Identity
 from kcli.http.server import HttpError
 from kcli.runtime.network import Network
+
+T = TypeVar("T")
 
 CALLS_AT_ONCE = 16
 """The most requests of pages that one connection serves at the same time. Others wait."""
@@ -31,7 +34,14 @@ class ClusterConnection:
         self.cache = Cache(now)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._streams = 0
+        self._kept: dict[str, object] = {}
         self._owned: dict[str, Callable[[], Awaitable[None]]] = {}
+
+    def keep(self, name: str, make: Callable[[], T]) -> T:
+        """Returns something that a page keeps until the session ends. `make` makes it at its first use."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return cast(T, self._kept[name])
 
     def own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
         """Registers a function that closes something of a page at the end of the session."""

@@ -62,7 +62,7 @@ class Console:
         self._visitors = Visitors(
             self._rules, self._network, self._clock, f"kcli-console-{settings.port}", f"{base}/"
         )
-        self._dispatch = Dispatch(settings, self._visitors, self._audit)
+        self._dispatch = Dispatch(settings, self._visitors, self._audit, self._clock)
         rules = Rules(
             check=HostCheck(settings.allowed_hosts | {settings.host}),
             headers=HEADERS,

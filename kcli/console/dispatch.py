@@ -18,6 +18,7 @@ from kcli.console.shared import Shared
 from kcli.http.bodies import read_object
 from kcli.http.events import EventStream
 from kcli.http.server import Request, Response, RouteDef, Stream, StreamEnded, StreamResponse, get, post
+from kcli.runtime.clock import Clock
 
 _log = logging.getLogger("kcli.console")
 
@@ -35,10 +36,11 @@ _BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "the console has a
 class Dispatch:
     """Makes the handlers of the HTTP server from the routes of the pages."""
 
-    def __init__(self, settings: ConsoleSettings, visitors: Visitors, audit: AuditLog) -> None:
+    def __init__(self, settings: ConsoleSettings, visitors: Visitors, audit: AuditLog, clock: Clock) -> None:
         self._settings = settings
         self._visitors = visitors
         self._audit = audit
+        self._clock = clock
         # Without these references, the loop could forget the actions that outlive their requests.
         self._actions: set[asyncio.Task[object]] = set()
         self._shared = Shared()
@@ -94,6 +96,7 @@ class Dispatch:
             settings=self._settings,
             rules=self._visitors.rules_of(name),
             connection=connection,
+            clock=self._clock,
             shared=self._shared,
             body=await read_object(request, body_max_bytes=route.body_max_bytes),
         )
@@ -166,6 +169,7 @@ class Dispatch:
             settings=self._settings,
             rules=self._visitors.rules_of(name),
             connection=connection,
+            clock=self._clock,
             shared=self._shared,
         )
 

@@ -145,14 +145,22 @@ async def delete_records(
 
 
 async def describe_log_dirs(
-    client: Client, brokers: Iterable[int]
+    client: Client, brokers: Iterable[int], *, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-    """Returns the log directories of each broker, in the broker's order, or the error of the broker."""
-    from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+    """Returns the log directories of each broker, in the broker's order, or the error of the broker. `partitions`
+    limits the replicas in them; None means all partitions."""
+    from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+    wanted = None
+    if partitions is not None:
+        wanted = tuple(
+            DescribableLogDirTopic(topic=topic, partitions=numbers)
+            for topic, numbers in group_partitions(partitions).items()
+        )
 
     async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
         async def attempt() -> tuple[LogDirDescription, ...]:
-            request = DescribeLogDirsRequest(topics=None)
+            request = DescribeLogDirsRequest(topics=wanted)
             response = await client.send(request, ApiKey.DESCRIBE_LOG_DIRS, to=broker)
             raise_for(response.error_code)
             return tuple(
@@ -181,8 +189,8 @@ async def describe_log_dirs(
         except KafkaError as error:
             return error
 
-    wanted = list(brokers)
-    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+    asked = list(brokers)
+    return dict(zip(asked, await asyncio.gather(*map(of, asked)), strict=True))
 
 
 def _by_leader_or_missing(

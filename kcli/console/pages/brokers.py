@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcli.client.admin.configs import AlterConfig, ConfigEntry
-from kcli.client.admin.offsets import LogDirDescription
 from kcli.client.client import Node
 from kcli.console.answers import Outcome, Rows
 from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
-from kcli.console.pages.topology import Topology, kept_log_dirs, kept_topology
+from kcli.console.pages.settings import (
+    SettingRow,
+    change_arguments,
+    changes_summary,
+    config_changes,
+    setting_list,
+    setting_rows,
+)
+from kcli.console.pages.storage import Storage, kept_storage
+from kcli.console.pages.topology import Topology, kept_topology
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
-from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,36 +43,11 @@ class BrokerRow:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryRow:
-    """A log directory of a broker."""
-
-    path: str
-    error: str | None
-    replicas: int
-    size_bytes: int
-    total_bytes: int | None
-    usable_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingRow:
-    """A setting, and the value that it would have without its own value."""
-
-    name: str
-    value: str | None
-    source: str
-    is_sensitive: bool
-    is_read_only: bool
-    is_changed: bool
-    default: str | None
-
-
 async def list_brokers(call: Call) -> Rows:
     """GET /brokers: the brokers with what they lead and store."""
     topology = await kept_topology(call)
-    dirs = await kept_log_dirs(call)
-    rows = [_row(node, topology.value, dirs.value.get(node.id, ())) for node in topology.value.brokers]
+    storage = (await kept_storage(call)).value
+    rows = [_row(node, topology.value, storage) for node in topology.value.brokers]
     return call.listing().rows(
         Aged(rows, topology.age_ms),
         text=lambda row: f"{row.id} {row.host}:{row.port} {row.rack or ''}",
@@ -86,11 +68,11 @@ async def show_broker(call: Call) -> dict[str, object]:
     """GET /brokers/{id}: one broker with its log directories."""
     topology = await kept_topology(call)
     node = _node(topology.value, call.part("id"))
-    found = (await kept_log_dirs(call)).value.get(node.id, ())
+    storage = (await kept_storage(call)).value
     return {
         "age_ms": topology.age_ms,
-        "broker": _row(node, topology.value, found),
-        "directories": [] if isinstance(found, KafkaError) else [_directory(each) for each in found],
+        "broker": _row(node, topology.value, storage),
+        "directories": storage.directories(node.id),
     }
 
 
@@ -107,11 +89,7 @@ async def list_settings(call: Call) -> Rows:
     only_changed = call.query("changed") == "1"
     kept = await call.kept(("broker-configs", resource.name), load)
     rows = [row for row in kept.value if row.is_changed or not only_changed]
-    return call.listing().rows(
-        Aged(rows, kept.age_ms),
-        text=lambda row: f"{row.name} {row.value or ''} {row.source}",
-        columns={"name": lambda row: row.name, "source": lambda row: row.source},
-    )
+    return setting_list(call, rows, kept.age_ms)
 
 
 async def change_settings(action: Action) -> Outcome:
@@ -133,70 +111,14 @@ async def change_settings(action: Action) -> Outcome:
             "brokers",
             "--entity-name",
             broker,
-            *config_arguments(changes),
+            *change_arguments(changes),
         ),
         summary=changes_summary(f"broker {broker}", changes, is_preview=action.is_preview),
     )
 
 
-def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[SettingRow]:
-    """The rows of settings. A setting is changed if its value has one of the sources `own`."""
-    return [
-        SettingRow(
-            name=entry.name,
-            value=entry.value,
-            source=entry.source.name,
-            is_sensitive=entry.is_sensitive,
-            is_read_only=entry.is_read_only,
-            is_changed=entry.source in own,
-            default=next((each.value for each in entry.synonyms if each.source not in own), None),
-        )
-        for entry in entries
-    ]
-
-
-def config_changes(action: Action) -> list[AlterConfig]:
-    """The changes in the body of an action. Raises HttpError if there are none."""
-    settings = action.settings_of("settings")
-    if not settings:
-        raise bad_request("settings: expected at least one setting")
-    return [
-        AlterConfig(
-            name=name, value=value, op=ConfigOperation.DELETE if value is None else ConfigOperation.SET
-        )
-        for name, value in settings.items()
-    ]
-
-
-def config_arguments(changes: Iterable[AlterConfig]) -> list[str]:
-    """The options of `kcli configs` for these changes. A value with a comma is in brackets."""
-    changes = list(changes)
-    added = [
-        f"{each.name}={_in_brackets(each.value or '')}" for each in changes if each.op is ConfigOperation.SET
-    ]
-    deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]
-    return [
-        *(["--add-config", ",".join(added)] if added else []),
-        *(["--delete-config", ",".join(deleted)] if deleted else []),
-    ]
-
-
-def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: bool) -> str:
-    """One sentence about changed settings."""
-    names = ", ".join(each.name for each in changes)
-    return (
-        f"The cluster accepts the change of {names} of {target}."
-        if is_preview
-        else f"Changed {names} of {target}."
-    )
-
-
-def _in_brackets(value: str) -> str:
-    return f"[{value}]" if "," in value else value
-
-
-def _row(node: Node, topology: Topology, dirs: tuple[LogDirDescription, ...] | KafkaError) -> BrokerRow:
-    known = () if isinstance(dirs, KafkaError) else dirs
+def _row(node: Node, topology: Topology, storage: Storage) -> BrokerRow:
+    known = storage.directories(node.id)
     return BrokerRow(
         id=node.id,
         host=node.host,
@@ -207,21 +129,10 @@ def _row(node: Node, topology: Topology, dirs: tuple[LogDirDescription, ...] | K
         preferred_leaders=topology.preferred[node.id],
         replicas=topology.replicas[node.id],
         out_of_sync=topology.out_of_sync[node.id],
-        size_bytes=sum(each.size_bytes for found in known for each in found.replicas) if known else None,
+        size_bytes=sum(each.size_bytes for each in known) if known else None,
         total_bytes=_sum(each.total_bytes for each in known),
         usable_bytes=_sum(each.usable_bytes for each in known),
-        error=dirs.message if isinstance(dirs, KafkaError) else None,
-    )
-
-
-def _directory(found: LogDirDescription) -> DirectoryRow:
-    return DirectoryRow(
-        path=found.path,
-        error=None if found.error is None else found.error.message,
-        replicas=len(found.replicas),
-        size_bytes=sum(each.size_bytes for each in found.replicas),
-        total_bytes=found.total_bytes,
-        usable_bytes=found.usable_bytes,
+        error=storage.error(node.id),
     )
 
 

@@ -1,4 +1,4 @@
-"""Topics, partitions and log directories as several pages need them, made from one answer of the cluster each."""
+"""The topics, and what the brokers lead and have: one answer of the cluster that several pages use."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
-from kcli.client.admin.offsets import LogDirDescription
 from kcli.client.client import Node
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
-from kcli.errors import KafkaError
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
-
-SIZES_SECONDS = 30.0
-"""How long sizes are used again. A broker with 100,000 replicas needs a second to list them."""
 
 TOPICS_PER_TURN = 200
 """The topics that are counted in one turn of the event loop: about a millisecond."""
@@ -55,16 +50,6 @@ async def kept_topology(call: Call) -> Aged[Topology]:
     return await call.kept("topology", lambda: _load(call))
 
 
-async def kept_log_dirs(call: Call) -> Aged[dict[int, tuple[LogDirDescription, ...] | KafkaError]]:
-    """The log directories of each broker, or its error, at most some seconds old."""
-
-    async def load() -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-        topology = await kept_topology(call)
-        return await call.admin.describe_log_dirs([node.id for node in topology.value.brokers])
-
-    return await call.kept("log-dirs", load, seconds=SIZES_SECONDS)
-
-
 async def _load(call: Call) -> Topology:
     admin = call.admin
     cluster = await admin.describe_cluster()
@@ -82,8 +67,10 @@ async def _load(call: Call) -> Topology:
         topics.append(_summary(topic))
         for each in topic.partitions:
             leaders[each.leader_id] += 1
-            replicas.update(each.replica_nodes)
-            preferred.update(each.replica_nodes[:1])
+            for replica in each.replica_nodes:
+                replicas[replica] += 1
+            if each.replica_nodes:
+                preferred[each.replica_nodes[0]] += 1
             if len(each.isr_nodes) < len(each.replica_nodes):
                 out_of_sync.update(set(each.replica_nodes).difference(each.isr_nodes))
         if number % TOPICS_PER_TURN == 0:

@@ -177,6 +177,7 @@ function makeContext(cluster, page, params, query) {
     query,
     api: clusterApi(cluster.name),
     signal: controller.signal,
+    hasPage: (name) => pages.some((each) => each.name === name),
     isReadOnly: session.read_only,
     href: (parts, more) => href(cluster.name, parts, more),
     go: (parts, more) => { location.hash = href(cluster.name, parts, more); },

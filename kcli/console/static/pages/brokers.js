@@ -2,11 +2,9 @@
 import { h } from "../parts/dom.js";
 import { path } from "../parts/api.js";
 import { bytes, number, plural } from "../parts/format.js";
-import { actionDialog } from "../parts/dialog.js";
-import { form } from "../parts/form.js";
 import { usageBar } from "../parts/graph.js";
-import { icon } from "../parts/icons.js";
 import { notice, pageHead, tabs, tiles } from "../parts/page.js";
+import { settingsTable } from "../parts/settings.js";
 import { dataTable, plainTable } from "../parts/table.js";
 
 export default {
@@ -50,7 +48,7 @@ async function brokerPage(root, context, id, tab) {
     pageHead({ title: `Broker ${broker.id}`, crumbs: [["Brokers", context.href(["brokers"])]], note: broker.is_controller ? h("span", { class: "badge" }, "controller") : null }),
     tabs(tab, [["", "Log directories", context.href(["brokers", id])], ["configs", "Settings", context.href(["brokers", id, "configs"])]]),
   );
-  if (tab === "configs") settingsTab(root, context, id);
+  if (tab === "configs") root.append(settingsTable(context, { api: path`/brokers/${id}/configs`, target: `broker ${id}` }));
   else directoriesTab(root, broker, directories);
 }
 
@@ -75,53 +73,6 @@ function directoriesTab(root, broker, directories) {
     root.append(h("section", { class: "card" }, plainTable("Log directories", columns, directories, "The broker reports no log directories.")));
   }
 }
-
-function settingsTab(root, context, id) {
-  const api = path`/brokers/${id}/configs`;
-  const changed = h("input", { type: "checkbox", id: "changed", onchange: () => table.setParameters({ changed: changed.checked ? 1 : "" }) });
-  const table = dataTable(context, {
-    label: "Settings",
-    placeholder: "Search name, value or source",
-    filters: [h("label", { class: "row", for: "changed" }, changed, "Only changed")],
-    refreshSeconds: 60,
-    columns: [
-      { name: "name", title: "Name", cell: (row) => h("span", { class: "mono", title: row.name }, row.name) },
-      { name: "value", title: "Value", sort: false, cell: settingValue },
-      { name: "source", title: "Source", low: true, cell: (row) => h("span", { class: `badge ${row.is_changed ? "accent" : ""}` }, sourceName(row.source)) },
-      {
-        name: "edit", title: "", label: "Edit", sort: false,
-        cell: (row) => (context.isReadOnly || row.is_read_only ? null : h("button", { class: "plain icon", "aria-label": `Edit ${row.name}`, onclick: () => editSetting(context, api, `broker ${id}`, row, table) }, icon("edit"))),
-      },
-    ],
-    load: (query) => context.api.get(api, query, context.signal),
-  });
-  root.append(table.element);
-}
-
-/** A dialog that changes one setting, or returns it to its default. Also for topics. */
-export function editSetting(context, api, target, row, table) {
-  const reset = row.is_changed ? { name: "reset", label: `Return to the default${row.default === null ? "" : ` (${row.default === "" ? "empty" : row.default})`}`, type: "checkbox" } : null;
-  const fields = form([
-    { name: "value", label: row.name, value: row.is_sensitive ? "" : (row.value ?? ""), hint: row.is_sensitive ? "The cluster does not show the present value." : null, type: row.is_sensitive ? "password" : "text" },
-    reset,
-  ]);
-  actionDialog(context, {
-    title: `Change a setting of ${target}`,
-    path: api,
-    verb: "Change",
-    fields: { ...fields, values: () => ({ settings: { [row.name]: fields.values().reset ? null : fields.values().value } }) },
-    done: () => table.reload(true),
-  });
-}
-
-export function settingValue(row) {
-  if (row.is_sensitive) return h("span", { class: "muted" }, "hidden");
-  if (row.value === null || row.value === "") return h("span", { class: "muted" }, "empty");
-  return h("span", { class: "mono", title: row.value }, row.value);
-}
-
-/** DYNAMIC_BROKER_CONFIG becomes "dynamic broker". */
-export const sourceName = (source) => source.replace(/_CONFIG$/, "").replaceAll("_", " ").toLowerCase();
 
 function outOfSync(row) {
   return row.out_of_sync > 0 ? h("span", { class: "badge warn" }, number(row.out_of_sync)) : "0";

@@ -8,6 +8,7 @@ const CHUNK = 100; // rows of one request
 const MARGIN = 15; // rows above and below the visible ones
 const CHUNKS_KEPT = 30;
 const SEARCH_PAUSE_MS = 200;
+const PARTIAL_MS = 1500; // the pause before a list with missing values is asked for again
 const LEAST_HEIGHT = 260; // pixels
 
 /**
@@ -16,10 +17,11 @@ const LEAST_HEIGHT = 260; // pixels
  *   columns: [{name, title, number, low, sort, cell(row)}],
  *   load: (query) => context.api.get("/topics", query, context.signal),
  *   filters: [elements], actions: [elements], placeholder: "Search topics",
+ *   parameters: {internal: 1},          more parameters of the first request; see setParameters
  *   empty: "No topics.", refreshSeconds: 10, searchable: true, height: "fill" or a number of rows
  * })
  * A column's `cell` returns a text or an element. `low` columns hide on narrow screens. `sort: false` means not sortable.
- * `load` gets {search, sort, order, offset, limit, fresh} and returns {total, age_ms, rows}.
+ * `load` gets {search, sort, order, offset, limit, fresh} and returns {total, age_ms, rows, is_partial}.
  * Returns {element, reload(fresh), setParameters(object)}. The parameters of the address keep search and sort.
  */
 export function dataTable(context, options) {
@@ -32,7 +34,7 @@ class DataTable {
     this.options = { searchable: true, refreshSeconds: 15, empty: "Nothing to show.", height: "fill", ...options };
     const [sort = "", order = "asc"] = (context.query.sort ?? "").split(" ");
     this.query = { search: context.query.search ?? "", sort, order };
-    this.extra = {};
+    this.extra = this.options.parameters ?? {};
     this.chunks = new Map();
     this.pending = new Set();
     this.total = null;
@@ -155,6 +157,8 @@ class DataTable {
     this.chunks.set(chunk, found.rows);
     while (this.chunks.size > CHUNKS_KEPT) this.chunks.delete(this.chunks.keys().next().value);
     this.total = found.total;
+    clearTimeout(this.partialTimer);
+    if (found.is_partial) this.partialTimer = setTimeout(() => this.context.signal.aborted || this.refresh(), PARTIAL_MS);
     this.count.textContent = `${number(found.total)} ${found.total === 1 ? "row" : "rows"}`;
     this.age.textContent = found.age_ms === undefined ? "" : age(found.age_ms);
     this.age.title = "The age of the cluster's answer";

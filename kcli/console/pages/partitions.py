@@ -1,0 +1,126 @@
+"""The partitions of one topic: replicas, offsets and sizes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kcli.client.admin.topics import PartitionDescription, TopicDescription
+from kcli.console.cache import Aged
+from kcli.console.calls import Call
+from kcli.errors import KafkaError
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+Offsets = dict[TopicPartition, OffsetAt | KafkaError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A partition. Offsets and sizes are None if they are unknown."""
+
+    partition: int
+    leader: int | None
+    preferred_leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    state: str
+    """offline, under-replicated, not preferred, or nothing."""
+    first_offset: int | None
+    end_offset: int | None
+    records_max: int | None
+    """The offsets between the first and the end. Compaction and transactions leave fewer records."""
+    size_bytes: int | None
+    """The size on the disk of the leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPartitions:
+    """A topic and its partitions. The size has all replicas."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    rows: tuple[PartitionRow, ...]
+    size_bytes: int | None
+
+
+async def kept_partitions(call: Call, topic: str) -> Aged[TopicPartitions]:
+    """The partitions of a topic, at most some seconds old. Raises KafkaError if the topic does not exist."""
+    return await call.kept(("partitions", topic), lambda: _load(call, topic))
+
+
+async def _load(call: Call, topic: str) -> TopicPartitions:
+    found = (await call.admin.describe_topics([topic]))[topic]
+    if isinstance(found, KafkaError):
+        raise found
+    # A partition without a leader would only delay the answer.
+    led = [TopicPartition(topic, each.partition) for each in found.partitions if each.leader is not None]
+    first = await _offsets(call, led, OffsetSpec.EARLIEST)
+    end = await _offsets(call, led, OffsetSpec.LATEST)
+    sizes = await _sizes(call, found)
+    return TopicPartitions(
+        name=found.name,
+        topic_id=found.topic_id,
+        is_internal=found.is_internal,
+        rows=tuple(_row(topic, each, first, end, sizes) for each in found.partitions),
+        size_bytes=sum(sizes.values()) if sizes else None,
+    )
+
+
+async def _offsets(call: Call, partitions: Sequence[TopicPartition], spec: OffsetSpec) -> Offsets:
+    return await call.admin.list_offsets(dict.fromkeys(partitions, int(spec)), wait_for_leaders=False)
+
+
+async def _sizes(call: Call, topic: TopicDescription) -> dict[tuple[int, int], int]:
+    """The bytes by partition and broker, as far as they are known."""
+    by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for each in topic.partitions:
+        for replica in each.isr:
+            by_broker[replica].append(TopicPartition(topic.name, each.partition))
+    wanted = [partition for partitions in by_broker.values() for partition in partitions]
+    found = await call.admin.describe_log_dirs(list(by_broker), partitions=dict.fromkeys(wanted))
+    return {
+        (replica.partition, broker): replica.size_bytes
+        for broker, directories in found.items()
+        if not isinstance(directories, KafkaError)
+        for directory in directories
+        for replica in directory.replicas
+        if replica.topic == topic.name and not replica.is_future
+    }
+
+
+def _row(
+    topic: str, found: PartitionDescription, first: Offsets, end: Offsets, sizes: dict[tuple[int, int], int]
+) -> PartitionRow:
+    partition = TopicPartition(topic, found.partition)
+    begins, ends = _offset(first.get(partition)), _offset(end.get(partition))
+    return PartitionRow(
+        partition=found.partition,
+        leader=found.leader,
+        preferred_leader=found.replicas[0] if found.replicas else None,
+        leader_epoch=found.leader_epoch,
+        replicas=found.replicas,
+        isr=found.isr,
+        state=_state(found),
+        first_offset=begins,
+        end_offset=ends,
+        records_max=None if begins is None or ends is None else ends - begins,
+        size_bytes=None if found.leader is None else sizes.get((found.partition, found.leader)),
+    )
+
+
+def _state(found: PartitionDescription) -> str:
+    if found.leader is None:
+        return "offline"
+    if len(found.isr) < len(found.replicas):
+        return "under-replicated"
+    return "not preferred" if found.replicas and found.leader != found.replicas[0] else ""
+
+
+def _offset(found: OffsetAt | KafkaError | None) -> int | None:
+    return found.offset if isinstance(found, OffsetAt) and found.offset >= 0 else None

@@ -1,0 +1,94 @@
+"""Settings of brokers and topics: their rows, and the changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcli.client.admin.configs import AlterConfig, ConfigEntry
+from kcli.console.answers import Rows
+from kcli.console.cache import Aged
+from kcli.console.calls import Action, Call, bad_request
+from kcli.model.configs import ConfigOperation, ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """A setting, and the value that it would have without its own value."""
+
+    name: str
+    value: str | None
+    source: str
+    is_sensitive: bool
+    is_read_only: bool
+    is_changed: bool
+    default: str | None
+
+
+def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[SettingRow]:
+    """The rows of settings. A setting is changed if its value has one of the sources `own`."""
+    return [
+        SettingRow(
+            name=entry.name,
+            value=entry.value,
+            source=entry.source.name,
+            is_sensitive=entry.is_sensitive,
+            is_read_only=entry.is_read_only,
+            is_changed=entry.source in own,
+            default=next((each.value for each in entry.synonyms if each.source not in own), None),
+        )
+        for entry in entries
+    ]
+
+
+def setting_list(call: Call, rows: list[SettingRow], age_ms: int) -> Rows:
+    """The part of the settings that the page shows."""
+    return call.listing().rows(
+        Aged(rows, age_ms),
+        text=lambda row: f"{row.name} {row.value or ''} {row.source}",
+        columns={
+            "name": lambda row: row.name,
+            "source": lambda row: row.source,
+            "changed": lambda row: (not row.is_changed, row.name),
+        },
+    )
+
+
+def config_changes(action: Action) -> list[AlterConfig]:
+    """The changes in the body of an action. Raises HttpError if there are none."""
+    settings = action.settings_of("settings")
+    if not settings:
+        raise bad_request("settings: expected at least one setting")
+    return [
+        AlterConfig(
+            name=name, value=value, op=ConfigOperation.DELETE if value is None else ConfigOperation.SET
+        )
+        for name, value in settings.items()
+    ]
+
+
+def change_arguments(changes: Iterable[AlterConfig]) -> list[str]:
+    """The options of `kcli configs` for these changes. A value with a comma is in brackets."""
+    changes = list(changes)
+    added = [
+        f"{each.name}={in_brackets(each.value or '')}" for each in changes if each.op is ConfigOperation.SET
+    ]
+    deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]
+    return [
+        *(["--add-config", ",".join(added)] if added else []),
+        *(["--delete-config", ",".join(deleted)] if deleted else []),
+    ]
+
+
+def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: bool) -> str:
+    """One sentence about changed settings."""
+    names = ", ".join(each.name for each in changes)
+    return (
+        f"The cluster accepts the change of {names} of {target}."
+        if is_preview
+        else f"Changed {names} of {target}."
+    )
+
+
+def in_brackets(value: str) -> str:
+    return f"[{value}]" if "," in value else value

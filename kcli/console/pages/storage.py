@@ -1,0 +1,129 @@
+"""Sizes on disk: of log directories and of topics, and how the topics have grown.
+
+The cluster has no history of sizes. So the console keeps a sample whenever it asks for sizes, as long as the connection
+of the user exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kcli.client.admin.offsets import LogDirDescription
+from kcli.console.cache import Aged
+from kcli.console.calls import Call
+from kcli.console.pages.topology import kept_topology
+from kcli.errors import KafkaError
+
+SIZES_SECONDS = 30.0
+"""How long sizes are used again. A broker with 100,000 replicas needs a second to list them."""
+
+SAMPLE_SECONDS = 30.0
+"""The shortest time between two samples."""
+
+SAMPLES_MAX = 120
+"""The most samples of a connection: the last hour or more. A sample of 5,000 topics has about 300 KB."""
+
+REPLICAS_PER_TURN = 5000
+"""The replicas that are counted in one turn of the event loop: some milliseconds."""
+
+_KEY = "storage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """A log directory of a broker. The sizes of its volume are None if unknown."""
+
+    path: str
+    error: str | None
+    replicas: int
+    size_bytes: int
+    total_bytes: int | None
+    usable_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The directories of each broker, or its error, and the bytes of all replicas of each topic."""
+
+    brokers: Mapping[int, tuple[Directory, ...] | KafkaError]
+    topics: Mapping[str, int]
+
+    def directories(self, broker: int) -> tuple[Directory, ...]:
+        """The known directories of a broker."""
+        found = self.brokers.get(broker, ())
+        return () if isinstance(found, KafkaError) else found
+
+    def error(self, broker: int) -> str | None:
+        """The reason why the directories of a broker are unknown."""
+        found = self.brokers.get(broker)
+        return (found.message or found.code.name) if isinstance(found, KafkaError) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sizes at one time."""
+
+    at_ms: int
+    topics: Mapping[str, int]
+
+
+async def kept_storage(call: Call) -> Aged[Storage]:
+    """The sizes, at most some seconds old."""
+    return await call.kept(_KEY, lambda: _load(call), seconds=SIZES_SECONDS)
+
+
+def known_storage(call: Call) -> Storage | None:
+    """The sizes if they are known. Otherwise begins to ask for them, and returns None at once."""
+    found = call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
+    return found if isinstance(found, Storage) else None
+
+
+def samples(call: Call) -> deque[Sample]:
+    """The samples of the connection, the oldest first."""
+    kept: deque[Sample] = call.connection.keep("size samples", lambda: deque(maxlen=SAMPLES_MAX))
+    return kept
+
+
+async def _load(call: Call) -> Storage:
+    topology = await kept_topology(call)
+    topics: Counter[str] = Counter()
+    brokers: dict[int, tuple[Directory, ...] | KafkaError] = {}
+    # One broker at a time, because the answer of a large broker has tens of megabytes as objects.
+    for node in topology.value.brokers:
+        found = (await call.admin.describe_log_dirs([node.id]))[node.id]
+        brokers[node.id] = found if isinstance(found, KafkaError) else await _summaries(found, topics)
+    if any(not isinstance(found, KafkaError) for found in brokers.values()):
+        _remember(call, topics)
+    return Storage(brokers=brokers, topics=topics)
+
+
+async def _summaries(found: tuple[LogDirDescription, ...], topics: Counter[str]) -> tuple[Directory, ...]:
+    directories = []
+    for each in found:
+        size_bytes = 0
+        for number, replica in enumerate(each.replicas, 1):
+            size_bytes += replica.size_bytes
+            topics[replica.topic] += replica.size_bytes
+            if number % REPLICAS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        directories.append(
+            Directory(
+                path=each.path,
+                error=None if each.error is None else each.error.message,
+                replicas=len(each.replicas),
+                size_bytes=size_bytes,
+                total_bytes=each.total_bytes,
+                usable_bytes=each.usable_bytes,
+            )
+        )
+    return tuple(directories)
+
+
+def _remember(call: Call, topics: Mapping[str, int]) -> None:
+    kept = samples(call)
+    now = call.clock.now_ms()
+    if not kept or now - kept[-1].at_ms >= SAMPLE_SECONDS * 1000:
+        kept.append(Sample(now, topics))

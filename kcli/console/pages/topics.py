@@ -1,0 +1,256 @@
+"""The topics: the list, one topic with its partitions and settings, and the actions on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from kcli.client.admin.topics import NewPartitions, NewTopic
+from kcli.console.answers import Outcome, Rows
+from kcli.console.cache import Aged
+from kcli.console.calls import Action, Call, bad_request
+from kcli.console.pages.partitions import kept_partitions
+from kcli.console.pages.settings import (
+    SettingRow,
+    change_arguments,
+    changes_summary,
+    config_changes,
+    in_brackets,
+    setting_list,
+    setting_rows,
+)
+from kcli.console.pages.storage import kept_storage, known_storage, samples
+from kcli.console.pages.topology import TopicSummary, kept_topology
+from kcli.console.routes import Change, Read
+from kcli.errors import KafkaError
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+
+PARTITIONS_MAX = 100_000
+"""The most partitions that the form accepts. Kafka has no limit, but each partition costs memory and files."""
+
+REPLICATION_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """A topic in the list. The size has all replicas, and is None while it is unknown."""
+
+    name: str
+    is_internal: bool
+    partitions: int
+    replication_factor: int
+    under_replicated: int
+    offline: int
+    size_bytes: int | None
+    error: str | None
+
+
+async def list_topics(call: Call) -> Rows:
+    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 only those with
+    a problem."""
+    topology = await kept_topology(call)
+    listing = call.listing()
+    # The sizes need requests to every broker. The list does not wait for them, unless it is sorted by them.
+    storage = (await kept_storage(call)).value if listing.sort == "size_bytes" else known_storage(call)
+    sizes = {} if storage is None else storage.topics
+    shown = _shown(topology.value.topics, call)
+    rows = listing.rows(
+        Aged(shown, topology.age_ms),
+        text=lambda topic: topic.name,
+        columns={
+            "name": lambda topic: topic.name,
+            "partitions": lambda topic: topic.partitions,
+            "replication_factor": lambda topic: topic.replication_factor,
+            "under_replicated": lambda topic: topic.under_replicated + topic.offline,
+            "size_bytes": lambda topic: sizes.get(topic.name),
+        },
+        show=lambda topic: _row(topic, sizes.get(topic.name)),
+    )
+    return dataclasses.replace(rows, is_partial=storage is None)
+
+
+def _shown(topics: tuple[TopicSummary, ...], call: Call) -> list[TopicSummary]:
+    internal, problems = call.query("internal") == "1", call.query("problems") == "1"
+    return [
+        topic
+        for topic in topics
+        if (internal or not topic.is_internal)
+        and (not problems or topic.under_replicated or topic.offline or topic.error)
+    ]
+
+
+def _row(topic: TopicSummary, size_bytes: int | None) -> TopicRow:
+    return TopicRow(
+        name=topic.name,
+        is_internal=topic.is_internal,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        under_replicated=topic.under_replicated,
+        offline=topic.offline,
+        size_bytes=size_bytes,
+        error=topic.error,
+    )
+
+
+async def show_topic(call: Call) -> dict[str, object]:
+    """GET /topics/{topic}: the figures of one topic."""
+    found = await kept_partitions(call, call.part("topic"))
+    rows = found.value.rows
+    offsets = [(row.first_offset, row.end_offset) for row in rows]
+    known = [end - first for first, end in offsets if first is not None and end is not None]
+    return {
+        "age_ms": found.age_ms,
+        "name": found.value.name,
+        "id": found.value.topic_id,
+        "is_internal": found.value.is_internal,
+        "partitions": len(rows),
+        "replication_factor": max((len(row.replicas) for row in rows), default=0),
+        "under_replicated": sum(len(row.isr) < len(row.replicas) for row in rows),
+        "offline": sum(row.leader is None for row in rows),
+        "records_max": sum(known) if len(known) == len(rows) else None,
+        "size_bytes": found.value.size_bytes,
+    }
+
+
+async def list_partitions(call: Call) -> Rows:
+    """GET /topics/{topic}/partitions: the partitions with their replicas, offsets and sizes."""
+    found = await kept_partitions(call, call.part("topic"))
+    return call.listing().rows(
+        Aged(found.value.rows, found.age_ms),
+        text=lambda row: f"{row.partition} leader {row.leader} {row.state}",
+        columns={
+            "partition": lambda row: row.partition,
+            "leader": lambda row: row.leader,
+            "isr": lambda row: len(row.isr) - len(row.replicas),
+            "first_offset": lambda row: row.first_offset,
+            "end_offset": lambda row: row.end_offset,
+            "records_max": lambda row: row.records_max,
+            "size_bytes": lambda row: row.size_bytes,
+        },
+    )
+
+
+async def show_growth(call: Call) -> dict[str, object]:
+    """GET /topics/{topic}/growth: the sizes of the topic while this console was in use."""
+    await kept_storage(call)
+    topic = call.part("topic")
+    return {"points": [[each.at_ms, each.topics.get(topic)] for each in samples(call)]}
+
+
+async def list_settings(call: Call) -> Rows:
+    """GET /topics/{topic}/configs: the settings, with the values that the topic would have without its own."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, call.part("topic"))
+
+    async def load() -> list[SettingRow]:
+        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
+        if isinstance(found, KafkaError):
+            raise found
+        return setting_rows(found, ConfigSource.DYNAMIC_TOPIC_CONFIG)
+
+    only_changed = call.query("changed") == "1"
+    kept = await call.kept(("topic-configs", resource.name), load)
+    rows = [row for row in kept.value if row.is_changed or not only_changed]
+    return setting_list(call, rows, kept.age_ms)
+
+
+async def create(action: Action) -> Outcome:
+    """POST /topics {"name", "partitions", "replication_factor", "configs"}: creates a topic. Without numbers, the
+    cluster's defaults count."""
+    name = action.text("name")
+    action.target = f"topic {name}"
+    partitions = action.number("partitions", -1, least=-1, most=PARTITIONS_MAX)
+    replication = action.number("replication_factor", -1, least=-1, most=REPLICATION_MAX)
+    configs = {key: value for key, value in action.settings_of("configs").items() if value is not None}
+    topic = NewTopic(name=name, partitions=partitions, replication_factor=replication, configs=configs)
+    _raise(await action.admin.create_topics([topic], validate_only=action.is_preview), name)
+    arguments = ["--create", "--topic", name]
+    if partitions > 0:
+        arguments += ["--partitions", str(partitions)]
+    if replication > 0:
+        arguments += ["--replication-factor", str(replication)]
+    for key, value in configs.items():
+        arguments += ["--config", f"{key}={in_brackets(value)}"]
+    return Outcome(
+        command=action.command("topics", *arguments),
+        summary=f"The cluster accepts the new topic {name}, {_counts(partitions, replication)}."
+        if action.is_preview
+        else f"Created the topic {name}.",
+    )
+
+
+async def delete(action: Action) -> Outcome:
+    """POST /topics/{topic}/delete: deletes a topic with all its records."""
+    name = action.part("topic")
+    action.target = f"topic {name}"
+    command = action.command("topics", "--delete", "--topic", name)
+    if action.is_preview:
+        found = (await kept_partitions(action, name)).value
+        records = sum(row.records_max or 0 for row in found.rows)
+        return Outcome(
+            command=command,
+            summary=f"This deletes the topic {name} with {len(found.rows)} partitions and up to {records:,} records. "
+            "They cannot be restored.",
+        )
+    _raise(await action.admin.delete_topics([name]), name)
+    return Outcome(command=command, summary=f"Deleted the topic {name}.")
+
+
+async def add_partitions(action: Action) -> Outcome:
+    """POST /topics/{topic}/partitions {"count"}: raises the number of partitions."""
+    name = action.part("topic")
+    action.target = f"topic {name}"
+    count = action.number("count", least=1, most=PARTITIONS_MAX)
+    wanted = NewPartitions(topic=name, count=count)
+    _raise(await action.admin.create_partitions([wanted], validate_only=action.is_preview), name)
+    return Outcome(
+        command=action.command("topics", "--alter", "--topic", name, "--partitions", str(count)),
+        summary=f"The topic {name} gets {count} partitions. Records with keys may then go to other partitions than "
+        "before, and the number cannot be lowered again."
+        if action.is_preview
+        else f"The topic {name} now has {count} partitions.",
+    )
+
+
+async def change_settings(action: Action) -> Outcome:
+    """POST /topics/{topic}/configs {"settings": {name: value, or null for the default}}: changes settings."""
+    name = action.part("topic")
+    action.target = f"topic {name}"
+    changes = config_changes(action)
+    resource = ConfigResource(ConfigResourceType.TOPIC, name)
+    result = await action.admin.incremental_alter_configs(
+        {resource: changes}, validate_only=action.is_preview
+    )
+    if (error := result[resource]) is not None:
+        raise error
+    return Outcome(
+        command=action.command(
+            "configs", "--alter", "--entity-type", "topics", "--entity-name", name, *change_arguments(changes)
+        ),
+        summary=changes_summary(f"the topic {name}", changes, is_preview=action.is_preview),
+    )
+
+
+def _counts(partitions: int, replication: int) -> str:
+    shown = "the default number of" if partitions < 0 else str(partitions)
+    replicas = "the default number of replicas" if replication < 0 else f"{replication} replicas"
+    return f"with {shown} partitions and {replicas} each"
+
+
+def _raise(results: dict[str, KafkaError | None], name: str) -> None:
+    if name not in results:
+        raise bad_request("the cluster did not answer for this topic")
+    if (error := results[name]) is not None:
+        raise error
+
+
+ROUTES = (
+    Read("/topics", list_topics),
+    Change("/topics", "create topic", create),
+    Read("/topics/{topic}", show_topic),
+    Read("/topics/{topic}/partitions", list_partitions),
+    Change("/topics/{topic}/partitions", "add partitions", add_partitions),
+    Read("/topics/{topic}/growth", show_growth),
+    Read("/topics/{topic}/configs", list_settings),
+    Change("/topics/{topic}/configs", "change topic settings", change_settings),
+    Change("/topics/{topic}/delete", "delete topic", delete),
+)

@@ -1,0 +1,118 @@
+"""Kept answers: one request for all who wait, their age, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kcli.console.cache import ENTRIES_MAX, UNUSED_SECONDS, Cache
+
+
+class World:
+    """A cluster whose answers a test releases, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = 0
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.cache = Cache(lambda: self.now)
+
+    async def load(self) -> int:
+        self.asked += 1
+        number = self.asked
+        await self.ready.wait()
+        return number
+
+
+def with_world(story: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        world = World()
+        await story(world)
+        world.cache.close()
+
+    asyncio.run(run())
+
+
+def test_an_answer_is_used_again_until_it_is_too_old() -> None:
+    async def story(world: World) -> None:
+        assert (await world.cache.get("k", 10, world.load)).value == 1
+        world.now = 9
+        found = await world.cache.get("k", 10, world.load)
+        assert (found.value, found.age_ms) == (1, 9000)
+        world.now = 11
+        assert (await world.cache.get("k", 10, world.load)).value == 2
+
+    with_world(story)
+
+
+def test_those_who_wait_share_one_request_even_if_one_gives_up() -> None:
+    async def story(world: World) -> None:
+        world.ready.clear()
+        waiting = [asyncio.create_task(world.cache.get("k", 10, world.load)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        world.ready.set()
+        assert [(await each).value for each in waiting[1:]] == [1, 1]
+        assert world.asked == 1
+
+    with_world(story)
+
+
+def test_an_error_reaches_those_who_wait_and_is_not_kept() -> None:
+    async def story(world: World) -> None:
+        async def fail() -> int:
+            raise OSError("gone")
+
+        with pytest.raises(OSError, match="gone"):
+            await world.cache.get("k", 10, fail)
+        assert (await world.cache.get("k", 10, world.load)).value == 1
+
+    with_world(story)
+
+
+def test_an_answer_that_began_before_an_action_is_not_kept() -> None:
+    async def story(world: World) -> None:
+        world.ready.clear()
+        before = asyncio.create_task(world.cache.get("k", 10, world.load))
+        await asyncio.sleep(0.01)
+        assert world.asked == 1
+        world.cache.clear()
+        world.ready.set()
+        assert (await before).value == 1
+        assert (await world.cache.get("k", 10, world.load)).value == 2
+
+    with_world(story)
+
+
+def test_begin_does_not_wait_and_ignores_errors() -> None:
+    async def story(world: World) -> None:
+        async def fail() -> int:
+            raise OSError("gone")
+
+        assert world.cache.begin("k", 10, fail) is None
+        await asyncio.sleep(0.01)
+        assert world.cache.begin("k", 10, world.load) is None
+        await asyncio.sleep(0.01)
+        world.now = 60
+        assert world.cache.begin("k", 10, world.load) == 1, "an old answer is better than none"
+        await asyncio.sleep(0.01)
+        assert world.cache.begin("k", 10, world.load) == 2
+
+    with_world(story)
+
+
+def test_few_answers_are_kept_and_not_for_long() -> None:
+    async def story(world: World) -> None:
+        for key in range(ENTRIES_MAX + 1):
+            await world.cache.get(key, 10, world.load)
+        assert (await world.cache.get(1, 10, world.load)).value == 2
+        assert (await world.cache.get(0, 10, world.load)).value == ENTRIES_MAX + 2
+        world.now = UNUSED_SECONDS + 1
+        world.cache.sweep()
+        assert world.cache.begin(1, 10, world.load) is None
+
+    with_world(story)
