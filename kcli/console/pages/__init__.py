@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers, topics
+from kcli.console.pages import brokers, overview, topics
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     brokers.ROUTES,
+    overview.ROUTES,
     topics.ROUTES,
 )

@@ -1,8 +1,10 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
+import overview from "./overview.js";
 import topics from "./topics.js";
 
 export const pages = [
+  overview,
   brokers,
   topics,
 ];
