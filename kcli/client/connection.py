@@ -17,6 +17,7 @@ from kcli.client.login import HANDSHAKE_VERSION, log_in
 from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message, decode_response, encode_request
@@ -34,6 +35,9 @@ Kafka's own clients allow 100 MB (socket.request.max.bytes).
 MAX_BYTES_BEFORE_LOGIN = 512 * 1024
 """The largest response before the end of the login. The server is not known yet, and could ask for much memory with a
 size alone. Kafka has the same limit for requests of a login (sasl.server.max.receive.size)."""
+
+FIRST_BYTES = 256 * 1024
+"""The bytes that are reserved for an answer before any of it has arrived. Nearly all answers are smaller."""
 
 MAX_IN_FLIGHT = 1000
 """The most requests without an answer. This is far more than any admin call needs.
@@ -66,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._correlation = 0
         self._buffer = bytearray(_SIZE.size)
         self._filled = 0
+        self._wanted = _SIZE.size
         self._in_body = False
         self._answers = 0
         self._max_response_bytes = MAX_BYTES_BEFORE_LOGIN
@@ -73,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_encrypted = False
         self._is_retired = False
         self._stale_at: float | None = None
+        self.counts = ChannelCounts()
+        """The counts of this connection. Its owner may set the counts of all connections with the same purpose."""
 
     @classmethod
     async def open(
@@ -194,7 +201,9 @@ class Connection(asyncio.BufferedProtocol):
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[correlation] = answer
         assert self._transport is not None
-        self._transport.write(encode_request(message, key, version, correlation, self._client_id))
+        request = encode_request(message, key, version, correlation, self._client_id)
+        self._transport.write(request)
+        self.counts.sent(len(request))
         try:
             async with asyncio.timeout(timeout):
                 frame = await answer
@@ -238,7 +247,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        if self._filled < len(self._buffer):
+        if self._filled < self._wanted:
+            self._grow()
             return
         if self._in_body:
             self._frame(bytes(self._buffer))
@@ -255,6 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.counts.closed += 1
         if isinstance(exc, ssl.SSLError):
             self._fail(alert_error(exc, self.address))
             return
@@ -271,12 +282,20 @@ class Connection(asyncio.BufferedProtocol):
         return ""
 
     def _expect(self, size: int, *, in_body: bool) -> None:
-        self._buffer = bytearray(size)
+        self._buffer = bytearray(min(size, FIRST_BYTES))
+        self._wanted = size
         self._filled = 0
         self._in_body = in_body
 
+    def _grow(self) -> None:
+        """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
+        reserves no memory."""
+        if self._filled == len(self._buffer):
+            self._buffer.extend(bytes(min(self._filled, self._wanted - self._filled)))
+
     def _frame(self, frame: bytes) -> None:
         self._answers += 1
+        self.counts.received(_SIZE.size + len(frame))
         (correlation,) = _CORRELATION.unpack_from(frame)
         answer = self._pending.pop(correlation, None)
         if answer is not None and not answer.done():

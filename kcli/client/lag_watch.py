@@ -6,7 +6,7 @@ this look, and the first look counts as a commit. A commit that repeats an offse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
 from kcli.client.admin.groups import GroupDescription
 from kcli.lag.burrow import Status
@@ -19,6 +19,9 @@ FIRST_PATIENCE_MS = 60_000
 """The time for which a verdict is withheld if only one commit is known: the default of Connect's
 offset.flush.interval.ms, the longest usual interval of commits. It is shorter than in a broker, because a person waits
 for the verdict."""
+
+
+PARTITIONS_PER_STEP = 50
 
 
 class LagWatch:
@@ -41,8 +44,28 @@ class LagWatch:
         `ages_seconds` are the ages of first unread records, as far as they are known. `now_ms` is the time of a clock
         that never goes back.
         """
+        steps = self.look_in_steps(group, committed, ends, ages_seconds, now_ms=now_ms)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: GroupLag = end.value
+                return found
+
+    def look_in_steps(
+        self,
+        group: GroupDescription,
+        committed: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        ages_seconds: Mapping[TopicPartition, float],
+        *,
+        now_ms: int,
+    ) -> Generator[None, None, GroupLag]:
+        """Does the same in steps of about a millisecond. The result is the value of the generator."""
         lag = group_with_members(group)
-        for partition, offset in committed.items():
+        for number, (partition, offset) in enumerate(committed.items()):
+            if number % PARTITIONS_PER_STEP == 0:
+                yield
             if partition in ends:
                 self._tracker.see_end(partition, now_ms, ends[partition])
             self._tracker.see_offset(group.group_id, partition, now_ms, offset)

@@ -106,9 +106,9 @@ class Relay:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
-                    upstream = await _logged_in(address, self.config)
+                    upstream = await _connected(address, self.config)
                 try:
-                    await self._relay(_Link(reader, writer), upstream)
+                    await self._relay(_Link(reader, writer), upstream, address.host)
                 finally:
                     upstream.writer.close()
             except* (OSError, EOFError, KcliError):
@@ -118,13 +118,19 @@ class Relay:
 
         return accept
 
-    async def _relay(self, client: _Link, broker: _Link) -> None:
-        """Relays requests and answers until one side closes its connection."""
+    async def _relay(self, client: _Link, broker: _Link, host: str) -> None:
+        """Relays requests and answers until one side closes its connection.
+
+        The relay logs in to the broker only after the client has proved the secret. Before that, another process of
+        this machine could make the relay ask for tickets and tokens.
+        """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
-            is_known = await self._client_logs_in(client, broker)
-        if not is_known:
-            return
+            welcome = await self._client_logs_in(client, broker)
+            if welcome is None:
+                return
+            await _log_in(broker, self.config, host)
+            await client.send(welcome)
         async with asyncio.TaskGroup() as group:
             answers = group.create_task(self._relay_answers(client, broker, waiting))
             try:
@@ -137,13 +143,14 @@ class Relay:
             finally:
                 answers.cancel()
 
-    async def _client_logs_in(self, client: _Link, broker: _Link) -> bool:
-        """Answers the login of the client. Requests other than ApiVersions before the login end the connection."""
+    async def _client_logs_in(self, client: _Link, broker: _Link) -> bytes | None:
+        """Answers the login of the client, except its last message. Returns the answer to this message, or None if the
+        client does not know the secret. Requests other than ApiVersions before the login end the connection."""
         while True:
             frame = await client.receive()
             header = decode_request_header(frame)
             if header.api_key not in _BEFORE_LOGIN:
-                return False
+                return None
             key, version, correlation = ApiKey(header.api_key), header.api_version, header.correlation_id
             match key:
                 case ApiKey.API_VERSIONS:
@@ -157,13 +164,12 @@ class Relay:
                     assert isinstance(request, SaslAuthenticateRequest)
                     expected = f"\0{USER}\0{self.secret}".encode()
                     if not hmac.compare_digest(request.auth_bytes, expected):
-                        return False
-                    client.writer.write(
-                        encode_response(SaslAuthenticateResponse(), key, version, correlation)
-                    )
-                    return True
+                        return None
+                    return encode_response(SaslAuthenticateResponse(), key, version, correlation)[
+                        _SIZE.size :
+                    ]
                 case _:
-                    return False
+                    return None
 
     async def _relay_answers(
         self, client: _Link, broker: _Link, waiting: dict[int, tuple[ApiKey, int]]
@@ -227,21 +233,20 @@ class _Link:
         await self.writer.drain()
 
 
-async def _logged_in(address: Address, config: ClientConfig) -> _Link:
-    """Connects to a broker and logs in."""
+async def _connected(address: Address, config: ClientConfig) -> _Link:
+    """Connects to a broker, with TLS if the settings ask for it."""
     security = config.security or ClientSecurity()
     tls = security.tls.context() if security.tls is not None else None
-    link = _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))
+    return _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))
+
+
+async def _log_in(link: _Link, config: ClientConfig, host: str) -> None:
+    """Logs in to a broker."""
 
     async def ask(message: Message, key: ApiKey) -> Message:
         version = HANDSHAKE_VERSION if key is ApiKey.SASL_HANDSHAKE else AUTHENTICATE_VERSION
         link.writer.write(encode_request(message, key, version, 1, config.client_id))
         return decode_response(key, version, await link.receive())[1]
 
-    try:
-        if security.sasl is not None:
-            await log_in(ask, security.sasl, address.host)
-    except BaseException:
-        link.writer.close()
-        raise
-    return link
+    if config.security is not None and config.security.sasl is not None:
+        await log_in(ask, config.security.sasl, host)

@@ -27,6 +27,8 @@ class ClusterSettings:
     """The metrics endpoints of the brokers, for the traffic on the first page."""
     schema_registry: str | None = field(default=None, repr=False)
     """The URL of the schema registry, which may contain a password."""
+    traces: str | None = field(default=None, repr=False)
+    """The URL of the store of traces (Jaeger or Tempo), which may contain a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from kcli.controller import (
 )
 from kcli.controller.controller import Controller
 from kcli.controller.decision import Decision, Steps
+from kcli.controller.settings import ControllerSettings
 from kcli.controller.topics import Charge, no_charge
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import Principal
@@ -128,6 +129,9 @@ class ControllerRequestContext:
     """The client whose rights and quotas count. If it is None, the node itself needs the response."""
 
 
+IDLE_LIMIT_MS = 600_000
+"""The limit of requests about ACLs, if connections.max.idle.ms turns the limit of idle connections off."""
+
 OWN_REQUEST = ControllerRequestContext()
 
 
@@ -141,7 +145,7 @@ class ControllerApi(Generic[Q, R]):
 
     key: ApiKey
     decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R] | Steps[R]]
-    timeout_ms: Callable[[Q], int] | None = None
+    timeout_ms: Callable[[Q, ControllerSettings], int] | None = None
     """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
     fails the request before the decision."""
     arrived: Callable[[Controller, Q, int], None] | None = None
@@ -151,26 +155,32 @@ class ControllerApi(Generic[Q, R]):
     time."""
 
 
+def _idle_limit_ms(_request: object, settings: ControllerSettings) -> int:
+    """The limit of requests about ACLs, as in Kafka: no client waits longer on an idle connection."""
+    limit_ms = settings.config.get("connections.max.idle.ms")
+    return limit_ms if isinstance(limit_ms, int) and limit_ms > 0 else IDLE_LIMIT_MS
+
+
 CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = ControllerApi(
     ApiKey.CREATE_TOPICS,
     lambda controller, request, context, _now_ms: topics.create_topics(
         controller.topic_context(), request, describable=context.describable, charge=context.charge
     ),
-    lambda request: request.timeout_ms,
+    lambda request, _settings: request.timeout_ms,
 )
 CREATE_PARTITIONS: ControllerApi[CreatePartitionsRequest, CreatePartitionsResponse] = ControllerApi(
     ApiKey.CREATE_PARTITIONS,
     lambda controller, request, context, _now_ms: topics.create_partitions(
         controller.topic_context(), request, context.charge
     ),
-    lambda request: request.timeout_ms,
+    lambda request, _settings: request.timeout_ms,
 )
 DELETE_TOPICS: ControllerApi[DeleteTopicsRequest, DeleteTopicsResponse] = ControllerApi(
     ApiKey.DELETE_TOPICS,
     lambda controller, request, context, _now_ms: topics.delete_topics(
         controller.image, controller.settings, request, context.api_version, context.charge
     ),
-    lambda request: request.timeout_ms,
+    lambda request, _settings: request.timeout_ms,
 )
 INCREMENTAL_ALTER_CONFIGS: ControllerApi[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse] = (
     ControllerApi(
@@ -199,7 +209,7 @@ ALTER_PARTITION_REASSIGNMENTS: ControllerApi[
     lambda controller, request, _context, _now_ms: reassignments.alter_partition_reassignments(
         controller, request
     ),
-    lambda request: request.timeout_ms,
+    lambda request, _settings: request.timeout_ms,
 )
 LIST_PARTITION_REASSIGNMENTS: ControllerApi[
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
@@ -212,7 +222,7 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
     ApiKey.ELECT_LEADERS,
     lambda controller, request, _context, _now_ms: leadership.elect_leaders(controller, request),
-    lambda request: request.timeout_ms,
+    lambda request, _settings: request.timeout_ms,
 )
 UNREGISTER_BROKER: ControllerApi[UnregisterBrokerRequest, UnregisterBrokerResponse] = ControllerApi(
     ApiKey.UNREGISTER_BROKER,
@@ -290,10 +300,10 @@ def _delete_acls(
 
 
 CREATE_ACLS: ControllerApi[CreateAclsRequest, CreateAclsResponse] = ControllerApi(
-    ApiKey.CREATE_ACLS, _create_acls
+    ApiKey.CREATE_ACLS, _create_acls, _idle_limit_ms
 )
 DELETE_ACLS: ControllerApi[DeleteAclsRequest, DeleteAclsResponse] = ControllerApi(
-    ApiKey.DELETE_ACLS, _delete_acls
+    ApiKey.DELETE_ACLS, _delete_acls, _idle_limit_ms
 )
 ALTER_CLIENT_QUOTAS: ControllerApi[AlterClientQuotasRequest, AlterClientQuotasResponse] = ControllerApi(
     ApiKey.ALTER_CLIENT_QUOTAS, _alter_client_quotas

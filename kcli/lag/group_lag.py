@@ -49,6 +49,8 @@ class GroupLag:
     """The sum of the known lags of its partitions."""
     lag_seconds: float | None = None
     """The largest lag in seconds of its partitions, or None if no lag is known."""
+    is_at_least: bool = False
+    """Whether the largest lag in seconds may be longer."""
     partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
     readers: dict[TopicPartition, Reader] = field(default_factory=dict)
     topics: dict[str, TopicSums] = field(default_factory=dict)
@@ -73,8 +75,8 @@ class GroupLag:
         if found.lag is not None:
             sums.lag += found.lag
             self.lag += found.lag
-        if found.lag_seconds is not None:
-            self.lag_seconds = max(self.lag_seconds or 0.0, found.lag_seconds)
+        if found.lag_seconds is not None and found.lag_seconds >= (self.lag_seconds or 0.0):
+            self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
 
     def _sums(self, topic: str) -> TopicSums:
         return self.topics.setdefault(topic, TopicSums())

@@ -87,17 +87,19 @@ class LinkSecurity:
         known = self._made.get(listener)
         if known is None or known[0] is not config:
             security = _client_security(config, listener, mechanism_key)
-            known = self._made[listener] = config, self._keeping(listener, security)
+            known = self._made[listener] = config, self._keeping(ListenerConfig(config, listener), security)
         return known[1]
 
-    def _keeping(self, listener: str, security: ClientSecurity | None) -> ClientSecurity | None:
+    def _keeping(self, config: ListenerConfig, security: ClientSecurity | None) -> ClientSecurity | None:
         """The same settings, with the context that is kept for the listener."""
         if security is None or security.tls is None:
             return security
         from kcli.security.tls.contexts import KeptContext
 
-        whose = f"The connections to other nodes over the listener {listener}"
-        kept = self._kept.setdefault(listener, KeptContext(whose))
+        whose = f"The connections to other nodes over the listener {config.listener}"
+        kept = self._kept.setdefault(config.listener, KeptContext(whose))
+        kept.allow_dn = config.value("ssl.allow.dn.changes") is True
+        kept.allow_san = config.value("ssl.allow.san.changes") is True
         return replace(security, tls=replace(security.tls, kept=kept))
 
 

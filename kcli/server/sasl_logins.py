@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -43,11 +44,9 @@ class SaslLogins:
         # The keys have their own thread, because logins of strangers may keep the other threads busy.
         self._key_thread = ThreadPoolExecutor(1, "kcli-login-keys")
         self._refreshing: list[asyncio.Task[None]] = []
-        tokens = TokenCredentials(
-            config.text("delegation.token.secret.key") or None, lambda: image().delegation_tokens
-        )
-        secret = secrets.token_bytes(_SECRET_BYTES)
-        users = ScramUsers(self._credential_of, tokens.credential_of, secret=secret)
+        shared = config.text("delegation.token.secret.key") or None
+        tokens = TokenCredentials(shared, lambda: image().delegation_tokens)
+        users = ScramUsers(self._credential_of, tokens.credential_of, secret=_secret_of_salts(shared))
         self._parts = NodeParts(users, clock.now_ms, self._keys_of)
 
     def of(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
@@ -94,6 +93,19 @@ class SaslLogins:
             task.cancel()
         self._threads.close()
         self._key_thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _secret_of_salts(shared: str | None) -> bytes:
+    """The secret that makes the salts of unknown users of SCRAM.
+
+    `shared` is a secret that all nodes of the cluster have. With it, an unknown user gets the same salt from every node
+    and after each restart, as a known user does. Nothing else is known to all nodes and to no client. Without it, each
+    process has a secret of its own.
+    """
+    if shared is None:
+        return secrets.token_bytes(_SECRET_BYTES)
+    # The HMAC of a token is made from its id with the same key. No token has this text as its id.
+    return hmac.digest(shared.encode(), b"kcli: salts of unknown users of SCRAM", "sha256")
 
 
 def logged_in(connection: Connection, mechanism: str | None, name: str) -> LoggedIn:

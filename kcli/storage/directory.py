@@ -13,6 +13,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kcli.errors import StorageError
@@ -36,6 +37,14 @@ Background = Callable[[Callable[[], None]], object]
 """Starts blocking work, such as a flush, in another thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class AppendWatch:
+    """Measures the appends to the logs of a directory: `add` gets the seconds of each one."""
+
+    now: Callable[[], float]
+    add: Callable[[float], None]
+
+
 class LogDirectory:
     """A directory of `log.dirs`, online until `failed` is called."""
 
@@ -50,6 +59,7 @@ class LogDirectory:
     ) -> None:
         """Makes a directory. `flushes_ms` gets the time of each flush of a log."""
         self.flushes_ms = flushes_ms or Observations()
+        self.appends: AppendWatch | None = None
         self.path = path
         self.pool = pool
         self.disk: Disk = pool.disk

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.client.config import client_config
+from kcli.client import relay as relays
+from kcli.client.config import ClientConfig, client_config
 from kcli.client.connection import Connection
 from kcli.client.relay import Relay
 from kcli.errors import KcliError
@@ -106,9 +107,17 @@ def test_records_go_through_with_a_delegation_token(
 
 
 def test_the_relay_serves_only_clients_that_know_its_secret(
-    secured: tuple[BrokerProcess, str], certificates: Certificates
+    secured: tuple[BrokerProcess, str], certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, servers = secured
+    logins: list[str] = []
+    log_in = relays._log_in
+
+    async def counted(link: relays._Link, config: ClientConfig, host: str) -> None:
+        logins.append(host)
+        await log_in(link, config, host)
+
+    monkeypatch.setattr(relays, "_log_in", counted)
     config = client_config(
         login(certificates, "PLAIN", 'username="alice" password="alice-secret"'), bootstrap_servers=servers
     )
@@ -129,6 +138,7 @@ def test_the_relay_serves_only_clients_that_know_its_secret(
     for wrong in ("", "guess"):
         with pytest.raises(KcliError):
             asyncio.run(opened(wrong))
+    assert logins == ["localhost"], "only the client with the secret makes the relay log in"
     with socket.create_connection((host, int(port)), 10) as link:
         # Metadata without a login: the relay closes the connection.
         link.sendall(bytes.fromhex("0000000e0003000000000001ffff00000000"))

@@ -55,6 +55,49 @@ def test_the_gauges_of_kafka_exporter_and_kminion(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_requests_and_appends_count_in_histograms(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            wire = await connect(node)
+            await create(wire, "orders")
+            before = await scraped(node)
+            for _ in range(3):
+                await send(wire, "orders", batch(b"a"))
+            after = await scraped(node)
+
+            def grown(name: str) -> float:
+                return after[name] - before.get(name, 0)
+
+            for name in ("kcli_request_duration_seconds", "kcli_request_local_duration_seconds"):
+                assert grown(f'{name}_count{{api="Produce"}}') == 3
+                assert grown(f'{name}_bucket{{api="Produce",le="+Inf"}}') == 3
+                assert 0 < grown(f'{name}_sum{{api="Produce"}}') < 30
+            assert after['kcli_request_slow_total{api="Produce"}'] == 0
+            assert grown("kcli_disk_append_seconds_count") >= 3
+            assert after["kcli_event_loop_delay_seconds_count"] >= 0
+
+    asyncio.run(story())
+
+
+def test_a_traced_request_is_the_exemplar_of_its_bucket(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            await create(await connect(node), "orders")
+            node.metrics.exemplars.note("CreateTopics", 0.2, "4bf92f3577b34da6a3ce929d0e0e4736", 5_000)
+            assert node.metrics_endpoint is not None
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.metrics_endpoint.port)
+            writer.write(
+                b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n"
+            )
+            lines = (await reader.read()).decode().splitlines()
+            writer.close()
+            (traced,) = [line for line in lines if "trace_id" in line]
+            assert traced.startswith('kcli_request_duration_seconds_bucket{api="CreateTopics",le="0.25"} ')
+            assert traced.endswith(' # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.2 5.000')
+
+    asyncio.run(story())
+
+
 def test_the_end_of_a_certificate_is_a_time(tmp_path: Path, certificates: Certificates) -> None:
     settings = {f"listener.name.ssl.{name}": value for name, value in certificates.broker_config().items()}
     settings |= LISTENERS

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import ErrorCode
+from kcli.metadata.image import Topics
 from kcli.model.acl import AclOperation, PatternType, ResourceType
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import consumer_group_describe, describe_topic_partitions, describe_transactions
@@ -20,14 +21,18 @@ from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.audit import AUDIT_LOG
-from kcli.security.authorizer import AUDIT_LINES_MAX
+from kcli.security.authorizer import AUDIT_LINES_MAX, Asker
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
 from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.handlers.shared import visible_topics
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
+from kcli.server.requests.rights import Rights
 from rigs.loops import on_a_loop, until
 from rigs.node import create, send
 from rigs.rights import Secured, secured
@@ -293,3 +298,90 @@ async def test_a_topic_is_created_automatically_only_with_the_right_of_the_clien
         }
         await until(lambda: "mine" in it.node.metadata.topics)
         assert "other" not in it.node.metadata.topics
+
+
+@on_a_loop
+async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_group(tmp_path: Path) -> None:
+    """The time of the answer would show to a client without rights that the group is in use."""
+    async with secured(tmp_path) as it:
+        waited: list[str] = []
+        ports = it.node.ports
+        assert isinstance(ports, BrokerPorts)
+        runner = ports.groups.runner
+
+        def looked_up(group_id: str) -> Any:
+            waited.append(group_id)
+            return runner(group_id)
+
+        await it.allow(AclOperation.DESCRIBE, ResourceType.GROUP, "mine")
+        await it.admin.call(FindCoordinatorRequest(key="g", key_type=0), ApiKey.FIND_COORDINATOR, 3)
+        ports.groups.runner = looked_up
+        groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("other", "mine"))
+        request = OffsetFetchRequest(groups=groups, require_stable=True)
+        response = await it.alice.call(request, ApiKey.OFFSET_FETCH, 8)
+        codes = {each.group_id: each.error_code for each in response.groups}
+        assert codes["other"] is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert codes["mine"] is not ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert set(waited) == {"mine"}
+
+
+@on_a_loop
+async def test_visible_topics_are_checked_again_only_if_an_acl_or_the_topics_change(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        for name in "ab":
+            await create(it.admin, name)
+        await it.allow(AclOperation.DESCRIBE, TOPIC, "a")
+        checks: list[str] = []
+        decide = it.node.authorizer.authorize
+
+        def counted(asker: Any, operation: Any, resource: Any, **more: Any) -> bool:
+            if resource.type is TOPIC:
+                checks.append(resource.name)
+            return decide(asker, operation, resource, **more)
+
+        it.node.authorizer.authorize = counted
+
+        async def seen(client: Any) -> tuple[list[str], list[str]]:
+            checks.clear()
+            response = await client.call(MetadataRequest(topics=None), ApiKey.METADATA, 9)
+            return [topic.name for topic in response.topics], sorted(checks)
+
+        assert await seen(it.alice) == (["a"], ["a", "b"])
+        assert await seen(it.alice) == (["a"], [])
+        assert await seen(it.admin) == (["a", "b"], ["a", "b"])
+        assert await seen(it.alice) == (["a"], [])
+        await it.allow(AclOperation.DESCRIBE, TOPIC, "b")
+        assert await seen(it.alice) == (["a", "b"], ["a", "b"])
+        await it.take_all()
+        assert await seen(it.alice) == ([], ["a", "b"])
+        await create(it.admin, "c")
+        assert await seen(it.alice) == ([], ["a", "b", "c"])
+        await it.allow(AclOperation.DESCRIBE, TOPIC, "c")
+        assert await seen(it.alice) == (["c"], ["a", "b", "c"])
+
+
+def test_names_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visible_topics, "NAMES_MAX", 10)
+    kept = VisibleTopics()
+    topics = Topics({}, {name: uuid.uuid4() for name in "abc"})
+    checks: list[str] = []
+
+    class Counting:
+        is_open = False
+        decisions_version = 1
+
+        def authorize(self, asker: Asker, _operation: object, resource: Any, **_more: object) -> bool:
+            checks.append(asker.principal.name)
+            return True
+
+    def ask(user: str) -> None:
+        steps = kept.of(Rights(Counting(), Asker(Principal("User", user), "h", "Metadata")), topics)
+        for _ in steps:
+            pass
+
+    for user in "xyz":
+        ask(user)
+    checks.clear()
+    for user in "zyx":
+        ask(user)
+    assert set(checks) == {"x"}, "each client takes 4 of 10, so the first one is dropped"

@@ -30,6 +30,9 @@ COLLECTED_AFTER_OBJECTS = 100_000
 REGISTRY = "schema.registry.url"
 """The property of Confluent's serializers with the URL of the schema registry."""
 
+TRACES = "kcli.traces.url"
+"""The property with the address of the store of traces."""
+
 MAIN_CLUSTER = "main"
 """The name of the cluster of --bootstrap-server."""
 
@@ -59,6 +62,11 @@ class ConsoleOptions(ConnectingOptions):
         "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port, without TLS and "
         "users. The first page then shows the traffic.",
         metavar="host:port",
+    )
+    traces: str | None = option(
+        "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
+        "traces of records. A properties file can have it as kcli.traces.url.",
+        metavar="url",
     )
     listen: str = option(
         "The address on which the console listens.", metavar="host:port", default=f"127.0.0.1:{PORT}"
@@ -158,6 +166,7 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             config_file=options.command_config,
             schema_registry=options.schema_registry or properties.get(REGISTRY),
             metrics=_endpoints(options.metrics),
+            traces=options.traces or properties.get(TRACES),
         )
     elif not options.cluster:
         raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')
@@ -186,7 +195,11 @@ def _further(text: str) -> ClusterSettings:
     if not properties.get("bootstrap.servers"):
         raise CommandError(f"--cluster {text}: {place} has no bootstrap.servers")
     return ClusterSettings(
-        name=name, properties=properties, config_file=place, schema_registry=properties.get(REGISTRY)
+        name=name,
+        properties=properties,
+        config_file=place,
+        schema_registry=properties.get(REGISTRY),
+        traces=properties.get(TRACES),
     )
 
 

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import brokers, overview, topics
+from kcli.console.pages import (
+    acls,
+    brokers,
+    group_actions,
+    groups,
+    overview,
+    quotas,
+    topics,
+    traces,
+    transactions,
+    users,
+)
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
+    acls.ROUTES,
     brokers.ROUTES,
+    group_actions.ROUTES,
+    groups.ROUTES,
     overview.ROUTES,
+    quotas.ROUTES,
     topics.ROUTES,
+    traces.ROUTES,
+    transactions.ROUTES,
+    users.ROUTES,
 )

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING
 
 from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
-from kcli.security.tls.checks import check_key_store, check_trust_store
+from kcli.security.tls.checks import EntryNames, check_key_store, check_names, check_trust_store
 from kcli.security.tls.files import Stamp, file_stamps
 from kcli.security.tls.settings import LookUp, StoreSettings, store_settings
 
@@ -134,13 +134,19 @@ class ClientTls:
 
 class KeptContext:
     """The last good TLS context of a client that connects often. It is made again when the settings or the files of the
-    stores change. The authorities of the operating system are read once."""
+    stores change. The authorities of the operating system are read once.
 
-    __slots__ = ("_context", "_from", "_whose")
+    Like a listener, a client keeps its names: a key store with other names is refused, if `allow_dn` and `allow_san` do
+    not permit them.
+    """
+
+    __slots__ = ("_context", "_from", "_names", "_whose", "allow_dn", "allow_san")
 
     def __init__(self, whose: str) -> None:
         """`whose` begins the line of the log about stores that cannot be used."""
         self._whose = whose
+        self.allow_dn = self.allow_san = False
+        self._names: Sequence[EntryNames] | None = None
         self._context: ssl.SSLContext | None = None
         self._from: tuple[ClientTls, tuple[Stamp | None, ...]] | None = None
 
@@ -152,7 +158,7 @@ class KeptContext:
         if self._context is not None and wanted == self._from:
             return self._context
         try:
-            self._context = tls.made()
+            self._context = self._made(tls)
         except (ConfigError, OSError) as error:
             if self._context is None:
                 raise
@@ -161,6 +167,17 @@ class KeptContext:
             )
         self._from = wanted
         return self._context
+
+    def _made(self, tls: ClientTls) -> ssl.SSLContext:
+        from kcli.security.tls.stores import load_key_store, load_trust_store
+
+        keys = load_key_store(tls.stores)
+        names = keys.names if keys is not None else ()
+        if self._names is not None:
+            check_names(self._names, names, allow_dn=self.allow_dn, allow_san=self.allow_san)
+        context = tls.context_of(keys, load_trust_store(tls.stores))
+        self._names = names
+        return context
 
 
 def client_tls(look_up: LookUp) -> ClientTls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.model.object_name import quoted
-from kcli.server.metrics.buckets import TracedValue
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes
 
 
@@ -41,7 +41,7 @@ class Bean:
     properties: Mapping[str, str]
     attributes: Attributes
     kind: Kind = Kind.SENSORS
-    exemplars: Mapping[str, TracedValue] | None = None
+    exemplars: Mapping[str, Exemplar] | None = None
     """Traced observations, by the attribute of their bucket."""
 
     @property

@@ -34,6 +34,8 @@ from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
 from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.own_beans import Certificates, OwnSources, own_beans
+from kcli.server.metrics.buckets import Buckets
+from kcli.storage.directory import AppendWatch
 
 _now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
@@ -62,7 +64,8 @@ class MetricsEndpoint:
         self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
         self._loop_delay = LoopDelay()
-        self._own = OwnSources(sources, self._loop_delay, certificates)
+        self._appends = Buckets()
+        self._own = OwnSources(sources, self._loop_delay, self._appends, certificates)
         self._host = host or None  # None: every interface
         routes = [
             get("/", self._index),
@@ -79,6 +82,8 @@ class MetricsEndpoint:
         """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
         self._loop_delay.start()
+        for directory in self._sources.logs.directories:
+            directory.appends = AppendWatch(time.perf_counter, self._appends.add)
         _log.info(
             "Metrics are served on %s://%s:%d/metrics", self._scheme, self._host or "0.0.0.0", self.port
         )
@@ -89,6 +94,8 @@ class MetricsEndpoint:
 
     async def stop(self) -> None:
         self._loop_delay.stop()
+        for directory in self._sources.logs.directories:
+            directory.appends = None
         await self._server.stop()
 
     async def _index(self, _: Request) -> Response:

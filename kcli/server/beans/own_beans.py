@@ -11,15 +11,21 @@ import gc
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcli import KAFKA_VERSION
-from kcli.metadata.image import BrokerRegistration, MetadataImage
+from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from kcli.server.beans.bean import Bean, Kind, bean
 from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
 from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.metrics.buckets import Buckets
+from kcli.server.metrics.exemplars import Exemplar, Exemplars
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.leader_partition import LeaderPartition
+
+SLOW_SECONDS = 1.0
+"""The local time from which on a request counts as slow. It must be one of TIME_LIMITS_S."""
 
 Certificates = Callable[[], Iterable[tuple[str, str, float]]]
 """Returns the listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
@@ -31,6 +37,8 @@ class OwnSources:
 
     node: BeanSources
     loop_delay: LoopDelay
+    appends: Buckets
+    """The seconds of the appends to the logs."""
     certificates: Certificates
 
 
@@ -39,6 +47,8 @@ def own_beans(sources: OwnSources) -> Beans:
     yield from _python()
     yield from _loop(sources.loop_delay)
     yield from _certificates(sources.certificates())
+    yield from _requests(sources.node.ports.metrics)
+    yield bean(OWN, "disk", sources.appends.attributes(), "append-seconds", kind=Kind.BUCKETS)
     yield from _sizes(sources.node)
     yield from _volumes(sources.node)
     ports = sources.node.ports
@@ -77,6 +87,27 @@ def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
     for listener, subject, end_s in found:
         figures = {"expiry-timestamp-seconds": end_s}
         yield bean(OWN, "certificate", {**figures}, listener=listener, subject=subject)
+
+
+# Requests.
+
+
+def _requests(metrics: Metrics) -> Beans:
+    """The times of requests. broker_beans has folded the newest ones before."""
+    for times in list(metrics.requests.apis.values()):
+        api = times.name
+        total = bean(
+            OWN, "request", times.total_s.attributes(), "duration-seconds", kind=Kind.BUCKETS, api=api
+        )
+        yield replace(total, exemplars=_exemplars(metrics.exemplars, api, times.total_s))
+        local = times.local_s.attributes()
+        yield bean(OWN, "request", local, "local-duration-seconds", kind=Kind.BUCKETS, api=api)
+        yield bean(OWN, "request", {"slow": times.local_s.above(SLOW_SECONDS)}, kind=Kind.COUNTERS, api=api)
+
+
+def _exemplars(traced: Exemplars, api: str, buckets: Buckets) -> dict[str, Exemplar]:
+    found = {limit: traced.of(api, above, to) for limit, above, to in buckets.ranges()}
+    return {limit: exemplar for limit, exemplar in found.items() if exemplar is not None}
 
 
 # Sizes on this broker.
@@ -125,7 +156,21 @@ def _cluster(image: MetadataImage, controller: int) -> Beans:
     for each in alive:
         yield _broker(each, controller)
     for topic in image.topics:
-        yield bean(OWN, "topic", {"partitions": len(topic.partitions)}, topic=topic.name)
+        yield _topic(topic)
+
+
+def _topic(topic: TopicImage) -> Bean:
+    replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
+    return bean(
+        OWN,
+        "topic",
+        {
+            "partitions": len(topic.partitions),
+            "partition-count": str(len(topic.partitions)),
+            "replication-factor": str(replicas),
+        },
+        topic=topic.name,
+    )
 
 
 def _broker(registration: BrokerRegistration, controller: int) -> Bean:

@@ -110,7 +110,7 @@ def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataIma
     )
     asked = request.topics
     if asked is None or (context.api_version == 0 and not asked):
-        return (yield from _all_visible(rights, answers, image))
+        return (yield from _all_visible(context, answers, image))
     names: dict[str, None] = {}
     ids: dict[uuid.UUID, None] = {}
     for topic in asked:
@@ -128,9 +128,9 @@ def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataIma
     return (yield from _by_name(context, request, answers, image, names))
 
 
-def _all_visible(rights: Rights, answers: KindOfAnswers, image: MetadataImage) -> Steps[TopicArray]:
+def _all_visible(context: BrokerContext, answers: KindOfAnswers, image: MetadataImage) -> Steps[TopicArray]:
     """All topics that the client may describe. The other topics are left out without an error."""
-    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, image.topics.names, traced=True)
+    seen = yield from context.ports.visible_topics.of(context.rights, image.topics)
     if seen is EVERY_NAME:
         return (yield from answers.of_all_topics())
     parts = []

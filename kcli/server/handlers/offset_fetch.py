@@ -9,7 +9,7 @@ top of the response (v2-7) or in each partition (v1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -48,15 +48,29 @@ def handle(
     context: BrokerContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     groups = _groups(context.api_version, request)
-    if not request.require_stable:
-        return _answer(context, request, groups)
-    barriers = run_in_turns(_barriers(context, groups), GROUPS_PER_TURN)
+    # The rights come first: a client without rights must not wait for the writes of a group.
+    checks = context.rights.allowed_steps(DESCRIBE_GROUP, (group.group_id for group in groups))
     return then(
-        barriers,
-        lambda found: (
-            _answer_after(found, context, request, groups) if found else _answer(context, request, groups)
-        ),
+        run_in_turns(checks, GROUPS_PER_TURN),
+        lambda allowed: _fetch_allowed(context, request, groups, allowed),
     )
+
+
+def _fetch_allowed(
+    context: BrokerContext,
+    request: OffsetFetchRequest,
+    groups: tuple[OffsetFetchRequestGroup, ...],
+    allowed: Container[str],
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    """Answers for the groups whose ids are `allowed`, and refuses the others."""
+
+    def answer() -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+        return run_in_turns(_fetch_all(context, request, groups, allowed), PARTITIONS_PER_TURN)
+
+    if not request.require_stable:
+        return answer()
+    barriers = run_in_turns(_barriers(context, groups, allowed), GROUPS_PER_TURN)
+    return then(barriers, lambda found: _answer_after(found, answer) if found else answer())
 
 
 def error_response(
@@ -90,11 +104,13 @@ def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchReque
 
 
 def _barriers(
-    context: BrokerContext, groups: tuple[OffsetFetchRequestGroup, ...]
+    context: BrokerContext, groups: tuple[OffsetFetchRequestGroup, ...], allowed: Container[str]
 ) -> Steps[list[asyncio.Future[None]]]:
     barriers = []
     for group in groups:
         yield
+        if group.group_id not in allowed:
+            continue
         try:
             barrier = context.ports.groups.runner(group.group_id).when_written()
         except KafkaError:
@@ -106,26 +122,25 @@ def _barriers(
 
 async def _answer_after(
     barriers: list[asyncio.Future[None]],
-    context: BrokerContext,
-    request: OffsetFetchRequest,
-    groups: tuple[OffsetFetchRequestGroup, ...],
+    answer: Callable[[], OffsetFetchResponse | Awaitable[OffsetFetchResponse]],
 ) -> OffsetFetchResponse:
     await asyncio.gather(*barriers, return_exceptions=True)  # the answer has the error
-    return await finished(_answer(context, request, groups))
-
-
-def _answer(
-    context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
-) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
-    return run_in_turns(_fetch_all(context, request, groups), PARTITIONS_PER_TURN)
+    return await finished(answer())
 
 
 def _fetch_all(
-    context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
+    context: BrokerContext,
+    request: OffsetFetchRequest,
+    groups: tuple[OffsetFetchRequestGroup, ...],
+    allowed: Container[str],
 ) -> Steps[OffsetFetchResponse]:
     fetched = []
     for group in groups:
-        fetched.append((yield from _fetch(context, group, request.require_stable)))
+        if group.group_id in allowed:
+            fetched.append((yield from _fetch(context, group, request.require_stable)))
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            fetched.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=code))
         yield
     return (yield from _lowered(context.api_version, groups, tuple(fetched)))
 
@@ -140,7 +155,6 @@ def _fetch(
     """
     rights = context.rights
     try:
-        rights.require_on(DESCRIBE_GROUP, group.group_id)
         runner = context.ports.groups.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)

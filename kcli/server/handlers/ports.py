@@ -25,6 +25,7 @@ from kcli.server.coordinators.transaction_verification import TransactionVerifie
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.handlers.shared.topic_answers import TopicAnswers
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.fetch_sessions import FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
@@ -111,6 +112,7 @@ class BrokerPorts(NodePorts):
     producer_ids: ProducerIds
     topics: TopicCreator
     topic_answers: TopicAnswers = field(default_factory=TopicAnswers)
+    visible_topics: VisibleTopics = field(default_factory=VisibleTopics)
 
 
 NodeContext = RequestContext[NodePorts]

@@ -3,9 +3,9 @@ whole cluster. The percentiles of Kafka's own histograms cannot be added."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from kcli.server.metrics.meters import Attributes
 
@@ -18,27 +18,16 @@ A request takes at least 0.1 ms, and clients give up after 30 s (request.timeout
 """
 
 
-@dataclass(frozen=True, slots=True)
-class TracedValue:
-    """A value whose trace was recorded, and the wall-clock time of the observation in seconds."""
-
-    trace_id: str
-    value: float
-    time_s: float
-
-
 class Buckets:
     """Counts of observations up to each limit."""
 
-    __slots__ = ("_counts", "_limits", "count", "total", "traced")
+    __slots__ = ("_counts", "_limits", "count", "total")
 
     def __init__(self, limits: tuple[float, ...] = TIME_LIMITS_S) -> None:
         self._limits = limits
         self._counts = [0] * (len(limits) + 1)
         self.count = 0
         self.total = 0.0
-        self.traced: dict[str, TracedValue] = {}
-        """The newest traced value of each bucket, by the text of its limit."""
 
     def add(self, value: float) -> None:
         self._counts[bisect_left(self._limits, value)] += 1
@@ -61,23 +50,27 @@ class Buckets:
         self.count += len(ordered)
         self.total += sum(ordered)
 
-    def note_trace(self, value: float, trace_id: str, time_s: float) -> None:
-        """Remembers a traced value as the example of its bucket. It must be counted too."""
-        place = bisect_left(self._limits, value)
-        self.traced[self._texts()[place]] = TracedValue(trace_id, value, time_s)
-
     def above(self, limit: float) -> int:
         """The number of observations above one of the limits."""
         return sum(self._counts[self._limits.index(limit) + 1 :])
+
+    def ranges(self) -> Iterator[tuple[str, float, float]]:
+        """The text of each limit, with the limit before it and the limit itself. The first range begins at -1, so that
+        it includes 0."""
+        below = -1.0
+        for limit in (*self._limits, math.inf):
+            yield _text(limit), below, limit
+            below = limit
 
     def attributes(self) -> Attributes:
         """The attributes of a bean of the kind BUCKETS."""
         found: Attributes = {}
         below = 0
-        for text, count in zip(self._texts(), self._counts, strict=True):
+        for limit, count in zip((*self._limits, math.inf), self._counts, strict=True):
             below += count
-            found[text] = below
+            found[_text(limit)] = below
         return found | {"Count": self.count, "Sum": self.total}
 
-    def _texts(self) -> list[str]:
-        return [*(f"{limit:g}" for limit in self._limits), "+Inf"]
+
+def _text(limit: float) -> str:
+    return "+Inf" if limit == math.inf else f"{limit:g}"

@@ -23,6 +23,7 @@ from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
+from kcli.server.metrics.buckets import Buckets
 from kcli.server.metrics.meters import Histogram, Meter
 from kcli.server.network.connection import Answer, Connection, Serve, Waiting
 from kcli.server.network.request_notes import RequestNotes
@@ -126,6 +127,7 @@ class ApiTimes:
         "error_meters",
         "errors",
         "local_ms",
+        "local_s",
         "name",
         "queue_ms",
         "remote_ms",
@@ -133,11 +135,15 @@ class ApiTimes:
         "send_ms",
         "throttle_ms",
         "total_ms",
+        "total_s",
         "versions",
     )
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
+        # The same times as total_ms and local_ms, with limits that are the same on every broker.
+        self.total_s = Buckets()
+        self.local_s = Buckets()
         self.versions: dict[int, VersionTimes] = {}
         self.errors: dict[ErrorCode, int] = {}
         self.error_meters: dict[ErrorCode, Meter] = {}
@@ -151,6 +157,8 @@ class ApiTimes:
 
     def fold(self, taken: Taken, now: float) -> None:
         handled, waited = taken.handled, taken.waited
+        self.total_s.add_all(handled + [total for _, total in waited])
+        self.local_s.add_all(handled + [local for local, _ in waited])
         self.total_ms.fold(handled, now, scale=1000)
         self.local_ms.fold(handled, now, scale=1000)
         self.remote_ms.fold_zeros(len(handled), now)

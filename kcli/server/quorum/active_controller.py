@@ -99,7 +99,7 @@ class ActiveController:
 
         A decision without records waits for the commit of all records on which it is based.
         """
-        timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request)
+        timeout_ms = None if api.timeout_ms is None else api.timeout_ms(request, self._controller.settings)
         if timeout_ms is not None and timeout_ms <= 0:
             raise TimeoutException
         if api.arrived is not None:

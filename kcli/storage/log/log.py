@@ -343,11 +343,15 @@ class PartitionLog:
                 self._noted_epoch = leader_epoch
                 self._flush_epochs_soon()
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
+            watch = self.directory.appends
+            began = 0.0 if watch is None else watch.now()
             segment.append(
                 [(last_offset, newest_ms, size)] if first is last else [batch.placed for batch in batches],
                 buffers,
                 self.config.index_interval_bytes,
             )
+            if watch is not None:
+                watch.add(watch.now() - began)
             for batch in batches:
                 if batch.header.producer_id >= 0:
                     _note_producer(producers, batch, segment)
@@ -423,10 +427,15 @@ class PartitionLog:
         return self.segments[-1]
 
     def _roll(self, base_offset: Offset, now_ms: int) -> None:
+        sealed = self.segments[-1]
         with self.segments_lock:
             self._roll_alone(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
+        elif sealed.base_offset < base_offset:
+            # The records are flushed already, so a start after a crash reads only the new segment. The index entries
+            # of the sealed one must not be torn then.
+            sealed.flush_indexes()
 
     def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
@@ -588,6 +597,7 @@ class PartitionLog:
             self._add_segment(offset, self._now_ms())
             self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
+            self.snapshots.remove_all()
             self._after_cut()
 
     def _after_cut(self) -> None:
@@ -762,7 +772,11 @@ class PartitionLog:
         """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
         closed, call this method for all of them first, so that the first syncs write many files to the device."""
         self.snapshots.take(self.producers)
-        self.segments[-1].seal()
+        active = self.segments[-1]
+        if not active.is_sealed:
+            active.seal()
+            # Even if all records are flushed, the last index entries are not.
+            self.recovery_point = min(self.recovery_point, active.base_offset)
 
     @property
     def is_flushed(self) -> bool:

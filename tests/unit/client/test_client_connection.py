@@ -9,7 +9,13 @@ import pytest
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
-from kcli.client.connection import MAX_BYTES_BEFORE_LOGIN, Connection, WrongPeer
+from kcli.client.connection import (
+    FIRST_BYTES,
+    MAX_BYTES_BEFORE_LOGIN,
+    MAX_RESPONSE_BYTES,
+    Connection,
+    WrongPeer,
+)
 from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -81,6 +87,32 @@ def test_a_frame_of_impossible_size_closes_the_connection(size: int) -> None:
                 await opened(address)
 
     asyncio.run(scenario())
+
+
+def test_the_memory_of_an_answer_follows_the_bytes_that_arrive() -> None:
+    connection = Connection(Address("h", 1), None)
+    connection._max_response_bytes = MAX_RESPONSE_BYTES
+
+    def feed(content: bytes) -> None:
+        while content:
+            buffer = connection.get_buffer(-1)
+            taken = min(len(buffer), len(content))
+            buffer[:taken] = content[:taken]
+            buffer.release()
+            connection.buffer_updated(taken)
+            content = content[taken:]
+
+    feed(MAX_RESPONSE_BYTES.to_bytes(4, "big"))
+    assert len(connection._buffer) == FIRST_BYTES
+    arrived = 3 * FIRST_BYTES
+    feed(bytes(arrived))
+    assert len(connection._buffer) <= 2 * arrived
+    frames: list[bytes] = []
+    connection._frame = frames.append  # type: ignore[assignment]
+    connection._expect(4, in_body=False)
+    content = bytes(range(256)) * (5 * FIRST_BYTES // 256) + b"end"
+    feed(len(content).to_bytes(4, "big") + content + (3).to_bytes(4, "big"))
+    assert frames == [content]
 
 
 def test_a_response_without_a_request_closes_the_connection() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcli.controller import acls
-from kcli.controller.api import CREATE_ACLS, DELETE_ACLS
+from kcli.controller.api import CREATE_ACLS, DELETE_ACLS, IDLE_LIMIT_MS, ControllerApi
 from kcli.controller.decision import MAX_RECORDS_PER_BATCH
 from kcli.errors import ErrorCode, InvalidRequestException, PolicyViolationException
 from kcli.metadata.image import AclEntry
@@ -193,3 +193,11 @@ def test_decisions_between_the_steps_are_seen(rig: ControllerRig, monkeypatch: p
 )
 def test_a_filter_matches_a_prefix(asked: AclFilter, matched: bool) -> None:
     assert asked.matches(AclEntry(2, "orders", 4, "User:a", "*", 4, 3)) == matched
+
+
+@pytest.mark.parametrize("api", [CREATE_ACLS, DELETE_ACLS], ids=lambda api: api.key.name)
+def test_a_request_about_acls_waits_as_long_as_an_idle_connection(api: ControllerApi[Any, Any]) -> None:
+    for idle_ms, limit_ms in ((1234, 1234), (-1, IDLE_LIMIT_MS)):
+        settings = ControllerRig(config={"connections.max.idle.ms": idle_ms}).settings
+        assert api.timeout_ms is not None
+        assert api.timeout_ms(CreateAclsRequest(), settings) == limit_ms

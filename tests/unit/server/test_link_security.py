@@ -46,6 +46,8 @@ USERS = {
     "listener.name.controller.plain.sasl.jaas.config": f'{PLAIN} required username="c" password="p2";',
 }
 
+OTHER_NAMES = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
+
 
 def links(config: BrokerConfig) -> LinkSecurity:
     return LinkSecurity(lambda: config)
@@ -156,7 +158,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_the_context_of_a_link_stays_until_a_file_changes(tmp_path: Path, certificates: Certificates) -> None:
     store = tmp_path / "server.pem"
     shutil.copy(certificates.server.pem, store)
-    keys = encrypted(certificates, **{"ssl.keystore.location": str(store)})
+    keys = encrypted(certificates, **{"ssl.keystore.location": str(store)}, **OTHER_NAMES)
     current = [config_of(**keys)]
     security = LinkSecurity(lambda: current[0])
     first = context(security)
@@ -171,12 +173,35 @@ def test_the_context_of_a_link_stays_until_a_file_changes(tmp_path: Path, certif
     assert third is not second and third.minimum_version is ssl.TLSVersion.TLSv1_3
 
 
-def test_links_keep_their_context_while_the_stores_cannot_be_used(
+def test_a_link_refuses_another_name_as_its_listener_does(
     tmp_path: Path, certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = tmp_path / "server.pem"
     shutil.copy(certificates.server.pem, store)
     keys = encrypted(certificates, **{"ssl.keystore.location": str(store)})
+    current = [config_of(**keys)]
+    security = LinkSecurity(lambda: current[0])
+    first = context(security)
+    os.replace(shutil.copy(certificates.bob.pem, tmp_path / "new.pem"), store)
+    assert context(security) is first
+    (line,) = errors(caplog)
+    assert "Keystore DistinguishedName does not match" in line
+    current[0] = config_of(**keys | OTHER_NAMES)
+    os.utime(store, (1, 1))
+    assert context(security) is not first
+    os.replace(shutil.copy(certificates.server.pem, tmp_path / "again.pem"), store)
+    current[0] = config_of(**keys)
+    refused = context(security)
+    assert len(errors(caplog)) == 2, "the names are those of the newest context"
+    assert context(security) is refused
+
+
+def test_links_keep_their_context_while_the_stores_cannot_be_used(
+    tmp_path: Path, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "server.pem"
+    shutil.copy(certificates.server.pem, store)
+    keys = encrypted(certificates, **{"ssl.keystore.location": str(store)}, **OTHER_NAMES)
     current = [config_of(**keys)]
     security = LinkSecurity(lambda: current[0])
     good = context(security)

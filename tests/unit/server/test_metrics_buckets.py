@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 
 import pytest
 
 from kcli.server.beans.loop_delay import WINDOW_SECONDS, LoopDelay
-from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets, TracedValue
+from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets
 from rigs.loops import until
 
 
@@ -31,12 +32,12 @@ def test_many_values_count_as_each_one_alone(count: int) -> None:
     assert together.attributes() == expected | {"Sum": pytest.approx(expected["Sum"])}
 
 
-def test_the_newest_trace_of_a_bucket_is_its_example() -> None:
-    buckets = Buckets((1.0,))
-    buckets.note_trace(0.5, "older", 1.0)
-    buckets.note_trace(0.6, "newer", 2.0)
-    buckets.note_trace(7.0, "slow", 3.0)
-    assert buckets.traced == {"1": TracedValue("newer", 0.6, 2.0), "+Inf": TracedValue("slow", 7.0, 3.0)}
+def test_the_ranges_of_the_buckets_have_no_gap() -> None:
+    assert list(Buckets((1.0, 10.0)).ranges()) == [
+        ("1", -1.0, 1.0),
+        ("10", 1.0, 10.0),
+        ("+Inf", 10.0, math.inf),
+    ]
 
 
 def test_the_largest_delay_is_forgotten_after_the_window() -> None:

@@ -18,7 +18,7 @@ from kcli.server.beans.exposition.encoding import (
 )
 from kcli.server.beans.exposition.families import LABELS_KEPT_MAX, Families
 from kcli.server.beans.exposition.profiles import PROFILES
-from kcli.server.metrics.buckets import TracedValue
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes, Histogram, Meter
 
 
@@ -278,7 +278,7 @@ LATENCIES = Bean(
     {"type": "request", "name": "duration-seconds", "api": "Produce"},
     {"0.001": 2, "0.01": 3, "+Inf": 4, "Count": 4, "Sum": 0.5},
     Kind.BUCKETS,
-    {"0.01": TracedValue("abc", 0.005, 12.5)},
+    {"0.01": Exemplar(0.005, "abc", 12_500)},
 )
 
 

@@ -1,12 +1,22 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
 import overview from "./overview.js";
+import consumerGroups from "./groups.js";
+import quotas from "./quotas.js";
+import security from "./security.js";
 import topics from "./topics.js";
+import trace from "./trace.js";
+import transactions from "./transactions.js";
 
 export const pages = [
   overview,
   brokers,
   topics,
+  transactions,
+  consumerGroups,
+  trace,
+  security,
+  quotas,
 ];
 
 /** The groups of the menu. A group without pages is not shown. */

@@ -133,6 +133,14 @@ OWN_INFOS: dict[str, tuple[Info, ...]] = {
             type=MetricType.GAUGE,
         ),
     ),
+    _KCLI + "topic": (
+        Info(
+            name="kminion_kafka_topic_info",
+            texts={"partition-count": "partition_count", "replication-factor": "replication_factor"},
+            labels=_KMINION,
+            type=MetricType.GAUGE,
+        ),
+    ),
     _LAG + "Group": (
         Info(
             name="kminion_kafka_consumer_group_info",

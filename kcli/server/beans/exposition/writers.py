@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kcli.model.object_name import unquoted
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType, label_name
-from kcli.server.metrics.buckets import TracedValue
+from kcli.server.metrics.exemplars import Exemplar
 from kcli.server.metrics.meters import Attributes
 
 Write = Callable[[Bean, str], None]
@@ -79,8 +79,8 @@ def _limit(limit: str) -> str:
     return f'le="{limit}"'
 
 
-def _exemplar(exemplar: TracedValue) -> str:
-    return f' # {{trace_id="{escaped(exemplar.trace_id)}"}} {number(exemplar.value)} {exemplar.time_s:.3f}'
+def _exemplar(exemplar: Exemplar) -> str:
+    return f' # {{trace_id="{escaped(exemplar.trace_id)}"}} {number(exemplar.seconds)} {exemplar.time_ms / 1000:.3f}'
 
 
 def _as_number(attributes: Attributes, name: str) -> float:

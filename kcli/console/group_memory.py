@@ -1,0 +1,103 @@
+"""What the console remembers of the groups that a user looks at: their commits, and the lag of the last hour.
+
+Each session has a memory of its own, because another user may not see the same groups. A group on whose page the user
+was in the last hour is looked at every 10 seconds, also while no page is open. So its graph has no gap when the user
+comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from kcli.client.lag_watch import LagWatch
+from kcli.errors import KcliError
+from kcli.lag.group_lag import GroupLag
+
+WATCHED_GROUPS_MAX = 10
+"""The groups that are looked at in the background. The group that was shown longest ago is dropped first."""
+
+SAMPLE_SECONDS = 10.0
+KEPT_SECONDS = 3600.0
+POINTS_MAX = 400
+"""The points of a graph: an hour of samples."""
+
+TOPICS_MAX = 5
+"""The topics with a line of their own: those with the largest lag at this time."""
+
+WINDOWS_MAX = 20_000
+"""The groups times partitions of which one session knows the commits: about 20 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagPoint:
+    """The lag of a group at a time. `topics` has the largest topics."""
+
+    time_ms: int
+    lag: int
+    lag_seconds: float | None
+    topics: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Watched:
+    shown_at: float
+    points: deque[LagPoint] = field(default_factory=lambda: deque(maxlen=POINTS_MAX))
+
+
+class GroupMemory:
+    """The memory of one session. `sample` looks at a group and calls `remember`."""
+
+    def __init__(self, sample: Callable[[str], Awaitable[object]]) -> None:
+        self.watch = LagWatch(windows_max=WINDOWS_MAX)
+        self._sample = sample
+        self._groups: OrderedDict[str, _Watched] = OrderedDict()
+        self._task: asyncio.Task[None] | None = None
+
+    def shown(self, group_id: str) -> None:
+        """Begins to watch a group, or goes on, because a page shows it."""
+        watched = self._groups.setdefault(group_id, _Watched(0.0))
+        watched.shown_at = time.monotonic()
+        self._groups.move_to_end(group_id)
+        while len(self._groups) > WATCHED_GROUPS_MAX:
+            self._groups.popitem(last=False)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="lag of watched groups")
+
+    def remember(self, lag: GroupLag) -> None:
+        """Adds a point to the graph of a group, if the group is watched."""
+        watched = self._groups.get(lag.group_id)
+        if watched is None:
+            return
+        largest = sorted(lag.topics.items(), key=lambda each: (-each[1].lag, each[0]))[:TOPICS_MAX]
+        topics = {topic: sums.lag for topic, sums in largest}
+        watched.points.append(LagPoint(int(time.time() * 1000), lag.lag, lag.lag_seconds, topics))
+
+    def points(self, group_id: str) -> list[LagPoint]:
+        watched = self._groups.get(group_id)
+        return [] if watched is None else list(watched.points)
+
+    def forget(self, group_id: str) -> None:
+        """Forgets a group that was deleted, or whose offsets were reset."""
+        self._groups.pop(group_id, None)
+        self.watch.forget([group_id])
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            for group_id, watched in list(self._groups.items()):
+                if time.monotonic() - watched.shown_at > KEPT_SECONDS:
+                    self._groups.pop(group_id, None)
+                    continue
+                # A cluster that does not answer leaves a gap in the graph. The page shows the error itself.
+                with contextlib.suppress(KcliError, OSError, TimeoutError):
+                    await self._sample(group_id)

@@ -1,0 +1,400 @@
+"""Consumer groups: the list, one group with its partitions, members and lag, and the history of the lag."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupListing
+from kcli.client.admin.lag import lag_seconds
+from kcli.client.lag_watch import is_known
+from kcli.console.answers import Rows, finite
+from kcli.console.cache import Aged
+from kcli.console.calls import Call
+from kcli.console.connection import ClusterConnection
+from kcli.console.group_memory import GroupMemory
+from kcli.console.routes import Read
+from kcli.errors import KafkaError
+from kcli.lag.group_lag import GroupLag
+from kcli.model.offset_at import OffsetAt
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+SAMPLE_SECONDS = 3.0
+"""How long the sample behind a group's page is used again."""
+
+READ_PARTITIONS_MAX = 200
+"""The most partitions whose first unread record is read for its age. For others, the age comes from the samples."""
+
+Committed = Mapping[TopicPartition, CommittedOffset | KafkaError | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A group in the list. The values after `protocol` are None if they could not be read."""
+
+    group: str
+    type: str
+    state: str
+    protocol: str
+    members: int | None = None
+    lag: int | None = None
+    lag_seconds: float | None = None
+    is_at_least: bool = False
+    status: str | None = None
+    explanation: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A partition of a group: its offsets, its lag, and the member that reads it."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    lag_seconds: float | None
+    is_at_least: bool
+    catch_up_seconds: float | None
+    status: str | None
+    explanation: str
+    member: str | None
+    host: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRow:
+    """A member of a group."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: int
+    assignment: str
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A group, its lag, and the partitions that are assigned but have no committed offset."""
+
+    group: GroupDescription
+    lag: GroupLag
+    uncommitted: tuple[TopicPartition, ...]
+    ends: Mapping[TopicPartition, int]
+
+
+class Memories:
+    """The memories of all sessions. Each ends with its connection."""
+
+    def __init__(self) -> None:
+        self._by_connection: WeakKeyDictionary[ClusterConnection, GroupMemory] = WeakKeyDictionary()
+
+    def of(self, connection: ClusterConnection) -> GroupMemory:
+        found = self._by_connection.get(connection)
+        if found is None:
+
+            async def sample(group_id: str) -> None:
+                async with connection.turn():
+                    await _sample(connection, memory, group_id)
+
+            found = memory = self._by_connection[connection] = GroupMemory(sample)
+            connection.own("group memory", found.close)
+        return found
+
+
+async def _nothing(_: Memories) -> None:
+    """The memories end with their connections."""
+
+
+def memory_of(call: Call) -> GroupMemory:
+    """Returns the memory of the user's session."""
+    return call.shared.get("group memories", Memories, _nothing).of(call.connection)
+
+
+# The list
+
+
+async def list_groups(call: Call) -> Rows:
+    """GET /groups: the groups. Members and lag are read only for the rows that are sent."""
+    kept = await call.kept("groups", call.admin.list_groups)
+    state = call.query("state")
+    groups = [each for each in kept.value if not state or each.state == state]
+    found = call.listing().rows(
+        Aged(groups, kept.age_ms),
+        text=lambda row: f"{row.group_id} {row.state} {row.type} {row.protocol}",
+        columns={
+            "group": lambda row: row.group_id,
+            "state": lambda row: (row.state, row.group_id),
+            "type": lambda row: (row.type, row.group_id),
+        },
+    )
+    shown = [each for each in found.rows if isinstance(each, GroupListing)]
+    rows: list[object] = list(await _list_rows(call, shown))
+    return Rows(total=found.total, age_ms=found.age_ms, rows=rows)
+
+
+async def _list_rows(call: Call, listed: Sequence[GroupListing]) -> list[GroupRow]:
+    consumers = [each.group_id for each in listed if each.protocol in ("", "consumer")]
+    described = await call.admin.describe_groups(consumers) if consumers else {}
+    committed = await call.admin.list_all_offsets(consumers) if consumers else {}
+    ends = await _ends(
+        call.connection, [each for each in committed.values() if not isinstance(each, KafkaError)]
+    )
+    rows = []
+    for each in listed:
+        await asyncio.sleep(0)
+        group, offsets = described.get(each.group_id), committed.get(each.group_id)
+        base = GroupRow(group=each.group_id, type=each.type, state=each.state, protocol=each.protocol)
+        if group is None or offsets is None:
+            rows.append(base)
+        elif isinstance(group, KafkaError) or isinstance(offsets, KafkaError):
+            failed = group if isinstance(group, KafkaError) else offsets
+            rows.append(_failed_row(base, failed))
+        else:
+            lag = await _look(memory_of(call), group, offsets, ends, {})
+            rows.append(_group_row(base, lag))
+    return rows
+
+
+def _failed_row(base: GroupRow, error: object) -> GroupRow:
+    return GroupRow(
+        group=base.group,
+        type=base.type,
+        state=base.state,
+        protocol=base.protocol,
+        error=error.message if isinstance(error, KafkaError) else str(error),
+    )
+
+
+def _group_row(base: GroupRow, lag: GroupLag) -> GroupRow:
+    return GroupRow(
+        group=base.group,
+        type=base.type,
+        state=lag.state,
+        protocol=base.protocol,
+        members=lag.members,
+        lag=lag.lag,
+        lag_seconds=lag.lag_seconds,
+        is_at_least=lag.is_at_least,
+        status=_status(lag),
+        explanation=lag.explanation(),
+    )
+
+
+def _status(lag: GroupLag) -> str | None:
+    """The state of a group, or None while a partition with lag was seen only once."""
+    return lag.status.name if all(map(is_known, lag.partitions.values())) else None
+
+
+# One group
+
+
+async def show_group(call: Call) -> dict[str, object]:
+    """GET /groups/{group}: the group with its sums. Its page also watches the group from now on."""
+    memory = memory_of(call)
+    memory.shown(call.part("group"))
+    kept = await kept_sample(call)
+    group, lag = kept.value.group, kept.value.lag
+    return {
+        "age_ms": kept.age_ms,
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol": group.protocol,
+        "assignor": group.assignor,
+        "epoch": group.epoch,
+        "coordinator": {
+            "id": group.coordinator.id,
+            "address": f"{group.coordinator.host}:{group.coordinator.port}",
+        },
+        "members": lag.members,
+        "idle_members": lag.idle_members,
+        "partitions": len(lag.partitions) + len(kept.value.uncommitted),
+        "lag": lag.lag,
+        "lag_seconds": lag.lag_seconds,
+        "is_at_least": lag.is_at_least,
+        "status": _status(lag),
+        "explanation": lag.explanation(),
+        "topics": sorted(lag.topics),
+        "can_reset": group.state in ("Empty", "Dead"),
+    }
+
+
+async def list_partitions(call: Call) -> Rows:
+    """GET /groups/{group}/partitions: the offsets and the lag of each partition."""
+    kept = await kept_sample(call)
+    sample = kept.value
+    rows = [_partition_row(sample, partition) for partition in (*sample.lag.partitions, *sample.uncommitted)]
+    return call.listing().rows(
+        Aged(rows, kept.age_ms),
+        text=lambda row: (
+            f"{row.topic}-{row.partition} {row.member or ''} {row.host or ''} {row.status or ''}"
+        ),
+        columns={
+            "partition": lambda row: (row.topic, row.partition),
+            "lag": lambda row: row.lag,
+            "lag_seconds": lambda row: row.lag_seconds,
+            "status": lambda row: row.status,
+            "member": lambda row: row.member,
+        },
+    )
+
+
+def _partition_row(sample: Sample, partition: TopicPartition) -> PartitionRow:
+    found, reader = sample.lag.partitions.get(partition), sample.lag.readers.get(partition)
+    is_judged = found is not None and is_known(found)
+    return PartitionRow(
+        topic=partition.topic,
+        partition=partition.partition,
+        committed=None if found is None else found.committed,
+        end=sample.ends.get(partition),
+        lag=None if found is None else found.lag,
+        lag_seconds=None if found is None else found.lag_seconds,
+        is_at_least=found is not None and found.is_at_least,
+        catch_up_seconds=None
+        if found is None or found.catch_up_seconds is None
+        else finite(found.catch_up_seconds),
+        status=found.status.name if found is not None and is_judged else None,
+        explanation=sample.lag.sentence(partition)
+        if found is not None
+        else "the group has committed no offset",
+        member=None if reader is None else reader.name,
+        host=None if reader is None else reader.host.lstrip("/"),
+    )
+
+
+async def list_members(call: Call) -> Rows:
+    """GET /groups/{group}/members: the members with their partitions."""
+    kept = await kept_sample(call)
+    lag = kept.value.lag
+    rows = []
+    for member in kept.value.group.members:
+        lags = [lag.partitions[each].lag or 0 for each in member.assignment if each in lag.partitions]
+        rows.append(
+            MemberRow(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                host=member.host.lstrip("/"),
+                partitions=len(member.assignment),
+                assignment=_assignment_text(member.assignment),
+                lag=sum(lags),
+            )
+        )
+    return call.listing().rows(
+        Aged(rows, kept.age_ms),
+        text=lambda row: (
+            f"{row.member_id} {row.client_id} {row.host} {row.instance_id or ''} {row.assignment}"
+        ),
+        columns={
+            "client_id": lambda row: (row.client_id, row.member_id),
+            "host": lambda row: row.host,
+            "partitions": lambda row: row.partitions,
+            "lag": lambda row: row.lag,
+        },
+    )
+
+
+def _assignment_text(partitions: Sequence[TopicPartition]) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return "; ".join(f"{topic}: {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+
+
+async def show_history(call: Call) -> dict[str, object]:
+    """GET /groups/{group}/history: the lag since the page was opened for the first time, at most an hour."""
+    memory = memory_of(call)
+    await kept_sample(call)
+    return {"points": memory.points(call.part("group"))}
+
+
+# Samples
+
+
+async def kept_sample(call: Call) -> Aged[Sample]:
+    """Returns a sample of the group in the path, at most some seconds old. Raises KafkaError."""
+    group_id = call.part("group")
+    memory = memory_of(call)
+    return await call.kept(
+        ("group", group_id), lambda: _sample(call.connection, memory, group_id), seconds=SAMPLE_SECONDS
+    )
+
+
+async def _sample(connection: ClusterConnection, memory: GroupMemory, group_id: str) -> Sample:
+    admin = connection.admin
+    group = (await admin.describe_groups([group_id]))[group_id]
+    if isinstance(group, KafkaError):
+        raise group
+    offsets = await admin.list_group_offsets(group_id)
+    assigned = {each for member in group.members for each in member.assignment}
+    ends = await _ends(connection, [offsets, dict.fromkeys(assigned)])
+    ages = await _ages(connection, offsets, ends)
+    lag = await _look(memory, group, offsets, ends, ages)
+    memory.remember(lag)
+    uncommitted = tuple(sorted(assigned - lag.partitions.keys()))
+    return Sample(group, lag, uncommitted, ends)
+
+
+async def _look(
+    memory: GroupMemory,
+    group: GroupDescription,
+    offsets: Committed,
+    ends: Mapping[TopicPartition, int],
+    ages: Mapping[TopicPartition, float],
+) -> GroupLag:
+    committed = {
+        partition: each.offset for partition, each in offsets.items() if isinstance(each, CommittedOffset)
+    }
+    now_ms = time.monotonic_ns() // 1_000_000
+    steps = memory.watch.look_in_steps(group, committed, ends, ages, now_ms=now_ms)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: GroupLag = end.value
+            return found
+        await asyncio.sleep(0)
+
+
+async def _ends(
+    connection: ClusterConnection, offsets: Sequence[Mapping[TopicPartition, object]]
+) -> dict[TopicPartition, int]:
+    wanted = {partition for each in offsets for partition in each}
+    if not wanted:
+        return {}
+    found = await connection.admin.list_offsets(
+        dict.fromkeys(sorted(wanted), OffsetSpec.LATEST), wait_for_leaders=False
+    )
+    return {partition: each.offset for partition, each in found.items() if isinstance(each, OffsetAt)}
+
+
+async def _ages(
+    connection: ClusterConnection, offsets: Committed, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, float]:
+    """Returns the ages of the first unread records, as far as the user may read them."""
+    behind = {
+        partition: each.offset
+        for partition, each in offsets.items()
+        if isinstance(each, CommittedOffset) and ends.get(partition, 0) > each.offset
+    }
+    if not behind or len(behind) > READ_PARTITIONS_MAX:
+        return {}
+    found = await lag_seconds(connection.admin, behind, time.time_ns() // 1_000_000)
+    return {partition: age for partition, age in found.items() if isinstance(age, float)}
+
+
+ROUTES = (
+    Read("/groups", list_groups),
+    Read("/groups/{group}", show_group),
+    Read("/groups/{group}/partitions", list_partitions),
+    Read("/groups/{group}/members", list_members),
+    Read("/groups/{group}/history", show_history),
+)
