@@ -15,7 +15,6 @@ from kcli.server.coordinators.groups import GroupRunner
 from kcli.server.coordinators.transactions import TransactionRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
 
-
 Runner = GroupRunner | TransactionRunner
 
 

@@ -20,7 +20,7 @@ def test_the_list_is_cut_from_one_answer_and_finds_the_topics_with_problems() ->
             assert (found["total"], len(found["rows"])) == (1000, 100)
             # Each 97th topic has an under-replicated partition, and each 991st an offline one.
             found = await page.get(f"{TOPICS}?problems=1&sort=under_replicated&order=desc&limit=1")
-            assert found["total"] == 11
+            assert found["total"] == 12
             found = await page.get(f"{TOPICS}?sort=size_bytes&order=desc&limit=1")
             assert found["rows"][0]["name"] == "team-39.events-00999"
             overview = await page.get("/api/clusters/main/overview")

@@ -2,6 +2,7 @@
 import brokers from "./brokers.js";
 import overview from "./overview.js";
 import consumerGroups from "./groups.js";
+import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
 import topics from "./topics.js";
@@ -12,6 +13,7 @@ export const pages = [
   overview,
   brokers,
   topics,
+  messages,
   transactions,
   consumerGroups,
   trace,
