@@ -17,6 +17,7 @@ from kcli.client.login import HANDSHAKE_VERSION, log_in
 from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message, decode_response, encode_request
@@ -77,6 +78,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_encrypted = False
         self._is_retired = False
         self._stale_at: float | None = None
+        self.counts = ChannelCounts()
+        """The counts of this connection. Its owner may set the counts of all connections with the same purpose."""
 
     @classmethod
     async def open(
@@ -198,7 +201,9 @@ class Connection(asyncio.BufferedProtocol):
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._pending[correlation] = answer
         assert self._transport is not None
-        self._transport.write(encode_request(message, key, version, correlation, self._client_id))
+        request = encode_request(message, key, version, correlation, self._client_id)
+        self._transport.write(request)
+        self.counts.sent(len(request))
         try:
             async with asyncio.timeout(timeout):
                 frame = await answer
@@ -260,6 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.counts.closed += 1
         if isinstance(exc, ssl.SSLError):
             self._fail(alert_error(exc, self.address))
             return
@@ -285,10 +291,12 @@ class Connection(asyncio.BufferedProtocol):
         """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
         reserves no memory."""
         if self._filled == len(self._buffer):
-            self._buffer.extend(bytes(min(self._filled, self._wanted - self._filled)))
+            # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
+            self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))
 
     def _frame(self, frame: bytes) -> None:
         self._answers += 1
+        self.counts.received(_SIZE.size + len(frame))
         (correlation,) = _CORRELATION.unpack_from(frame)
         answer = self._pending.pop(correlation, None)
         if answer is not None and not answer.done():

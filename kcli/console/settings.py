@@ -23,6 +23,8 @@ class ClusterSettings:
     """The file of the properties, for the command lines that the pages show."""
     schema_registry: str | None = field(default=None, repr=False)
     """The URL of the schema registry, which may contain a password."""
+    traces: str | None = field(default=None, repr=False)
+    """The URL of the store of traces (Jaeger or Tempo), which may contain a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,7 @@ class BrokerRole:
         self.group_lag = self._make_group_lag()
         self.producer_ids = ProducerIds(lambda: allocate_block(given.channel, given.loader, config.node_id))
         self.markers = MarkerWriter(self.replicas, self.groups, clock.now_ms)
+        self.marker_links = self._links("txn-marker-sender")
         self.transactions = TransactionCoordinator(
             config,
             clock,
@@ -118,7 +119,8 @@ class BrokerRole:
             producer_ids=self.producer_ids,
             markers=self._make_marker_sender(),
         )
-        self.remote_verifications = RemoteVerifications(self._links("AddPartitionsToTxnManager"))
+        self.verification_links = self._links("AddPartitionsToTxnManager")
+        self.remote_verifications = RemoteVerifications(self.verification_links)
         self.verifier = TransactionVerifier(
             given.dynamic_config,
             clock,
@@ -187,7 +189,7 @@ class BrokerRole:
         )
 
     def _make_marker_sender(self) -> MarkerSender:
-        remote = RemoteMarkers(self._links("txn-marker-sender"))
+        remote = RemoteMarkers(self.marker_links)
         given = self._given
         return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
 

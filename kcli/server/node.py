@@ -153,7 +153,7 @@ class Node:
             on_fatal=self._halt,
             secure=self.links.to_controllers,
         )
-        self.channels: list[NodeChannel] = []
+        self.channels: dict[str, NodeChannel] = {}
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
         self._controller_dispatch: Dispatch | None = None
@@ -211,12 +211,14 @@ class Node:
                 rng=self.rng,
                 logs=self.logs,
                 loader=self.loader,
-                channel=self._channel(FORWARDING_LIMIT_S),
-                heartbeats=self._channel(self.config.integer("broker.heartbeat.interval.ms") / 1000),
-                assignments=self._channel(ASSIGNMENTS_LIMIT_S),
+                channel=self._channel("forwarding", FORWARDING_LIMIT_S),
+                heartbeats=self._channel(
+                    "heartbeat", self.config.integer("broker.heartbeat.interval.ms") / 1000
+                ),
+                assignments=self._channel("directory-assignments", ASSIGNMENTS_LIMIT_S),
                 network=self.network,
                 secure=self.links.to_brokers,
-                isr_changes=self._channel(None),
+                isr_changes=self._channel("alter-partition", None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
                 background=self._background,
@@ -224,9 +226,9 @@ class Node:
             )
         )
 
-    def _channel(self, limit_s: float | None) -> NodeChannel:
-        """A way to the active controller, with a queue and a connection of its own. `limit_s` is the longest wait of a
-        request, or None."""
+    def _channel(self, purpose: str, limit_s: float | None) -> NodeChannel:
+        """A way to the active controller, with a queue and a connection of its own. `purpose` is its name in the
+        metrics. `limit_s` is the longest wait of a request, or None."""
         remote = RemoteController(
             self.network,
             lambda: self.quorum.view.leader_address,
@@ -236,7 +238,7 @@ class Node:
             secure=self.links.to_controllers,
         )
         channel = NodeChannel(self.controller, remote, self._leads_elsewhere)
-        self.channels.append(channel)
+        self.channels[purpose] = channel
         return channel
 
     def _leads_elsewhere(self) -> bool:
@@ -334,7 +336,7 @@ class Node:
 
     def _start_registrar(self, controller: ControllerRole) -> ControllerRegistrar:
         assert controller.registration is not None, "its start has made it"
-        channel = self._channel(REGISTRATION_LIMIT_S)
+        channel = self._channel("registration", REGISTRATION_LIMIT_S)
         return ControllerRegistrar(channel, self.loader, self.rng, controller.registration)
 
     async def _unless_halted(self, work: Coroutine[None, None, None]) -> None:
@@ -405,7 +407,7 @@ class Node:
             await self.broker.stop(clean=clean)
         if self.registrar is not None:
             await self.registrar.stop()
-        for channel in self.channels:
+        for channel in self.channels.values():
             await channel.stop()
         await self.sockets.close(of_broker)
         if self.controller is not None:
@@ -511,7 +513,12 @@ class Node:
         jobs = [
             *log_jobs(self.logs, self.config, self.clock),
             PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
-            PeriodicJob("changed certificates", CERTIFICATES_CHECK_INTERVAL_MS, self.security.look_at_files),
+            PeriodicJob(
+                "changed certificates",
+                CERTIFICATES_CHECK_INTERVAL_MS,
+                self.security.look_at_files,
+                prepare=self.security.prepare_files,
+            ),
         ]
         if self.broker is not None:
             # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it had caught up for the last time.
@@ -537,7 +544,12 @@ class Node:
         parts = None
         if broker is not None:
             parts = BrokerParts(
-                cleaning=broker.cleaning, lifecycle=broker.lifecycle, assignments=broker.assignments
+                cleaning=broker.cleaning,
+                lifecycle=broker.lifecycle,
+                assignments=broker.assignments,
+                links={
+                    "txn-marker-channel": broker.marker_links,
+                },
             )
         sources = BeanSources(
             ports=self.ports,
@@ -547,6 +559,7 @@ class Node:
             controller=self.controller,
             partition_counts=partition_counts,
             parts=parts,
+            channels=self.channels,
             is_ready=lambda: self.is_ready,
         )
         security = endpoint_security(self.config, self.security.tls_of)

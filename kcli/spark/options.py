@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
@@ -19,7 +21,12 @@ from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
 from kcli.security.client import client_security
 from kcli.spark.client.cluster import ClientSettings, parse_servers
 
+if TYPE_CHECKING:
+    from kcli.spark.traces import SparkTraces
+
 _log = logging.getLogger("kcli.spark")
+
+TRACE_OPTION = "kcli.trace"
 
 SECURITY_OPTIONS = tuple(f"kafka.{name}" for name in SECURITY_PROPERTIES)
 CLIENT_OPTIONS = (
@@ -55,6 +62,7 @@ SOURCE_OPTIONS = (
     "path",
     "paths",
     "readUpTo",
+    TRACE_OPTION,
 )
 
 REFUSED = {
@@ -93,6 +101,7 @@ SINK_OPTIONS = (
     "kafka.transaction.timeout.ms",
     "kcli.transactional",
     "kcli.batch.id",
+    TRACE_OPTION,
 )
 
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -172,6 +181,7 @@ class SourceOptions:
     log_directories: tuple[str, ...] = ()
     """Log directories to read, instead of a cluster."""
     to_log_end: bool = False
+    traces: SparkTraces | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +201,7 @@ class SinkOptions:
     """The prefix of the transactional ids of the tasks."""
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     batch_id: int | None = None
+    traces: SparkTraces | None = None
 
 
 def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -227,6 +238,7 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
         poll_timeout_ms=_positive(options, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
         log_directories=directories,
         to_log_end=_choice(options, "readUpTo", ("highwatermark", "logend")) == "logend",
+        traces=_traces(options),
     )
 
 
@@ -252,7 +264,23 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
         transactional_id=options.get("kafka.transactional.id"),
         transaction_timeout_ms=_positive(options, "kafka.transaction.timeout.ms") or TRANSACTION_TIMEOUT_MS,
         batch_id=None if batch is None else _integer(batch, "kcli.batch.id"),
+        traces=_traces(options),
     )
+
+
+def are_traced(raw: Mapping[str, str]) -> bool:
+    """Whether a source or sink with these options has traces."""
+    return _traces({name.lower(): value for name, value in raw.items()}) is not None
+
+
+def _traces(options: Mapping[str, str]) -> SparkTraces | None:
+    """Returns the settings of traces. The module is imported only if the environment or an option may ask for them."""
+    option = options.get(TRACE_OPTION)
+    if option is None and not any(name.startswith("OTEL_") for name in os.environ):
+        return None
+    from kcli.spark.traces import spark_traces
+
+    return spark_traces(option)
 
 
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})

@@ -17,6 +17,8 @@ from kcli.tracing.span import Span
 
 _log = logging.getLogger("kcli.tracing")
 
+_FLUSH_PAUSE_SECONDS = 0.005
+
 CLOSE_MAX_SECONDS = 5.0
 """The longest time in which a process that ends waits for a collector."""
 
@@ -42,6 +44,7 @@ class ExportQueue:
         """Starts the thread. It calls `make_exporter` first, because the import of the SDK takes long."""
         self.dropped = 0
         self.exported = 0
+        self._added = 0
         self._make_exporter = make_exporter
         self._exporter: Exporter | None = None
         self._spans: deque[Span] = deque()
@@ -55,12 +58,23 @@ class ExportQueue:
 
     def add(self, span: Span) -> None:
         """Passes a span to the thread, or drops it if too many spans wait."""
+        self._added += 1
         if len(self._spans) >= self._queue_max:
             self.dropped += 1
             return
         self._spans.append(span)
         if len(self._spans) >= self._batch_max and not self._wake.is_set():
             self._wake.set()
+
+    def flush(self, max_seconds: float) -> None:
+        """Waits until all spans are exported or dropped, for at most `max_seconds`. Does not wait if the collector did
+        not accept the last spans."""
+        deadline = time.monotonic() + max_seconds
+        while self.exported + self.dropped < self._added and not self._is_failing:
+            if time.monotonic() >= deadline:
+                return
+            self._wake.set()
+            time.sleep(_FLUSH_PAUSE_SECONDS)
 
     def close(self, max_seconds: float = CLOSE_MAX_SECONDS) -> None:
         """Exports the spans that wait, for at most `max_seconds`. The other spans are dropped."""

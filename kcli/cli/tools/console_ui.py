@@ -25,6 +25,9 @@ from kcli.runtime.network import SystemNetwork
 REGISTRY = "schema.registry.url"
 """The property of Confluent's serializers with the URL of the schema registry."""
 
+TRACES = "kcli.traces.url"
+"""The property with the address of the store of traces."""
+
 MAIN_CLUSTER = "main"
 """The name of the cluster of --bootstrap-server."""
 
@@ -48,6 +51,11 @@ class ConsoleOptions(ConnectingOptions):
     schema_registry: str | None = option(
         "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. A "
         "properties file can have it as schema.registry.url.",
+        metavar="url",
+    )
+    traces: str | None = option(
+        "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
+        "traces of records. A properties file can have it as kcli.traces.url.",
         metavar="url",
     )
     listen: str = option(
@@ -139,6 +147,7 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             properties=properties,
             config_file=options.command_config,
             schema_registry=options.schema_registry or properties.get(REGISTRY),
+            traces=options.traces or properties.get(TRACES),
         )
     elif not options.cluster:
         raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')
@@ -158,7 +167,11 @@ def _further(text: str) -> ClusterSettings:
     if not properties.get("bootstrap.servers"):
         raise CommandError(f"--cluster {text}: {place} has no bootstrap.servers")
     return ClusterSettings(
-        name=name, properties=properties, config_file=place, schema_registry=properties.get(REGISTRY)
+        name=name,
+        properties=properties,
+        config_file=place,
+        schema_registry=properties.get(REGISTRY),
+        traces=properties.get(TRACES),
     )
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import balance, brokers, group_actions, groups, topics
+from kcli.console.pages import acls, balance, brokers, group_actions, groups, messages, quotas, topics, traces, transactions, users
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
+    acls.ROUTES,
     balance.ROUTES,
     brokers.ROUTES,
     group_actions.ROUTES,
     groups.ROUTES,
+    messages.ROUTES,
+    quotas.ROUTES,
     topics.ROUTES,
+    traces.ROUTES,
+    transactions.ROUTES,
+    users.ROUTES,
 )

@@ -19,6 +19,7 @@ from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
 from kcli.coordinator.group.consumer.describe import Description
 from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.offsets.expiry import OffsetExpiry
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
@@ -55,6 +56,7 @@ from kcli.protocol.messages.offset_commit import OffsetCommitRequest, OffsetComm
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kcli.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kcli.protocol.records.consumer_offsets import ConsumerGroupMetadataValue
 
 NEXT_SLICE_MS = 1
 """The pause between two slices of the search for expired offsets, in which waiting requests are served."""
@@ -74,12 +76,19 @@ class GroupShard:
     """The groups of one partition of `__consumer_offsets`. `times_of` is a function from a group id to the times of
     that consumer group."""
 
-    def __init__(self, config: GroupConfig, rng: Uuids, times_of: TimesOf = _default_times) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        rng: Uuids,
+        times_of: TimesOf = _default_times,
+        counts: GroupCounts | None = None,
+    ) -> None:
         self._config = config
+        self._counts = counts or GroupCounts()
         self._groups: Groups = {}
         self._timers = GroupTimers()
         self._table = OffsetTable()
-        self._classic = ClassicProtocol(config, self._groups, self._timers, rng.uuid)
+        self._classic = ClassicProtocol(config, self._groups, self._timers, rng.uuid, self._counts)
         self._consumer = ConsumerProtocol(
             config, self._groups, self._timers, self._classic, times_of, rng.uuid
         )
@@ -183,6 +192,7 @@ class GroupShard:
         code = self._protocols.requests(request.group_id).admit_commit(request, api_version, now_ms)
         step: GroupStep = Step(now_ms)
         self._offsets.commit(code, request, token, step)
+        self._counts.commits += len(step.records)
         return step.ready()
 
     def commit_offsets_in_transaction(
@@ -197,6 +207,7 @@ class GroupShard:
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
         self._offsets.commit(code, request, token, step)
+        self._counts.commits += len(step.records)
         return step.ready()
 
     def fetch_offsets(
@@ -233,6 +244,7 @@ class GroupShard:
     ) -> GroupReady:
         step: GroupStep = Step(now_ms)
         self._offsets.delete(self._protocols.of(request.group_id), request, token, step)
+        self._counts.deletions += len(step.records)
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
@@ -311,6 +323,7 @@ class GroupShard:
     def _expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
         if kind is TimerKind.OFFSETS_CHECK:
             has_more = self._expiry.expire_slice(step)
+            self._counts.expirations += sum(isinstance(each, OffsetRecord) for each in step.records)
             self._schedule_offsets_check(step.now_ms, NEXT_SLICE_MS if has_more else None)
             return
         protocol = self._protocols.of(group_id)
@@ -334,6 +347,8 @@ class GroupShard:
                 self._classic.replay(record, live=self._live)
             case ConsumerRecord():
                 self._consumer.replay(record, live=self._live)
+                if self._live and isinstance(record.value, ConsumerGroupMetadataValue):
+                    self._counts.consumer_rebalances += 1
             case OtherRecord():
                 self._other.replay(record)
 

@@ -8,6 +8,7 @@ It is the share of the time in which the thread of the loop used no CPU.
 from __future__ import annotations
 
 from kcli.server.beans.bean import Kind, bean, gauge
+from kcli.server.beans.channel_beans import channel_beans
 from kcli.server.beans.cleaner_beans import cleaner_beans
 from kcli.server.beans.controller_beans import controller_beans
 from kcli.server.beans.fetcher_beans import fetcher_beans
@@ -35,6 +36,7 @@ _OF_EVERY_NODE = (
     request_beans,
     listener_beans,
     quota_beans,
+    channel_beans,
     controller_beans,
     raft_beans,
     metadata_beans,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from kcli.server.beans.bean import Bean, Kind, bean, gauge
-from kcli.server.beans.sources import LOG, Beans, BeanSources
+from kcli.server.beans.sources import LOG, SERVER, Beans, BeanSources
 from kcli.storage.log.log import PartitionLog
 
 
 def log_beans(sources: BeanSources) -> Beans:
     yield from _directories(sources)
     yield _flushes(sources)
+    yield _moves(sources)
     for log in list(sources.logs.logs.values()):
         yield from _of_log(log)
     for copy in list(sources.logs.futures.logs.values()):
@@ -23,6 +24,16 @@ def _directories(sources: BeanSources) -> Beans:
     for directory in directories:
         is_offline = int(directory.error is not None)
         yield gauge(LOG, "LogManager", "LogDirectoryOffline", is_offline, logDirectory=directory.path)
+
+
+def _moves(sources: BeanSources) -> Bean:
+    """The largest number of records that a copy in another log directory lacks."""
+    logs, lag = sources.logs, 0
+    for key, copy in list(logs.futures.logs.items()):
+        current = logs.get(key.topic, key.partition)
+        if current is not None:
+            lag = max(lag, current.log_end_offset - copy.log_end_offset)
+    return gauge(SERVER, "ReplicaAlterLogDirsManager", "MaxLag", lag, clientId="ReplicaAlterLogDirs")
 
 
 def _flushes(sources: BeanSources) -> Bean:

@@ -1,12 +1,29 @@
-"""The beans of quotas."""
+"""The beans of quotas: of clients (KIP-13, KIP-124, KIP-599) and of replication (KIP-73)."""
 
 from __future__ import annotations
 
-from kcli.server.beans.bean import bean
+from urllib.parse import quote
+
+from kcli.server.beans.bean import Bean, Kind, bean
 from kcli.server.beans.sources import SERVER, Beans, BeanSources
+from kcli.server.metrics.meters import Attributes
+from kcli.server.network.rates import SampledRate, TokenBucket
+from kcli.server.requests.quotas import Client, Limits, Metered
 
 
 def quota_beans(sources: BeanSources) -> Beans:
+    yield from _replication(sources)
+    quotas = sources.quotas
+    for type_, name, limits in (
+        ("Produce", "byte-rate", quotas.produced),
+        ("Fetch", "byte-rate", quotas.fetched),
+        ("Request", "request-time", quotas.time),
+    ):
+        yield from _of_rates(sources, type_, name, limits)
+    yield from _of_buckets(sources, quotas.mutations)
+
+
+def _replication(sources: BeanSources) -> Beans:
     broker = sources.broker
     if broker is not None:
         for type_, quota in (
@@ -14,3 +31,39 @@ def quota_beans(sources: BeanSources) -> Beans:
             ("FollowerReplication", broker.fetchers.quota),
         ):
             yield bean(SERVER, type_, {"byte-rate": quota.bytes_per_second})
+
+
+def _of_rates(sources: BeanSources, type_: str, name: str, limits: Limits[SampledRate]) -> Beans:
+    now = sources.now
+    for client, metered in limits.used(now):
+        attributes: Attributes = {name: metered.meter.per_second(now)}
+        yield _of_client(sources, type_, client, attributes, metered)
+
+
+def _of_buckets(sources: BeanSources, limits: Limits[TokenBucket]) -> Beans:
+    now = sources.now
+    for client, metered in limits.used(now):
+        attributes: Attributes = {
+            "mutation-rate": metered.meter.per_second(now),
+            "tokens": metered.meter.tokens(metered.limit, now),
+        }
+        yield _of_client(sources, "ControllerMutation", client, attributes, metered)
+
+
+def _of_client(
+    sources: BeanSources,
+    type_: str,
+    client: Client,
+    attributes: Attributes,
+    metered: Metered[SampledRate] | Metered[TokenBucket],
+) -> Bean:
+    """The bean of the clients that share a limit. Its tags are those by which they share it."""
+    throttled = sources.ports.metrics.watches.values(metered.throttled_ms, sources.now)
+    user, client_id = map(sanitized, client)
+    tags = {"user": user, "client-id": client_id}
+    return bean(SERVER, type_, attributes | {"throttle-time": throttled.average}, kind=Kind.SENSORS, **tags)
+
+
+def sanitized(text: str) -> str:
+    """A user or client id in an object name: URL-encoded, as in Kafka."""
+    return quote(text, safe="").replace("~", "%7E")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kcli.server.beans.bean import Bean
+from kcli.server.coordinators.broker_links import BrokerLinks
 from kcli.server.handlers.ports import BrokerPorts, NodePorts
 from kcli.server.network.listener import SocketServer
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
+from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.counts import PartitionCounts
 from kcli.server.requests.quotas import ClientQuotas
@@ -39,16 +41,19 @@ STEPS_PER_PAUSE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
-    """The parts of the broker role that only beans read, in addition to the ports of the broker."""
+    """The parts of the broker role that only beans read, in addition to the ports of the broker. `links` are the
+    connections to other brokers, by the prefixes of their beans."""
 
     cleaning: LogCleaning
     lifecycle: BrokerLifecycle
     assignments: DirectoryAssignments
+    links: Mapping[str, BrokerLinks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
-    """The parts of a node that the beans read. In a broker, `ports` are a `BrokerPorts` and `parts` is not None."""
+    """The parts of a node that the beans read. In a broker, `ports` are a `BrokerPorts` and `parts` is not None.
+    `channels` are the ways to the active controller, by the prefixes of their beans."""
 
     ports: NodePorts
     sockets: SocketServer
@@ -57,6 +62,7 @@ class BeanSources:
     controller: ControllerRole | None
     partition_counts: PartitionCounts | None
     parts: BrokerParts | None
+    channels: Mapping[str, NodeChannel]
     is_ready: Callable[[], bool]
 
     @property

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kcli.errors import KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network
 from kcli.server.network.links import Secure, is_usable, open_link, plain_text
@@ -68,6 +69,7 @@ class BrokerLinks:
         self._timeout_s = timeout_s
         self._secure = secure
         self._links: dict[int, _Link] = {}
+        self.counts = ChannelCounts()
 
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
         """Sends a request in the newest version that both brokers support, and returns the response.
@@ -122,7 +124,7 @@ class BrokerLinks:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             link.connection = await open_link(
-                self._network, link.address, self._client_id, self._timeout_s, self._secure
+                self._network, link.address, self._client_id, self._timeout_s, self._secure, self.counts
             )
         assert link.connection is not None
         return link.connection

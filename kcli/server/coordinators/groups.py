@@ -12,6 +12,7 @@ from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
 from kcli.coordinator.group.consumer.targets.regexes import matching
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.records import LogRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.step import GroupReady, GroupSend
@@ -53,6 +54,7 @@ class GroupCoordinator:
         self._keys = consumer_group_keys(config)
         self._rng = rng
         self._settings_of_shards = group_config(config, self._keys)
+        self.counts = GroupCounts()
         self._image = MetadataImage()
         self._topics = ImageTopics(self._image)
         session_ms, heartbeat_ms = effective_consumer_times({}, config)
@@ -158,7 +160,7 @@ class GroupCoordinator:
     # --- shards
 
     def _create(self) -> GroupShard:
-        shard = GroupShard(self._settings_of_shards, self._rng, self.times_of)
+        shard = GroupShard(self._settings_of_shards, self._rng, self.times_of, self.counts)
         shard.topics_changed(self._topics, (), has_new=True)
         return shard
 

@@ -126,6 +126,8 @@ class MarkerSender:
         self._metadata = metadata
         self._local = local
         self._remote = remote
+        self.leaderless_count = 0
+        """The markers that wait because their partitions have no leader."""
 
     async def write_all(
         self,
@@ -168,7 +170,7 @@ class MarkerSender:
             left = [key for key in partitions if codes[key] not in _DONE]
             if not left:
                 return
-            await asyncio.sleep(pause_s)
+            await self._pause(pause_s, len(left) if broker_id == NO_LEADER else 0)
             if pause_s < MARKER_RETRY_MAX_SECONDS <= pause_s * 2:  # once, when the pauses have become long
                 _log.warning(
                     "The marker of producer %d is not written to %s yet: %s",
@@ -177,6 +179,13 @@ class MarkerSender:
                     codes[left[0]].name,
                 )
             pause_s = min(pause_s * 2, MARKER_RETRY_MAX_SECONDS)
+
+    async def _pause(self, seconds: float, leaderless: int) -> None:
+        self.leaderless_count += leaderless
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.leaderless_count -= leaderless
 
     def _by_leader(self, partitions: Sequence[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
         """The partitions by the broker that leads them. The key is NO_LEADER for partitions without a leader, and None

@@ -54,6 +54,8 @@ class Write(Generic[RecordT, SendT]):
     marker: ControlMarker | None = None
     verification: Verification | None = None
     failure: ErrorCode = ErrorCode.NONE
+    appended_at: float = 0.0
+    """The time of the append, in seconds of the event loop. Only the first write of a batch has it."""
 
     @property
     def is_alone(self) -> bool:

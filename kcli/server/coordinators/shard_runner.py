@@ -24,6 +24,7 @@ from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
 from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
+from kcli.server.coordinators.shard_times import ShardTimes
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
@@ -78,9 +79,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         now_ms: Callable[[], int],
         send: Callable[[SendT], None],
         broken: Callable[[], None],
+        times: ShardTimes | None = None,
     ) -> None:
         """Makes the runner of a loaded shard. It calls `broken` if the shard cannot apply a record of its log. The
         caller must then stop the runner and load the shard again."""
+        self._times = times or ShardTimes()
         self._send = send
         self._broken = broken
         self._shard = shard
@@ -106,10 +109,12 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     def ask(self, question: Callable[[ShardT, int], T]) -> T:
         """Returns the shard's answer to a question about its state. The second argument is the time."""
+        began = self._loop.time()
         try:
             return question(self._shard, self._now_ms())
         finally:
             self._wake_in_time()
+            self._times.processing_ms.add((self._loop.time() - began) * 1000)
 
     def run(self, step: Callable[[ShardT, int], Ready[RecordT, SendT]]) -> None:
         """Runs a step that no request waits for. Does nothing if another broker has the shard."""
@@ -219,15 +224,19 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gathered_bytes = 0
         if not writes:
             return
+        began = self._loop.time()
         try:
             end_offset = self._log.append(writes)
+            self._times.flush_ms.add((self._loop.time() - began) * 1000)
         except KafkaError as error:
             _log.warning("Writing to %s failed: %s", self.partition, error.message)
             self._finish(writes, error.code)
             return
         if not self._in_flight and self.partition.log.high_watermark >= end_offset:
+            self._times.purgatory_ms.add((self._loop.time() - began) * 1000)
             self._finish(writes, ErrorCode.NONE)
             return
+        writes[0].appended_at = began
         self._in_flight.append((end_offset, writes))
         if self._committer is None:
             self._committer = self._loop.create_task(
@@ -249,6 +258,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                     self._fail(write, error.code)
                 continue
             self._in_flight.popleft()
+            self._times.purgatory_ms.add((self._loop.time() - writes[0].appended_at) * 1000)
             self._finish(writes, ErrorCode.NONE)
         self._committer = None
 

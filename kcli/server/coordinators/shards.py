@@ -31,6 +31,7 @@ from kcli.runtime.clock import Clock
 from kcli.server.coordinators.loader import load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
+from kcli.server.coordinators.shard_times import ShardTimes
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 
@@ -79,6 +80,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         self._loading: dict[int, _Load] = {}
         self._image = MetadataImage()
         self._loads = _Loads(0)
+        self._failed: set[int] = set()
+        self.times = ShardTimes()
         self._awaited: dict[int, asyncio.Event] = {}
         self._stopped = False
         # The time of coordinators is the wall clock at the start plus the monotonic time since the start. So a change
@@ -112,6 +115,11 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     def is_loading(self) -> bool:
         """Whether a shard of this broker is still being loaded."""
         return bool(self._loading)
+
+    @property
+    def counts_by_state(self) -> dict[str, int]:
+        """The number of shards of this broker by their state, with Kafka's names."""
+        return {"loading": len(self._loading), "active": len(self._runners), "failed": len(self._failed)}
 
     def runners(self) -> Iterator[ShardRunner[RecordT, SendT, ShardT]]:
         """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded."""
@@ -187,6 +195,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         )
 
     def _give_up(self, partition: int) -> None:
+        self._failed.discard(partition)
         loading = self._loading.pop(partition, None)
         if loading is not None:
             loading.task.cancel()
@@ -197,6 +206,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     async def _load(self, leader: LeaderPartition) -> None:
         kind = self._kind
         image = self._image
+        began = self._clock.monotonic()
         shard = kind.create()
 
         def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
@@ -221,9 +231,11 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             level = logging.ERROR if leader.is_leader else logging.INFO
             kind.logger.log(level, "Loading %s failed: %s", leader, error, exc_info=ours)
             self._loading.pop(leader.partition, None)
+            self._failed.add(leader.partition)
             self._log_loads()
             return
         kind.logger.debug("Loaded %d records of %s", count, leader)
+        self.times.load_ms.add((self._clock.monotonic() - began) * 1000)
         del self._loading[leader.partition]
         self._loads.partitions += 1
         self._loads.records += count
@@ -237,6 +249,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             now_ms=self.now_ms,
             send=lambda work: kind.send(runner, work),
             broken=lambda: self._load_again(leader),
+            times=self.times,
         )
         kind.loaded(runner, image)
         runner.run(lambda shard, now_ms: shard.start(now_ms))

@@ -17,6 +17,7 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import ProducerId
+from kcli.model.observations import Observations
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.transaction_coordinators import TransactionCoordinators
@@ -61,6 +62,13 @@ class TransactionalClient:
         return self.producer_id, self.producer_epoch
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class VerificationCounts:
+    """The partitions that the coordinator has refused since the start."""
+
+    failures: int = 0
+
+
 class TransactionVerifier:
     """Asks the coordinator before a batch begins a transaction in a partition that this broker leads."""
 
@@ -69,6 +77,8 @@ class TransactionVerifier:
         self._clock = clock
         self._transactions = transactions
         self._tasks: dict[tuple[int, int], VerificationTask] = {}
+        self.counts = VerificationCounts()
+        self.times_ms = Observations()
 
     def verify(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
@@ -84,8 +94,10 @@ class TransactionVerifier:
         if before is None:
             if not asked:
                 return verdicts
+            began = self._clock.monotonic()
             answer = self._ask(client, asked)
             if isinstance(answer, dict) and not (client.adds and _is_concurrent(answer)):
+                self._count(answer, began)
                 return verdicts | _judged(client, asked, answer)
         else:
             answer = None  # the coordinator is asked after the earlier verification
@@ -130,6 +142,10 @@ class TransactionVerifier:
                 asked[key] = verification
         return verdicts, asked
 
+    def _count(self, codes: Codes, began: float) -> None:
+        self.times_ms.add((self._clock.monotonic() - began) * 1000)
+        self.counts.failures += sum(code is not ErrorCode.NONE for code in codes.values())
+
     def _ask(
         self, client: TransactionalClient, asked: Mapping[TopicPartition, Verification]
     ) -> CodesOrAwaitable:
@@ -152,6 +168,7 @@ class TransactionVerifier:
         comes while the coordinator is being asked, the answer may be about the next transaction. So the coordinator is
         asked again.
         """
+        began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
         while True:
@@ -159,6 +176,7 @@ class TransactionVerifier:
                 codes = await answer if isawaitable(answer) else answer
                 is_early = client.adds and _is_concurrent(codes)
                 if left_ms <= 0 or not (is_early or _is_dropped(client, batches, asked)):
+                    self._count(codes, began)
                     return verdicts | _judged(client, asked, codes)
                 if is_early:
                     await asyncio.sleep(step_ms / 1000)

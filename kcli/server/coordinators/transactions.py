@@ -58,7 +58,7 @@ class TransactionCoordinator:
         self._config = config
         self._metadata = metadata
         self._producer_ids = producer_ids
-        self._markers = markers
+        self.markers = markers
         settings = transaction_config(config)
         kind: ShardKind[TransactionRecord, SendMarkers, TransactionShard] = ShardKind(
             topic=TRANSACTION_TOPIC.name,
@@ -95,7 +95,7 @@ class TransactionCoordinator:
         """Stops writing markers. The next coordinator writes the missing markers."""
         for runner in self.shards.loaded():
             runner.cancel_tasks()
-        await self._markers.stop()
+        await self.markers.stop()
 
     async def stop(self) -> None:
         await self.shards.stop()
@@ -196,7 +196,7 @@ class TransactionCoordinator:
             transaction_version=send.transaction_version,
         )
         try:
-            await self._markers.write_all(
+            await self.markers.write_all(
                 end, send.partitions, lambda written: runner.run(partial(_markers_written, send, written))
             )
         except Overtaken as error:

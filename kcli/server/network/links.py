@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.config.definition import ConfigError
 from kcli.errors import KafkaError, NetworkException
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.runtime.network import Network
 
 if TYPE_CHECKING:
@@ -28,9 +29,14 @@ def plain_text() -> None:
 
 
 async def open_link(
-    network: Network, address: Address, client_id: str, timeout_s: float, secure: Secure
+    network: Network,
+    address: Address,
+    client_id: str,
+    timeout_s: float,
+    secure: Secure,
+    counts: ChannelCounts | None = None,
 ) -> Connection:
-    """Connects to another node, and logs in.
+    """Connects to another node, and logs in. `counts` are those of all links with the same purpose.
 
     Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
     NetworkException too, because the other node may accept the next attempt: certificates and credentials are changed
@@ -39,11 +45,15 @@ async def open_link(
     from kcli.client.connection import Connection  # its codec is the slowest import of all
 
     try:
-        return await Connection.open(network, address, client_id, timeout_s, secure())
+        link = await Connection.open(network, address, client_id, timeout_s, secure())
     except NetworkException:
         raise
     except (KafkaError, ConfigError, ValueError) as error:
         raise NetworkException(f"cannot connect to {address}: {error}") from error
+    if counts is not None:
+        link.counts = counts
+        counts.opened += 1
+    return link
 
 
 def is_usable(connection: Connection | None) -> bool:

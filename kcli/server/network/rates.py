@@ -94,10 +94,11 @@ class SampledRate:
 class TokenBucket:
     """A bucket that starts full. Each call names the limit, because a quota may change."""
 
-    __slots__ = ("_tokens", "_updated", "_windows")
+    __slots__ = ("_rate", "_tokens", "_updated", "_windows")
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self._rate = SampledRate(windows)
         self._tokens: float | None = None  # None: full
         self._updated = 0.0
 
@@ -105,6 +106,11 @@ class TokenBucket:
         """Takes tokens. If the bucket has fewer tokens, it becomes overdrawn."""
         self._tokens = self.tokens(limit, now) - tokens
         self._updated = now
+        self._rate.record(tokens, now)
+
+    def per_second(self, now: float) -> float:
+        """The rate of the tokens that were taken."""
+        return self._rate.per_second(now)
 
     def tokens(self, limit: float, now: float) -> float:
         burst = limit * self._windows.total_seconds

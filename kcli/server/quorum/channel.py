@@ -52,7 +52,7 @@ class NodeChannel:
     ) -> None:
         """`leads_elsewhere` returns whether the quorum has a leader on another node."""
         self._local = local
-        self._remote = remote
+        self.remote = remote
         self._leads_elsewhere = leads_elsewhere
 
     @property
@@ -73,25 +73,25 @@ class NodeChannel:
                 return await self._local.send(api, request, context)
             except NotControllerException:
                 pass  # the role has resigned, so another controller becomes active
-        return await self._remote.send(api, request, context, since=since)
+        return await self.remote.send(api, request, context, since=since)
 
     async def _becomes_local(self, local: LocalController, since: float) -> bool:
         """Waits until an active controller is known, up to the time limit of a request. Returns whether it runs in this
         process."""
         while not local.is_active:
-            if self._leads_elsewhere() or self._remote.is_expired(since):
+            if self._leads_elsewhere() or self.remote.is_expired(since):
                 return False
             await asyncio.sleep(ACTIVATION_PAUSE_S)
         return True
 
     async def forward(self, frame: bytes, principal: Principal, host: str) -> bytes:
         """Sends the frame of a client in an Envelope (KIP-590). Returns the response frame. Raises KafkaError."""
-        return await self._remote.forward(frame, principal, host)
+        return await self.remote.forward(frame, principal, host)
 
     def versions(self) -> ApiRanges:
         """The API versions of the active controller. Empty if this process has the controller, or none is known."""
-        return {} if self.is_local else self._remote.versions
+        return {} if self.is_local else self.remote.versions
 
     async def stop(self) -> None:
         """Cancels the requests without an answer, and closes the connection."""
-        await self._remote.stop()
+        await self.remote.stop()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import ErrorCode, KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
 from kcli.runtime.clock import Clock
@@ -69,6 +70,7 @@ class RaftPeers:
         self._request_timeout_s = request_timeout_s
         self._post = post
         self._secure = secure
+        self.counts = ChannelCounts()
         self._links: dict[BrokerId, _Link] = {}
         self._requests: set[asyncio.Task[None]] = set()
 
@@ -152,7 +154,7 @@ class RaftPeers:
         link.retry_at = self._clock.monotonic() + link.backoff_s
         link.backoff_s = min(link.backoff_s * 2, RECONNECT_BACKOFF_MAX_S)
         connection = await open_link(
-            self._network, link.address, self._client_id, self._request_timeout_s, self._secure
+            self._network, link.address, self._client_id, self._request_timeout_s, self._secure, self.counts
         )
         link.backoff_s, link.retry_at = RECONNECT_BACKOFF_S, 0.0
         if link.is_replaced:

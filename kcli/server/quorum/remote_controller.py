@@ -28,6 +28,8 @@ from kcli.errors import (
     error_for,
 )
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
+from kcli.model.observations import Observations
 from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.packing import INT32
@@ -104,6 +106,10 @@ class RemoteController:
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._trouble = ""
+        self.counts = ChannelCounts()
+        self.queued_ms = Observations()
+        self.remote_ms = Observations()
+        """Milliseconds of a request in the queue, and from its sending to its answer."""
         self.versions: ApiRanges = {}
         """The API versions of the last controller. Empty before the first connection."""
 
@@ -138,6 +144,11 @@ class RemoteController:
         """
         envelope = _envelope(frame, principal, host)
         return _opened(await self._ask(ApiKey.ENVELOPE, lambda _connection: envelope))
+
+    @property
+    def queue_length(self) -> int:
+        """The number of requests without an answer."""
+        return len(self._queue)
 
     async def stop(self) -> None:
         """Cancels the requests without an answer, and closes the connection."""
@@ -210,9 +221,12 @@ class RemoteController:
         try:
             connection = await self._connected(address)
             version = connection.version_for(asked.key)
+            began = asyncio.get_running_loop().time()
+            self.queued_ms.add((began - asked.since) * 1000)
             response = await connection.request(
                 asked.message(connection), asked.key, version=version, timeout=self._timeout_s
             )
+            self.remote_ms.add((asyncio.get_running_loop().time() - began) * 1000)
         except (OSError, TimeoutError, NetworkException, ProtocolError) as error:
             self._note(f"The controller at {address} does not answer: {str(error) or type(error).__name__}")
             if asked in self._queue:
@@ -251,7 +265,7 @@ class RemoteController:
                 return self._connection
             self._forget()
         self._connection = await open_link(
-            self._network, address, self._client_id, self._opening_s, self._secure
+            self._network, address, self._client_id, self._opening_s, self._secure, self.counts
         )
         self.versions = self._connection.versions
         return self._connection

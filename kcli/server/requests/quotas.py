@@ -9,14 +9,15 @@ time is over. If there are no quotas, `is_active` is False and the rest of this 
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar, overload
 
 from kcli.config.broker import BrokerConfig
 from kcli.errors import ThrottlingQuotaExceededException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
+from kcli.model.observations import Observations
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
@@ -64,11 +65,17 @@ M = TypeVar("M", bound=Meter)
 
 @dataclass(slots=True)
 class Metered(Generic[M]):
-    """A meter and its limit."""
+    """A meter and its limit. `throttled_ms` are the throttle times of requests, and `used_at` is the time of the last
+    request."""
 
     meter: M
     limit: float
+    throttled_ms: Observations = field(default_factory=Observations)
+    used_at: float = 0.0
 
+
+IDLE_SECONDS = 3600.0
+"""The time after which the metrics of a client without requests disappear, as in Kafka."""
 
 Client = tuple[str, str]
 """A user and a client id. If all users share one meter, the user is empty. If all client ids share one meter, the
@@ -101,10 +108,19 @@ class Limits(Generic[M]):
         if not self.by_entity:
             return None
         if client in self._found:
-            return self._found[client]
-        self._keep_bounded(now)
-        found = self._found[client] = self._find(client)
+            found = self._found[client]
+        else:
+            self._keep_bounded(now)
+            found = self._found[client] = self._find(client)
+        if found is not None:
+            found.used_at = now
         return found
+
+    def used(self, now: float) -> Iterator[tuple[Client, Metered[M]]]:
+        """The meters of clients whose last request is not older than IDLE_SECONDS."""
+        for client, metered in list(self._meters.items()):
+            if now - metered.used_at < IDLE_SECONDS:
+                yield client, metered
 
     def _find(self, client: Client) -> Metered[M] | None:
         user, client_id = client
@@ -285,7 +301,7 @@ class RequestThrottle:
         metered = quotas.fetched.of(self._client, now)
         if metered is not None:
             metered.meter.record(size_bytes, now)
-            self._hold(metered.meter.seconds_over(metered.limit, now))
+            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
         self._charge_time()
         if self.throttle_ms and metered is not None:
             metered.meter.record(-size_bytes, now)
@@ -303,11 +319,11 @@ class RequestThrottle:
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
             # The time is rounded up, because a retry that came slightly too early would be refused again.
-            self._hold(over + 0.0005)
+            self._throttle(metered, over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
         if not strict:
-            self._hold(metered.meter.seconds_over(metered.limit, now))
+            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
 
     # Charges of the dispatch.
 
@@ -350,7 +366,7 @@ class RequestThrottle:
         metered = quotas.produced.of(self._client, now)
         if metered is not None:
             metered.meter.record(self._size_bytes, now)
-            self._hold(metered.meter.seconds_over(metered.limit, now))
+            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
 
     def _charge_time(self) -> None:
         if self._is_timed:
@@ -362,7 +378,8 @@ class RequestThrottle:
             return
         metered.meter.record(self._taken_percent(), now)
         # A large request throttles its client for at most one window.
-        self._hold(min(metered.meter.seconds_over(metered.limit, now), quotas.windows.size_seconds))
+        over = metered.meter.seconds_over(metered.limit, now)
+        self._throttle(metered, min(over, quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:
         """The time since the last charge, in percent of a second of the event loop."""
@@ -372,5 +389,8 @@ class RequestThrottle:
         taken, self._busy = self._busy, 0.0
         return taken * 100
 
-    def _hold(self, seconds: float) -> None:
+    def _throttle(self, metered: Metered[M], seconds: float) -> None:
+        if seconds <= 0:
+            return
+        metered.throttled_ms.add(seconds * 1000)
         self.throttle_ms = max(self.throttle_ms, round(min(seconds * 1000, _THROTTLE_MAX_MS)))

@@ -37,6 +37,7 @@ from pyspark.sql.types import StructType
 from kcli.errors import KcliError
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.spark.client.cluster import Cluster
+from kcli.spark.micro_batch import BATCH_ID, QUERY_ID
 from kcli.spark.options import SINK_COLUMNS, SinkOptions
 from kcli.spark.sink import transaction
 from kcli.spark.sink.transaction import Note, Transaction
@@ -45,9 +46,6 @@ from kcli.spark.worker_memory import freeze_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUERY_ID = "sql.streaming.queryId"
-BATCH_ID = "streaming.sql.batchId"
-"""Local properties that Spark sets for the tasks of a stream. The id of a query is stored in its checkpoint."""
 
 PREFIX = "kcli-"
 """The prefix of generated transactional ids, so that one ACL covers all of them."""
@@ -180,12 +178,21 @@ class _Writer(ABC):
         rows = 0
         producer = Producer(cluster, self.options, mine)
         router = Router(cluster, self.options.topic)
-        for batch in iterator:
+        for batch in self._traced(iterator):
             for part, area in router.areas(batch):
                 producer.add(part, area)
             rows += batch.num_rows
         producer.flush()
         return rows, producer.began or time.time()
+
+    def _traced(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the batches. If there are traces, adds a trace context to the records and exports a span."""
+        traces = self.options.traces
+        if traces is None:
+            return batches
+        from kcli.spark.sink.trace_headers import sent
+
+        return sent(batches, traces, self.options.topic)
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
         """Commits the transaction of the first task, and then the transactions of the other tasks."""

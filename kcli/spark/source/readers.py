@@ -235,7 +235,12 @@ def read_partition(
         return
     with opened(options) as topics:
         batches = fetched(topics, wanted, options)
-        yield from record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
+        found = record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
+        if options.traces is not None:
+            from kcli.spark.traces import polled
+
+            found = polled(found, options.traces, wanted.part.topic, wanted.part.partition)
+        yield from found
     freeze_imports()
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 KEY, VALUE, TIMESTAMP, WINDOW = "key", "value", "timestamp", "window"
 
+TRACE = "_trace"
+"""The trace headers of the record from which a record was made. The column exists only if there are traces, and only up
+to the first operation that makes a record from several records."""
+
 UPDATE = "update"
 """Spark's output mode for each new value of an aggregate. All other results have the mode append."""
 
@@ -47,6 +51,8 @@ def record_of(frame: DataFrame, prefix: str = "") -> Record:
 
 def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column | None = None) -> DataFrame:
     """Returns `frame` with another key or value. If the key is replaced, the window is dropped."""
+    from pyspark.sql import functions as F
+
     record = record_of(frame)
     columns = [
         (record.key if key is None else key).alias(KEY),
@@ -55,7 +61,14 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
     ]
     if record.window is not None and key is None:
         columns.append(record.window)
+    if TRACE in frame.columns:
+        columns.append(F.col(TRACE))
     return frame.select(columns)
+
+
+def without_trace(frame: DataFrame) -> DataFrame:
+    """Removes the trace headers, before several records become one."""
+    return frame.drop(TRACE) if TRACE in frame.columns else frame
 
 
 def watermark_of(frame: DataFrame) -> int | None:

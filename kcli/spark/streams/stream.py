@@ -17,6 +17,7 @@ from kcli.spark.streams.joins import check_same_type, joined
 from kcli.spark.streams.record import (
     KEY,
     TIMESTAMP,
+    TRACE,
     UPDATE,
     VALUE,
     WINDOW,
@@ -25,6 +26,7 @@ from kcli.spark.streams.record import (
     record_of,
     watermark_of,
     with_columns,
+    without_trace,
     without_watermark,
 )
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window
@@ -121,10 +123,10 @@ class Stream:
 
     def merge(self, *others: Stream) -> Stream:
         """Merges streams. The records of different streams have no order. Keys and values must have the same types."""
-        streams = (self, *others)
-        for other in others:
-            for name in dict.fromkeys((*self.frame.columns, *other.frame.columns)):
-                check_same_type(f"merge: {name}", self.frame, other.frame, name)
+        streams = _alike(self, *others)
+        for other in streams[1:]:
+            for name in dict.fromkeys((*streams[0].frame.columns, *other.frame.columns)):
+                check_same_type(f"merge: {name}", streams[0].frame, other.frame, name)
         marks = {watermark_of(each.frame) for each in streams}
         # If the watermarks differ, they are removed, because Spark would apply the watermark of the first stream to all
         # streams.
@@ -147,7 +149,7 @@ class Stream:
         mark = "_duplicate"
         frame = self._watermarked(within, "deduplicate within")
         if on is None:
-            names = [name for name in frame.columns if name != TIMESTAMP]
+            names = [name for name in frame.columns if name not in (TIMESTAMP, TRACE)]
             return self._with(frame.dropDuplicatesWithinWatermark(names))
         marked = frame.withColumn(mark, on(record_of(frame)))
         return self._with(marked.dropDuplicatesWithinWatermark([mark]).drop(mark))
@@ -167,7 +169,7 @@ class Stream:
         """
         self._refuse_changes("process")
         self._refuse_windows("process")
-        return self._with(process(self.frame, function, state, output))
+        return self._with(process(without_trace(self.frame), function, state, output))
 
     def group_by_key(self) -> Grouped:
         """Groups the records by key."""
@@ -262,7 +264,7 @@ class Stream:
 
         After a failure, the function may be called again for the same micro-batch.
         """
-        self.topology.each_batch(self.frame, function, self.mode, name)
+        self.topology.each_batch(without_trace(self.frame), function, self.mode, name)
 
     def _with(self, frame: DataFrame) -> Stream:
         return replace(self, frame=frame)
@@ -416,6 +418,13 @@ class Table:
         self.topology.create_table_topic(topic, partitions)
         self.topology.write(keyed, topic, self.mode, key=key, value=value)
         return table_of(self.topology, topic, key=key, value=value)
+
+
+def _alike(*streams: Stream) -> tuple[Stream, ...]:
+    """Returns the streams without their trace headers, unless all of them have trace headers."""
+    if all(TRACE in each.frame.columns for each in streams):
+        return streams
+    return tuple(each._with(without_trace(each.frame)) for each in streams)
 
 
 def stream_of(

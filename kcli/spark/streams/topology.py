@@ -10,19 +10,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kcli.spark.client.cluster import Cluster
-from kcli.spark.options import sink_options
-from kcli.spark.sink.writers import PREFIX, QUERY_ID
-from kcli.spark.streams.record import KEY, TIMESTAMP, UPDATE, VALUE, WINDOW, record_of
+from kcli.spark.micro_batch import QUERY_ID
+from kcli.spark.options import are_traced, sink_options
+from kcli.spark.sink.writers import PREFIX
+from kcli.spark.streams.record import KEY, TIMESTAMP, TRACE, UPDATE, VALUE, WINDOW, record_of
 from kcli.spark.streams.serdes import Binary, Serde, keyed_by_window, serde_for
+from kcli.tracing.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
 NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
 """Matches valid names of applications and queries, which are also names of directories."""
 NAME_EXPECTED = "expected letters, digits, dots, dashes and underscores"
 TRANSACTIONAL_ID = "kafka.transactional.id"
+HEADERS = "headers array<struct<key: string, value: binary>>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class Topology:
     ) -> DataFrame:
         """Returns the columns key, value and timestamp of topics (comma-separated)."""
         source = self.spark.readStream.format("kcli").options(**options).option("subscribe", topics)
-        raw = source.schema(f"{KEY} binary, {VALUE} binary, {TIMESTAMP} timestamp").load()
+        is_traced = are_traced(options)
+        columns = f"{KEY} binary, {VALUE} binary, {TIMESTAMP} timestamp"
+        raw = source.schema(f"{columns}, {HEADERS}" if is_traced else columns).load()
         return raw.select(
             (key or Binary()).decode(raw[KEY]).alias(KEY),
             (value or Binary()).decode(raw[VALUE]).alias(VALUE),
             raw[TIMESTAMP],
+            *([_trace_headers(raw["headers"]).alias(TRACE)] if is_traced else []),
         )
 
     def write(
@@ -81,7 +87,10 @@ class Topology:
         values = value or serde_for(keyed.schema[VALUE].dataType)
         record = record_of(keyed)
         columns = keyed.select(
-            keys.encode(record.key).alias(KEY), values.encode(record.value).alias(VALUE), record.timestamp
+            keys.encode(record.key).alias(KEY),
+            values.encode(record.value).alias(VALUE),
+            record.timestamp,
+            *([keyed[TRACE].alias("headers")] if TRACE in keyed.columns else []),
         )
         options = {**self.sink, "topic": topic}
         if (
@@ -116,6 +125,14 @@ class Topology:
         client = sink_options({**self.sink, "topic": topic}).client
         with Cluster(client) as cluster:
             cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
+
+
+def _trace_headers(headers: Column) -> Column:
+    """Returns the trace headers among the headers of a record. They go with the record to the records that are made of
+    it. Other headers are dropped, as always."""
+    from pyspark.sql import functions as F
+
+    return F.filter(headers, lambda each: each["key"].isin(TRACEPARENT, TRACESTATE))
 
 
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:

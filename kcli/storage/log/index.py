@@ -319,8 +319,9 @@ class TimeIndex:
         return self.entries.count >= max_bytes // TIME_ENTRY.size - 1
 
     def is_sane(self) -> bool:
-        """Whether the index is valid. False if a crash left zeros at the end of its file."""
-        last = self.entries.last()
-        if last is None:
-            return True
-        return last[1] >= 0 and (self.entries.count == 1 or last[0] >= self.entries.entry(0)[0])
+        """Whether the index is valid. False if a crash left zeros or a torn entry at the end of its file."""
+        count = self.entries.count
+        if count < 2:
+            return not count or self.entries.entry(0)[1] >= 0
+        (earlier_ms, earlier), (last_ms, last) = self.entries.entry(count - 2), self.entries.entry(count - 1)
+        return last_ms > earlier_ms and last >= earlier

@@ -427,10 +427,20 @@ class PartitionLog:
         return self.segments[-1]
 
     def _roll(self, base_offset: Offset, now_ms: int) -> None:
+        sealed = self.segments[-1]
         with self.segments_lock:
             self._roll_alone(base_offset, now_ms)
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
+        elif sealed.base_offset < base_offset:
+            self._sync_roll(sealed, base_offset)
+
+    def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
+        """Flushes what a roll has written, if the records are flushed already. A start after a crash then reads only
+        the new segment, and must find the last index entries of the sealed one and the producers."""
+        self.snapshots.sync(base_offset)
+        sealed.flush_indexes()
+        self.directory.disk.sync_dir(self.path)
 
     def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
@@ -592,6 +602,7 @@ class PartitionLog:
             self._add_segment(offset, self._now_ms())
             self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
+            self.snapshots.remove_all()
             self._after_cut()
 
     def _after_cut(self) -> None:
@@ -766,7 +777,11 @@ class PartitionLog:
         """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
         closed, call this method for all of them first, so that the first syncs write many files to the device."""
         self.snapshots.take(self.producers)
-        self.segments[-1].seal()
+        active = self.segments[-1]
+        if not active.is_sealed:
+            active.seal()
+            # Even if all records are flushed, the last index entries are not.
+            self.recovery_point = min(self.recovery_point, active.base_offset)
 
     @property
     def is_flushed(self) -> bool:

@@ -247,9 +247,18 @@ class Segment:
             file.truncate(self.size_bytes)
         self._is_changed = False
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether `seal` has nothing to do."""
+        return not self._is_changed
+
     def flush(self) -> None:
         """Flushes all files. Blocks until they are on the device."""
         self.log.file().sync()
+        self.flush_indexes()
+
+    def flush_indexes(self) -> None:
+        """Flushes the files of the indexes. Blocks until they are on the device."""
         self.offset_index.entries.sync()
         self.time_index.entries.sync()
         self.txn_index.sync()

@@ -90,10 +90,18 @@ class ProducerSnapshots:
         self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
-        """Removes snapshots that are never used: those after the end of the log, and those at or before its start."""
+        """Removes snapshots that are never used: those after the end of the log, and those before its start.
+
+        The snapshot at the start stays. Kafka removes it too. But if retention has deleted all records, only this
+        snapshot knows the producers after a restart, so a batch that is sent again would be appended twice.
+        """
         for offset in self.offsets():
-            if offset > end_offset or offset <= log_start_offset:
+            if not log_start_offset <= offset <= end_offset:
                 self.remove(offset)
+
+    def remove_all(self) -> None:
+        for offset in self.offsets():
+            self.remove(offset)
 
     def rename_deleted(self, offset: Offset) -> list[str]:
         """If a snapshot at `offset` exists, renames it to a name with `.deleted`. Returns the new path."""

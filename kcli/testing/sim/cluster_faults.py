@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
-from kcli.testing.checks.replication_watch import ReplicationWatch
+from kcli.metadata.image import PartitionImage
+from kcli.testing.checks.replication_watch import Partition, ReplicationWatch
 from kcli.testing.sim.cluster import SimCluster, SimNode
 from kcli.testing.sim.disk import FaultKind
 
@@ -47,6 +50,22 @@ class Failing(Enum):
     WIPES = "wipes"  # one broker at a time, and only while all replicas are in sync: it loses all its records
 
 
+@dataclass(frozen=True, slots=True)
+class _Trio:
+    """A partition with three replicas. The first node is its leader."""
+
+    partition: Partition
+    nodes: list[SimNode]
+
+    @property
+    def image(self) -> PartitionImage:
+        assert self.partition.image is not None
+        return self.partition.image
+
+    def is_left_by(self, node: SimNode) -> bool:
+        return node.node_id not in self.image.isr
+
+
 class ClusterFaults:
     """Makes faults until a given time. `heal` ends all of them."""
 
@@ -71,9 +90,13 @@ class ClusterFaults:
             "cut",
             "leader",
         ]
-        self._possible += ["stall", "roll", "pause", "pause", "clock"]
+        self._possible += ["stall", "roll", "pause", "pause", "clock", "blackout", "blackout"]
         if failing in (Failing.POWER, Failing.CAREFUL_POWER):
             self._possible += ["power"] * 4
+        if (
+            failing is Failing.CAREFUL_POWER and len(cluster.nodes) > 3
+        ):  # three controllers need two of themselves
+            self._possible += ["eligible"] * 6
         if failing is Failing.DISKS:
             self._possible += ["disk"] * 4
         if failing is Failing.WIPES:
@@ -109,6 +132,10 @@ class ClusterFaults:
                 self.kill(self._leader())
             case "power":
                 await self._lose_power(node)
+            case "eligible":
+                await self._lose_power_of_eligible()
+            case "blackout":
+                await self._black_out()
             case "wipe":
                 await self._wipe()
             case "pause":
@@ -155,11 +182,74 @@ class ClusterFaults:
         careful = self._failing is Failing.CAREFUL_POWER
         if careful and not await self._is_safe_to_lose_one():
             return
-        self.watch.check()
-        node.lose_power()
-        self.watch.died(node, lost_power=True, is_durable=not careful)
+        self._take_power(node)
         if careful:
             await self._expect_back(node)
+
+    def _take_power(self, node: SimNode) -> None:
+        self.watch.check()
+        node.lose_power()
+        self.watch.died(node, lost_power=True, is_durable=self._failing is Failing.POWER)
+
+    async def _lose_power_of_eligible(self) -> None:
+        """Takes unflushed records from a broker in the ELR, while the last broker in the ISR cannot be reached.
+
+        The broker without its records must not become the leader when it is back.
+        """
+        trio = self._trio() if await self._is_safe_to_lose_one() else None
+        if trio is None:
+            return
+        leader, first, second = trio.nodes
+        for node in (first, second):
+            self.kill(node)
+            if not await self._until(partial(trio.is_left_by, node)):
+                return
+        self.cluster.isolate(leader)
+        if second.node_id in trio.image.elr and self._is_spare(second):
+            self.counts["power of an eligible leader"] = self.counts.get("power of an eligible leader", 0) + 1
+            self._take_power(second)
+        await self._revive(second)
+        await asyncio.sleep(self.rng.choice((1.0, 5.0, 12.0)))
+        self.cluster.network.mend_links()
+        await self._expect_back(first)
+
+    def _is_spare(self, node: SimNode) -> bool:
+        """Whether every partition has another broker in its ISR, which has all the records of this one."""
+        images = [each.image for each in self.watch.partitions.values() if each.image is not None]
+        return all(set(image.isr) - {node.node_id} for image in images)
+
+    def _trio(self) -> _Trio | None:
+        """A partition with three replicas in sync, without which the controllers still have a majority."""
+        spared = (len(self.cluster.controllers) - 1) // 2
+        found = []
+        for partition in self.watch.partitions.values():
+            image = partition.image
+            if image is not None and len(image.isr) == 3 and image.leader in image.isr:
+                others = [member for member in image.isr if member != image.leader]
+                nodes = [self.cluster.nodes[each] for each in (image.leader, *self.rng.sample(others, 2))]
+                if sum(node.is_controller for node in nodes) <= spared:
+                    found.append(_Trio(partition, nodes))
+        return self.rng.choice(found) if found else None
+
+    async def _black_out(self) -> None:
+        """Ends all brokers at the same time, and sometimes all nodes. They come back one after another.
+
+        Sometimes a broker leaves a moment earlier. The leaders have committed records since then, and after the restart
+        they only know the high watermark of their last checkpoint.
+        """
+        early = self.rng.choice(self.cluster.brokers)
+        if early.is_up and self.rng.random() < 0.6:
+            await self._stop(early, 3.0)
+            await asyncio.sleep(self.rng.choice((0.3, 1.0, 3.0)))
+        nodes = self.cluster.brokers if self.rng.random() < 0.5 else list(self.cluster.nodes.values())
+        for node in nodes:
+            if self._failing is Failing.POWER:
+                await self._lose_power(node)
+            else:
+                self.kill(node)
+        for node in self.rng.sample(nodes, len(nodes)):
+            await asyncio.sleep(self.rng.choice((0.0, 0.0, 1.0, 6.0)))
+            await self._revive(node)
 
     async def _wipe(self) -> None:
         """Takes all records from a broker that is not a voter. The other replicas must give them back."""
@@ -205,8 +295,14 @@ class ClusterFaults:
 
     async def _in_sync(self) -> bool:
         """Waits until all replicas are in sync. Returns False if this takes too long."""
+        return await self._until(
+            lambda: self.watch.is_in_sync() and all(node.is_up for node in self.cluster.brokers)
+        )
+
+    async def _until(self, condition: Callable[[], bool]) -> bool:
+        """Waits until `condition` is true. Returns False if this takes longer than PATIENCE_S."""
         end = self.cluster.loop.time() + PATIENCE_S
-        while not (self.watch.is_in_sync() and all(node.is_up for node in self.cluster.brokers)):
+        while not condition():
             if self.cluster.loop.time() >= end:
                 return False
             await asyncio.sleep(0.1)

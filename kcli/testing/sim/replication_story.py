@@ -6,7 +6,7 @@ restarted one by one. An administrator moves replicas and changes configs. Some 
 and one is deleted and created again. The second phase is calm. All links are mended and all nodes run. Within a time
 limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
 deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
-`ReplicationWatch` and `QuorumWatch` check their promises after every turn of the loop.
+`ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check their promises after every turn of the loop.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from kcli.testing.actors.cluster_clients import (
 from kcli.testing.actors.offset_committer import OffsetCommitter
 from kcli.testing.actors.passing_topic import NAME as PASSING
 from kcli.testing.actors.passing_topic import PassingTopic
+from kcli.testing.checks.coordinator_watch import CoordinatorWatch
 from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
 from kcli.testing.sim.cluster import BOTH, DATA, SimCluster
@@ -159,6 +160,8 @@ class Outcome:
     lives: int = 0
     acknowledged: int = 0
     committed_offsets: int = 0
+    coordinator_loads: int = 0
+    """The number of coordinator shards that began to serve after they had read records."""
     leader_changes: int = 0
     isr_changes: int = 0
     losses: int = 0
@@ -194,6 +197,7 @@ class ReplicationStory:
             dynamic=settings.dynamic,
         )
         self.quorum_watch = QuorumWatch()
+        self.coordinator_watch = CoordinatorWatch()
         self.watch = ReplicationWatch(
             self.cluster,
             loses_on_unclean_election=(UNCLEAN,),
@@ -232,6 +236,8 @@ class ReplicationStory:
         for machine in self.cluster.nodes.values():
             if machine.running is not None and machine.has_acted:
                 self.quorum_watch.check(machine.running)
+            if machine.alive is not None and machine.alive.broker is not None and machine.has_acted:
+                self.coordinator_watch.check(machine.alive.broker)
         self.watch.check(after_turn=True)
 
     @property
@@ -334,6 +340,7 @@ class ReplicationStory:
             lives=sum(node.life for node in self.cluster.nodes.values()),
             acknowledged=sum(len(each.acknowledged) for each in self.producers),
             committed_offsets=self.committer.acknowledged,
+            coordinator_loads=self.coordinator_watch.loads,
             leader_changes=sum(len(each.leaders) - 1 for each in partitions),
             isr_changes=self.watch.isr_changes,
             losses=sum(each.losses for each in partitions),

@@ -108,7 +108,7 @@ def test_the_memory_of_an_answer_follows_the_bytes_that_arrive() -> None:
     feed(bytes(arrived))
     assert len(connection._buffer) <= 2 * arrived
     frames: list[bytes] = []
-    connection._frame = frames.append  # type: ignore[method-assign,assignment]
+    connection._frame = frames.append  # type: ignore[assignment]
     connection._expect(4, in_body=False)
     content = bytes(range(256)) * (5 * FIRST_BYTES // 256) + b"end"
     feed(len(content).to_bytes(4, "big") + content + (3).to_bytes(4, "big"))

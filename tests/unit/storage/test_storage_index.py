@@ -145,6 +145,17 @@ class TestTimeIndex:
         disk.open("/t").write_at(12, bytes(24))
         assert not time_index(disk, 36).is_sane()
 
+    def test_a_torn_entry_is_not_sane(self) -> None:
+        """A crash kept the first bytes of the last entry only."""
+        disk = SimDisk()
+        index = time_index(disk)
+        for timestamp, offset in ((1_800_000_000_000, 1), (1_800_000_000_500, 2)):
+            index.append_if_newer(timestamp, BASE + offset)
+        index.entries.write_out()
+        assert time_index(disk, 24).is_sane()
+        disk.open("/t").write_at(12 + 3, bytes(9))
+        assert not time_index(disk, 24).is_sane()
+
 
 class TestTransactionIndex:
     ENTRIES = (AbortedTransaction(1, 10, 20, 15), AbortedTransaction(2, 15, 30, 31))

@@ -64,6 +64,49 @@ def expected(count: int) -> list[tuple[int, bytes]]:
 LAST = "00000000000000000020"
 
 
+class TestPowerFailure:
+    def fail_power(self, made: LogRig, seed: int) -> None:
+        """Loses a part of what was not flushed, but no names."""
+        for path in ("/", "/data", PATH):
+            made.disk.sync_dir(path)
+        assert isinstance(made.disk, SimDisk)
+        made.disk = made.disk.crash_clone(seed)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_a_sealed_segment_whose_records_were_flushed(self, seed: int) -> None:
+        """Every record was flushed at its append, so the roll has only the last entry of the time index to flush."""
+        made = rig(flush_messages=1, index_interval_bytes=1 << 20)
+        log = filled(made, 6)
+        assert [segment.base_offset for segment in log.segments] == [0, 5]
+        self.fail_power(made, seed)
+        again = made.load(clean=False, recovery_point=5)
+        assert again.segments[0].largest_timestamp_ms() == log.segments[0].largest_timestamp_ms() == START_MS
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_the_producers_of_flushed_records(self, seed: int) -> None:
+        made = rig(flush_messages=1)
+        log = made.create()
+        for directory in ("/", "/data"):
+            made.disk.sync_dir(directory)
+        for nth in range(5):
+            batch = batch_of([value(nth)], producer_id=1, producer_epoch=0, sequence=nth)
+            log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        log.roll()
+        assert isinstance(made.disk, SimDisk)
+        made.disk = made.disk.crash_clone(seed)
+        again = made.load(clean=False, recovery_point=5)
+        assert [producer.last_sequence for producer in again.active_producers()] == [4]
+        assert "00000000000000000005.snapshot" in names(made)
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_the_last_segment_of_a_clean_stop(self, seed: int) -> None:
+        made = rig(flush_messages=1, index_interval_bytes=1 << 20)
+        filled(made, 3).close(clean=True)
+        self.fail_power(made, seed)
+        again = made.load(clean=True, recovery_point=3)
+        assert again.segments[0].largest_timestamp_ms() == START_MS
+
+
 class TestClean:
     def test_everything_is_as_it_was(self) -> None:
         made = rig()

@@ -186,6 +186,21 @@ class TestFiles:
         assert log.snapshots.offsets() == [3]
         assert [producer.producer_id for producer in log.active_producers()] == [1], "still known"
 
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_producers_are_known_after_a_restart_without_records(self, clean: bool) -> None:
+        made = rig(retention_ms=1000)
+        log = made.create()
+        for nth in range(3):
+            append(log, timestamp_ms=START_MS - 9000, producer_id=1, producer_epoch=0, sequence=nth)
+        log.set_high_watermark(3)
+        left(log)
+        log.close(clean=clean)
+        again = made.load(clean=clean, recovery_point=3 if clean else 0, log_start_offset=3)
+        (producer,) = again.active_producers()
+        assert (producer.producer_id, producer.last_sequence) == (1, 2)
+        again.truncate_fully_and_start_at(3)
+        assert not again.active_producers(), "these records may be others than those of the leader"
+
 
 class TestRollingAndFlushing:
     def test_jitter_brings_rolls_forward_by_a_random_part(self) -> None:

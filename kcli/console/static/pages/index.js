@@ -2,13 +2,23 @@
 import balance from "./balance.js";
 import brokers from "./brokers.js";
 import consumerGroups from "./groups.js";
+import messages from "./messages.js";
+import quotas from "./quotas.js";
+import security from "./security.js";
 import topics from "./topics.js";
+import trace from "./trace.js";
+import transactions from "./transactions.js";
 
 export const pages = [
   brokers,
   balance,
   topics,
+  messages,
+  transactions,
   consumerGroups,
+  trace,
+  security,
+  quotas,
 ];
 
 /** The groups of the menu. A group without pages is not shown. */

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.classic.rebalance import Rebalance
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.runtime import Token
@@ -24,8 +25,9 @@ BATCHED_LEAVE_VERSION = 3
 
 
 class MembershipProtocol:
-    def __init__(self, rebalance: Rebalance) -> None:
+    def __init__(self, rebalance: Rebalance, counts: GroupCounts) -> None:
         self._rebalance = rebalance
+        self._counts = counts
 
     # SyncGroup
 
@@ -73,6 +75,7 @@ class MembershipProtocol:
             self._rebalance.prepare(group, f"{code.name} when storing the assignment", step)
             return
         group.transition_to(GroupState.STABLE, step.now_ms)
+        self._counts.classic_rebalances += 1
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if member.sync_token is not None:

@@ -16,6 +16,7 @@ from kcli.coordinator.group.classic.join import Join, JoinProtocol
 from kcli.coordinator.group.classic.membership import MembershipProtocol
 from kcli.coordinator.group.classic.rebalance import Rebalance
 from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.protocol import Groups, Retention
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
@@ -40,12 +41,13 @@ class ClassicProtocol:
         groups: Groups,
         timers: GroupTimers,
         new_uuid: Callable[[], uuid.UUID],
+        counts: GroupCounts | None = None,
     ) -> None:
         self._config = config
         self._groups = groups
         self.rebalance = Rebalance(config, timers)
         self._joins = JoinProtocol(config, self.rebalance, new_uuid)
-        self._membership = MembershipProtocol(self.rebalance)
+        self._membership = MembershipProtocol(self.rebalance, counts or GroupCounts())
 
     def _own(self, group_id: str) -> ClassicGroup:
         group = self._groups[group_id]

@@ -17,6 +17,7 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.errors import ErrorCode, KcliError, error_for
 from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
+from kcli.model.channel_counts import ChannelCounts
 from kcli.model.ids import ZERO_ID, BrokerId, Offset
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicIdPartition, TopicPartition
@@ -100,6 +101,7 @@ class ReplicaFetcher:
         self.followings: dict[TopicPartition, Following] = {}
         now = given.clock.monotonic()
         self.requests, self.bytes_in = Meter(now), Meter(now)
+        self.counts = ChannelCounts()
         self._given = given
         self._by_id: dict[TopicIdPartition, Following] = {}
         self._plan = FetchPlan()
@@ -291,7 +293,10 @@ class ReplicaFetcher:
             if connection is None or not connection.is_usable or connection.address != self.address:
                 self._disconnect()
                 connection = await self._connect()
-            return await connection.exchange(frame)
+            self.counts.sent(len(frame))
+            answer = await connection.exchange(frame)
+            self.counts.received(len(answer))
+            return answer
 
     async def _connect(self) -> LeaderConnection:
         config = self._given.config.static
@@ -305,6 +310,7 @@ class ReplicaFetcher:
             client_id=self._client_id,
             receive_buffer_bytes=size_bytes,
         )
+        self.counts.opened += 1
         return self._connection
 
     def _sender(self, version: int) -> Sender:
@@ -320,6 +326,7 @@ class ReplicaFetcher:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self.counts.closed += 1
 
     # Answers.
 

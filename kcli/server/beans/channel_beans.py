@@ -1,0 +1,61 @@
+"""The beans of the connections that this node opens to other nodes."""
+
+from __future__ import annotations
+
+from kcli.model.channel_counts import ChannelCounts
+from kcli.server.beans.bean import Kind, bean
+from kcli.server.beans.sources import SERVER, Beans, BeanSources
+from kcli.server.metrics.meters import QUANTILES, Attributes
+
+# The fields of ChannelCounts, by Kafka's names without their endings -rate and -total.
+_COUNTS = {
+    "connection-close": "closed",
+    "connection-creation": "opened",
+    "incoming-byte": "bytes_in",
+    "outgoing-byte": "bytes_out",
+    "request": "requests",
+    "response": "answers",
+}
+FORWARDING = "forwarding"
+_P99, _P999 = QUANTILES.index(0.99), QUANTILES.index(0.999)
+
+
+def channel_beans(sources: BeanSources) -> Beans:
+    node = str(sources.ports.node_id)
+    yield bean(SERVER, "raft-channel-metrics", traffic(sources, sources.ports.raft.channel_counts))
+    for purpose, channel in sources.channels.items():
+        yield bean(SERVER, f"{purpose}-metrics", traffic(sources, channel.remote.counts), BrokerId=node)
+    if FORWARDING in sources.channels:
+        yield bean(SERVER, "ForwardingManager", _forwarding(sources))
+    if sources.parts is not None:
+        for purpose, links in sources.parts.links.items():
+            yield bean(SERVER, f"{purpose}-metrics", traffic(sources, links.counts))
+    if sources.broker is not None:
+        for fetcher in sources.broker.fetchers:
+            tags = {"broker-id": str(fetcher.leader), "fetcher-id": str(fetcher.number)}
+            attributes = traffic(sources, fetcher.counts)
+            yield bean(SERVER, "replica-fetcher-metrics", attributes, kind=Kind.SENSORS, **tags)
+
+
+def traffic(sources: BeanSources, counts: ChannelCounts) -> Attributes:
+    """The attributes of the connections of one purpose."""
+    now = sources.now
+    watched = sources.ports.metrics.watches.counts(counts)
+    attributes: Attributes = {
+        "connection-count": counts.opened - counts.closed,
+        "network-io-rate": sum(watched.rate(counts, field, now) for field in ("requests", "answers")),
+        "network-io-total": counts.requests + counts.answers,
+    }
+    for name, field in _COUNTS.items():
+        attributes[f"{name}-rate"] = watched.rate(counts, field, now)
+        attributes[f"{name}-total"] = getattr(counts, field)
+    return attributes
+
+
+def _forwarding(sources: BeanSources) -> Attributes:
+    remote = sources.channels[FORWARDING].remote
+    attributes: Attributes = {"QueueLength": remote.queue_length}
+    for name, observed in (("QueueTimeMs", remote.queued_ms), ("RemoteTimeMs", remote.remote_ms)):
+        found = sources.ports.metrics.watches.values(observed, sources.now).histogram.quantiles()
+        attributes |= {f"{name}.p99": found[_P99], f"{name}.p999": found[_P999]}
+    return attributes

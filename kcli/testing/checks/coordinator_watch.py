@@ -1,0 +1,47 @@
+"""Watches when the coordinators of a simulated cluster begin to serve.
+
+A shard may serve only after all records that it was loaded from are committed. Otherwise an answer could depend on
+records that the next leader does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from kcli.model.ids import Offset
+from kcli.server.broker_role import BrokerRole
+from kcli.server.coordinators.groups import GroupRunner
+from kcli.server.coordinators.transactions import TransactionRunner
+from kcli.server.partitions.leader_partition import LeaderPartition
+
+Runner = GroupRunner | TransactionRunner
+
+
+class CoordinatorWatch:
+    """Knows the log end at the beginning of each leadership. Call `check` after every turn in which a broker acted."""
+
+    def __init__(self) -> None:
+        self.loads = 0
+        """The number of shards that have begun to serve, and were loaded from at least one record."""
+        self._first_ends: dict[LeaderPartition, Offset] = {}
+        self._serving: set[Runner] = set()
+
+    def check(self, broker: BrokerRole) -> None:
+        """Raises AssertionError if a shard began to serve before its log was committed."""
+        for leader in broker.replicas:
+            self._first_ends.setdefault(leader, leader.log.log_end_offset)
+        runners: Iterator[Runner] = chain(broker.groups.shards.loaded(), broker.transactions.shards.loaded())
+        for runner in runners:
+            if runner not in self._serving:
+                self._serving.add(runner)
+                self._check_first(runner)
+
+    def _check_first(self, runner: Runner) -> None:
+        leader = runner.partition
+        end = self._first_ends.get(leader, 0)
+        self.loads += end > 0
+        assert leader.log.high_watermark >= end, (
+            f"The coordinator of {leader} serves, but its log had {end} records when its leadership began, and only "
+            f"{leader.log.high_watermark} are committed"
+        )
