@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.console.pages import acls, balance, brokers, group_actions, groups, messages, quotas, topics, traces, transactions, users
+from kcli.console.pages import (
+    acls,
+    balance,
+    brokers,
+    group_actions,
+    groups,
+    messages,
+    quotas,
+    topics,
+    traces,
+    transactions,
+    users,
+)
 from kcli.console.routes import Route
 
 PAGES: tuple[Sequence[Route], ...] = (
