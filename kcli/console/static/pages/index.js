@@ -3,6 +3,7 @@ import brokers from "./brokers.js";
 import consumerGroups from "./groups.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
+import spark from "./spark.js";
 import topics from "./topics.js";
 import trace from "./trace.js";
 import transactions from "./transactions.js";
@@ -13,6 +14,7 @@ export const pages = [
   transactions,
   consumerGroups,
   trace,
+  spark,
   security,
   quotas,
 ];
