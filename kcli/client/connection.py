@@ -291,7 +291,8 @@ class Connection(asyncio.BufferedProtocol):
         """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
         reserves no memory."""
         if self._filled == len(self._buffer):
-            self._buffer.extend(bytes(min(self._filled, self._wanted - self._filled)))
+            # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
+            self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))
 
     def _frame(self, frame: bytes) -> None:
         self._answers += 1

@@ -433,9 +433,14 @@ class PartitionLog:
         if self.recovery_point < base_offset:
             self.directory.background(lambda: self._flush_in_background(base_offset))
         elif sealed.base_offset < base_offset:
-            # The records are flushed already, so a start after a crash reads only the new segment. The index entries
-            # of the sealed one must not be torn then.
-            sealed.flush_indexes()
+            self._sync_roll(sealed, base_offset)
+
+    def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
+        """Flushes what a roll has written, if the records are flushed already. A start after a crash then reads only
+        the new segment, and must find the last index entries of the sealed one and the producers."""
+        self.snapshots.sync(base_offset)
+        sealed.flush_indexes()
+        self.directory.disk.sync_dir(self.path)
 
     def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]

@@ -83,6 +83,22 @@ class TestPowerFailure:
         assert again.segments[0].largest_timestamp_ms() == log.segments[0].largest_timestamp_ms() == START_MS
 
     @pytest.mark.parametrize("seed", range(8))
+    def test_the_producers_of_flushed_records(self, seed: int) -> None:
+        made = rig(flush_messages=1)
+        log = made.create()
+        for directory in ("/", "/data"):
+            made.disk.sync_dir(directory)
+        for nth in range(5):
+            batch = batch_of([value(nth)], producer_id=1, producer_epoch=0, sequence=nth)
+            log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        log.roll()
+        assert isinstance(made.disk, SimDisk)
+        made.disk = made.disk.crash_clone(seed)
+        again = made.load(clean=False, recovery_point=5)
+        assert [producer.last_sequence for producer in again.active_producers()] == [4]
+        assert "00000000000000000005.snapshot" in names(made)
+
+    @pytest.mark.parametrize("seed", range(8))
     def test_the_last_segment_of_a_clean_stop(self, seed: int) -> None:
         made = rig(flush_messages=1, index_interval_bytes=1 << 20)
         filled(made, 3).close(clean=True)

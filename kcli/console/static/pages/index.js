@@ -1,6 +1,7 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
 import consumerGroups from "./groups.js";
+import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
 import spark from "./spark.js";
@@ -11,6 +12,7 @@ import transactions from "./transactions.js";
 export const pages = [
   brokers,
   topics,
+  messages,
   transactions,
   consumerGroups,
   trace,

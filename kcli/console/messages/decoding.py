@@ -1,0 +1,304 @@
+"""Shows the bytes of keys, values and headers: as JSON, text, hexadecimal numbers, or by a schema of a registry.
+
+With AUTO, the format is found out: bytes that begin with a known schema id of a registry, JSON, text in UTF-8, or other
+bytes. A text that is cut or has invalid bytes says so, because a page must not show bytes that are not in the record.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcli.console.messages.filters.subjects import Tree, json_tree
+from kcli.console.messages.limits import FULL_BYTES, PARSE_BYTES, PREVIEW_BYTES
+from kcli.formats.codec import FormatError, Value
+
+SCHEMA_PREFIX_BYTES = 5
+"""The prefix of a value that a registry's serializer wrote: a zero byte and the id of the schema (int32)."""
+
+HEX_LINE_BYTES = 16
+HEX_PREVIEW_BYTES = 64
+
+
+class Format(StrEnum):
+    """The formats that a page can ask for. SCHEMA means Avro, Protobuf or JSON by the schema id of the value."""
+
+    AUTO = "auto"
+    JSON = "json"
+    TEXT = "text"
+    HEX = "hex"
+    SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCodec:
+    """The decoder of one schema. `kind` is avro, protobuf or json. `decode` gets the bytes after the schema id."""
+
+    id: int
+    kind: str
+    decode: Callable[[bytes], Value]
+
+
+SchemaFinder = Callable[[int], SchemaCodec]
+"""Returns the decoder of a schema id. Raises FormatError if the registry does not have the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Bytes as a page shows them. `size_bytes` is the whole size, and None for null."""
+
+    format: str
+    text: str = ""
+    size_bytes: int | None = None
+    is_cut: bool = False
+    is_valid_text: bool = True
+    schema_id: int | None = None
+    error: str | None = None
+
+    def as_json(self) -> dict[str, str | int | bool | None]:
+        """The fields for a page. A field with its usual value is left out."""
+        found: dict[str, str | int | bool | None] = {"format": self.format, "size": self.size_bytes}
+        found |= {"text": self.text} if self.text else {}
+        found |= {"cut": True} if self.is_cut else {}
+        found |= {"valid": False} if not self.is_valid_text else {}
+        found |= {"schema_id": self.schema_id} if self.schema_id is not None else {}
+        found |= {"error": self.error} if self.error else {}
+        return found
+
+
+NULL = Shown(format="null")
+
+
+class Decoder:
+    """Shows bytes in one format. It is used from several threads, so it has no state of its own."""
+
+    def __init__(self, wanted: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
+        self._wanted, self._schemas = wanted, schemas
+
+    def preview(self, raw: bytes | None) -> Shown:
+        """The bytes for a list, cut to PREVIEW_BYTES."""
+        return self._shown(raw, PREVIEW_BYTES, is_pretty=False)
+
+    def full(self, raw: bytes | None) -> Shown:
+        """The bytes for the view of one record, cut to FULL_BYTES. JSON is indented."""
+        return self._shown(raw, FULL_BYTES, is_pretty=True)
+
+    def tree(self, raw: bytes) -> Tree:
+        """The decoded value, for filters. Raises ValueError if the bytes have no structure."""
+        if self._has_schema(raw):
+            try:
+                return plain(self._by_schema(raw)[1])
+            except (FormatError, RecursionError) as error:
+                raise ValueError(str(error)) from error
+        return json_tree(raw)
+
+    def _shown(self, raw: bytes | None, limit: int, *, is_pretty: bool) -> Shown:
+        if raw is None:
+            return NULL
+        if not raw and self._wanted is not Format.HEX:
+            return Shown(format="empty", size_bytes=0)
+        match self._wanted:
+            case Format.HEX:
+                return shown_as_hex(raw, limit, is_dump=is_pretty)
+            case Format.TEXT:
+                return _shown_as_text(raw, limit)
+            case Format.JSON:
+                return _shown_as_json(raw, limit, is_pretty=is_pretty)
+            case Format.SCHEMA:
+                return self._shown_by_schema(raw, limit, is_pretty=is_pretty)
+            case _:
+                return self._shown_as_found(raw, limit, is_pretty=is_pretty)
+
+    def _shown_as_found(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
+        if self._has_schema(raw):
+            found = self._shown_by_schema(raw, limit, is_pretty=is_pretty)
+            if found.error is None:
+                return found
+        if raw[:64].lstrip()[:1] in (b"{", b"[") and len(raw) <= PARSE_BYTES:
+            shown = _shown_as_json(raw, limit, is_pretty=is_pretty)
+            if shown.error is None:
+                return shown
+        if looks_like_text(raw):
+            return _shown_as_text(raw, limit)
+        return shown_as_hex(raw, limit, is_dump=is_pretty)
+
+    def _has_schema(self, raw: bytes) -> bool:
+        if self._schemas is None or self._wanted not in (Format.AUTO, Format.SCHEMA):
+            return False
+        return len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
+
+    def _by_schema(self, raw: bytes) -> tuple[SchemaCodec, Value]:
+        """Decodes a value with a schema id. Raises FormatError."""
+        if self._schemas is None:
+            raise FormatError("the console has no schema registry (--schema-registry)")
+        if len(raw) < SCHEMA_PREFIX_BYTES or raw[0] != 0:
+            raise FormatError("the bytes do not begin with a schema id")
+        if len(raw) > PARSE_BYTES:
+            raise FormatError(f"values up to {PARSE_BYTES >> 20} MB are decoded by a schema")
+        codec = self._schemas(int.from_bytes(raw[1:SCHEMA_PREFIX_BYTES], "big"))
+        try:
+            return codec, codec.decode(raw[SCHEMA_PREFIX_BYTES:])
+        except FormatError:
+            raise
+        # The libraries of Avro and Protobuf raise errors of many types for bytes that do not fit the schema.
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            raise FormatError(f"the bytes do not fit schema {codec.id}: {reason[:200]}") from error
+
+    def _shown_by_schema(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
+        try:
+            codec, value = self._by_schema(raw)
+            text = json_text(value, is_pretty=is_pretty)
+        except (FormatError, ValueError, RecursionError) as error:
+            found = shown_as_hex(raw, limit, is_dump=is_pretty)
+            return Shown(
+                format=found.format,
+                text=found.text,
+                size_bytes=len(raw),
+                is_cut=found.is_cut,
+                error=str(error),
+            )
+        return Shown(
+            format=codec.kind,
+            text=text[:limit],
+            size_bytes=len(raw),
+            is_cut=len(text) > limit,
+            schema_id=codec.id,
+        )
+
+
+def looks_like_text(raw: bytes) -> bool:
+    """Whether bytes are UTF-8 without control characters. Of long bytes, only the beginning is examined."""
+    head = raw[:PREVIEW_BYTES]
+    try:
+        text = _whole_characters(head, is_end=len(head) == len(raw)).decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(text) is None
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
+
+
+def _whole_characters(head: bytes, *, is_end: bool) -> bytes:
+    """Removes an incomplete character at the end of bytes that were cut."""
+    if is_end:
+        return head
+    for back in range(1, min(4, len(head)) + 1):
+        if head[-back] >= 0xC0:  # the first byte of a character of several bytes
+            return head[:-back]
+        if head[-back] < 0x80:
+            return head
+    return head
+
+
+def _shown_as_text(raw: bytes, limit: int, format_: str = "text") -> Shown:
+    head = raw[:limit]
+    is_cut = len(head) < len(raw)
+    head = _whole_characters(head, is_end=not is_cut)
+    try:
+        text, is_valid = head.decode(), True
+    except UnicodeDecodeError:
+        text, is_valid = head.decode("utf-8", "replace"), False
+    return Shown(format=format_, text=text, size_bytes=len(raw), is_cut=is_cut, is_valid_text=is_valid)
+
+
+def _shown_as_json(raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
+    error = None
+    if len(raw) > PARSE_BYTES:
+        error = f"values up to {PARSE_BYTES >> 20} MB are parsed"
+    else:
+        try:
+            json_tree(raw)
+        except ValueError as problem:
+            error = f"not JSON: {problem}"
+    if error is None and is_pretty:
+        text = indented(raw.decode("utf-8", "replace"))
+        return Shown(format="json", text=text[:limit], size_bytes=len(raw), is_cut=len(text) > limit)
+    shown = _shown_as_text(raw, limit, "json" if error is None else "text")
+    if error is None:
+        return shown
+    return Shown(
+        format="text",
+        text=shown.text,
+        size_bytes=len(raw),
+        is_cut=shown.is_cut,
+        is_valid_text=shown.is_valid_text,
+        error=error,
+    )
+
+
+def shown_as_hex(raw: bytes, limit: int, *, is_dump: bool) -> Shown:
+    """Shows bytes as numbers. `is_dump` means lines of 16 bytes with their position and their characters."""
+    if not is_dump:
+        head = raw[:HEX_PREVIEW_BYTES]
+        return Shown(format="hex", text=head.hex(" "), size_bytes=len(raw), is_cut=len(head) < len(raw))
+    head = raw[: limit // 5]  # a line has about five characters for a byte
+    lines = [_hex_line(head, at) for at in range(0, len(head), HEX_LINE_BYTES)]
+    return Shown(format="hex", text="\n".join(lines), size_bytes=len(raw), is_cut=len(head) < len(raw))
+
+
+def _hex_line(raw: bytes, at: int) -> str:
+    line = raw[at : at + HEX_LINE_BYTES]
+    characters = "".join(chr(each) if 0x20 <= each < 0x7F else "." for each in line)
+    return f"{at:08x}  {line.hex(' '):<47}  {characters}"
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+INDENT = "  "
+MAX_INDENT = 100
+"""The deepest indentation, because each level makes every line longer."""
+
+
+def indented(text: str) -> str:
+    """Indents valid JSON. Names, numbers and texts stay as they are, so that no digit and no repeated name is lost."""
+    out: list[str] = []
+    depth, after = 0, ""
+    for token in _JSON_TOKEN.findall(text):
+        if token in "}]":
+            depth -= 1
+            out.append(token if after in "{[" and after else _line(depth) + token)
+        else:
+            if after in ("{", "[", ","):
+                out.append(_line(depth))
+            out.append(": " if token == ":" else token)
+            depth += token in "{["
+        after = token
+    return "".join(out)
+
+
+def _line(depth: int) -> str:
+    return "\n" + INDENT * min(depth, MAX_INDENT)
+
+
+def json_text(value: Value, *, is_pretty: bool) -> str:
+    """A decoded value as JSON. Bytes become an object with their base64 text."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=2 if is_pretty else None, default=str)
+
+
+def plain(value: Value) -> Tree:
+    """A decoded value with only the types of JSON and Decimal. Times become texts, and a map becomes an object."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return _plain_list(value)
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return value if hasattr(value, "is_finite") else str(value)
+
+
+def _plain_list(values: list[Value]) -> Tree:
+    if values and all(isinstance(each, tuple) and len(each) == 2 for each in values):
+        return {str(each[0]): plain(each[1]) for each in values if isinstance(each, tuple)}
+    return [plain(each) for each in values]

@@ -1,0 +1,90 @@
+"""The offsets at which a scan begins and ends, in each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcli.console.messages.fetching import Bounds, TopicFetcher
+from kcli.errors import KafkaError, KcliError
+
+
+class Origin(StrEnum):
+    """Where a scan begins. LATEST reads backwards from the end, and the others read forwards."""
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The beginning of a scan. `value` is an offset, or a time in milliseconds."""
+
+    origin: Origin
+    value: int = 0
+
+    @property
+    def is_backward(self) -> bool:
+        return self.origin is Origin.LATEST
+
+
+class UnknownPartition(KcliError):
+    """Raised if a page names a partition that the topic does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """What a scan reads in each partition, and the errors of partitions that cannot be read now."""
+
+    bounds: dict[int, Bounds]
+    errors: dict[int, KafkaError]
+
+
+async def first_lanes(
+    fetcher: TopicFetcher,
+    start: Start,
+    partitions: Iterable[int] | None,
+    cursor: Mapping[int, int] | None = None,
+) -> Lanes:
+    """Looks up the offsets to read. A cursor of an earlier scan takes precedence over `start`."""
+    numbers = await checked_partitions(fetcher, partitions)
+    bounds, errors = await fetcher.bounds(numbers)
+    if cursor is not None:
+        bounds = {each: _continued(found, cursor.get(each), start) for each, found in bounds.items()}
+    elif start.origin is Origin.OFFSET:
+        bounds = {each: _from(found, start.value) for each, found in bounds.items()}
+    elif start.origin is Origin.TIME:
+        times = await fetcher.at_time(bounds, start.value)
+        bounds = {each: _from(found, _or_end(times[each], found)) for each, found in bounds.items()}
+    return Lanes(bounds, errors)
+
+
+async def checked_partitions(fetcher: TopicFetcher, partitions: Iterable[int] | None) -> list[int]:
+    """Opens the topic, and returns the partitions to read. Raises UnknownPartition."""
+    known = await fetcher.open()
+    if partitions is None:
+        return known
+    wanted = list(partitions)
+    for each in wanted:
+        if each not in known:
+            raise UnknownPartition(f"topic {fetcher.topic} has no partition {each}")
+    return wanted
+
+
+def _from(bounds: Bounds, offset: int) -> Bounds:
+    return Bounds(min(max(bounds.start, offset), bounds.end), bounds.end)
+
+
+def _or_end(offset: int | None, bounds: Bounds) -> int:
+    return bounds.end if offset is None else offset
+
+
+def _continued(bounds: Bounds, offset: int | None, start: Start) -> Bounds:
+    if offset is None:
+        return bounds
+    if start.is_backward:
+        return Bounds(bounds.start, min(max(offset, bounds.start), bounds.end))
+    return _from(bounds, offset)

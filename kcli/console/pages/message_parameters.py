@@ -1,0 +1,121 @@
+"""Reads the parameters of requests for records from the address, and makes the command line that does the same."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from kcli.console.calls import Call, bad_request
+from kcli.console.failures import ConsoleError
+from kcli.console.messages.decoding import Decoder, Format
+from kcli.console.messages.filters.record_filter import RecordFilter
+from kcli.console.messages.limits import DEFAULT_ROWS, DOWNLOAD_RECORDS, MAX_ROWS
+from kcli.console.messages.matching import Wanted
+from kcli.console.messages.positions import Origin, Start
+from kcli.console.messages.rows import Decoders, Json
+from kcli.console.pages.message_sharing import schemas_of
+
+PARTITIONS_MAX = 10_000
+"""The most partitions that an address can name."""
+
+
+def wanted_of(call: Call, *, is_download: bool = False) -> Wanted:
+    """The filter, the formats and the number of records. Raises FilterSyntaxError and HttpError."""
+    most = DOWNLOAD_RECORDS if is_download else MAX_ROWS
+    limit = call.integer("limit", most if is_download else DEFAULT_ROWS, least=1, most=most)
+    return Wanted(decoders=decoders_of(call), record_filter=filter_of(call), limit=limit)
+
+
+def filter_of(call: Call) -> RecordFilter | None:
+    """The filter, or None if it is empty. Raises FilterSyntaxError."""
+    text = call.query("filter").strip()
+    return RecordFilter(text) if text else None
+
+
+def decoders_of(call: Call) -> Decoders:
+    """The formats of keys and values."""
+    registry = schemas_of(call)
+    schemas = None if registry is None else registry.find
+    return Decoders(
+        Decoder(_format(call, "key_format"), schemas), Decoder(_format(call, "value_format"), schemas)
+    )
+
+
+def start_of(call: Call, default: Origin = Origin.LATEST) -> Start:
+    """Where the list begins: `start` with the offset or the milliseconds in `value`."""
+    text = call.query("start", default)
+    try:
+        origin = Origin(text)
+    except ValueError:
+        raise bad_request(f"start: expected one of {', '.join(Origin)}") from None
+    return Start(origin, call.integer("value", 0))
+
+
+def partitions_of(call: Call) -> tuple[int, ...] | None:
+    """The partitions in `partitions=0,3,5`, or None for all."""
+    text = call.query("partitions")
+    return tuple(_numbers(text, "partitions")) if text else None
+
+
+def cursor_of(call: Call) -> dict[int, int] | None:
+    """The cursor in `cursor=0:15,1:9`, or None."""
+    text = call.query("cursor")
+    if not text:
+        return None
+    pairs = [each.partition(":") for each in _parts(text, "cursor")]
+    return {_number(partition, "cursor"): _number(offset, "cursor") for partition, _, offset in pairs}
+
+
+def is_committed(call: Call) -> bool:
+    """Whether records of open and aborted transactions are left out."""
+    return call.query("committed") == "1"
+
+
+def commands_of(call: Call) -> dict[str, Json]:
+    """The command line that reads the same records. A filter of the console has no equal there."""
+    start, partitions = start_of(call), partitions_of(call)
+    limit = str(call.integer("limit", DEFAULT_ROWS, least=1, most=MAX_ROWS))
+    arguments = ["--topic", call.part("topic")]
+    if partitions is not None and len(partitions) == 1:
+        arguments += ["--partition", str(partitions[0])]
+    match start.origin:
+        case Origin.LATEST:
+            arguments += ["--last", limit]
+        case Origin.TIME:
+            arguments += ["--from-time", str(start.value)]
+        case Origin.OFFSET if partitions is not None and len(partitions) == 1:
+            arguments += ["--offset", str(start.value)]
+        case _ if partitions is not None and len(partitions) == 1:
+            arguments += ["--offset", "earliest"]
+        case _:
+            arguments += ["--from-beginning"]
+    if start.origin is not Origin.LATEST:
+        arguments += ["--max-messages", limit]
+    if is_committed(call):
+        arguments += ["--isolation-level", "read_committed"]
+    return {
+        "command": call.command("console-consumer", *arguments, "--timeout-ms", "3000", "--output", "json")
+    }
+
+
+def _format(call: Call, name: str) -> Format:
+    try:
+        return Format(call.query(name, Format.AUTO))
+    except ValueError:
+        raise bad_request(f"{name}: expected one of {', '.join(Format)}") from None
+
+
+def _parts(text: str, name: str) -> list[str]:
+    parts = text.split(",")
+    if len(parts) > PARTITIONS_MAX:
+        raise ConsoleError(HTTPStatus.BAD_REQUEST, "TOO_MANY_PARTITIONS", f"{name} has {len(parts)} parts")
+    return parts
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    return [_number(each, name) for each in _parts(text, name)]
+
+
+def _number(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise bad_request(f"{name}: expected numbers, not {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,51 @@
+"""What the requests for records have in common: threads, schemas, and the errors that a page understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from kcli.console.calls import Call
+from kcli.console.failures import ConsoleError
+from kcli.console.messages.filters.errors import FilterSyntaxError
+from kcli.console.messages.positions import UnknownPartition
+from kcli.console.messages.registry import SchemaRegistry, registry_address
+from kcli.console.messages.sending import InvalidRecord, MayBeWritten
+from kcli.console.messages.single import NoSuchRecord
+from kcli.console.messages.work import TooManyReads, Workers
+from kcli.errors import KcliError
+
+_REFUSALS: dict[type[Exception], tuple[HTTPStatus, str]] = {
+    FilterSyntaxError: (HTTPStatus.BAD_REQUEST, "INVALID_FILTER"),
+    InvalidRecord: (HTTPStatus.BAD_REQUEST, "INVALID_RECORD"),
+    UnknownPartition: (HTTPStatus.NOT_FOUND, "UNKNOWN_PARTITION"),
+    NoSuchRecord: (HTTPStatus.NOT_FOUND, "NO_SUCH_RECORD"),
+    TooManyReads: (HTTPStatus.TOO_MANY_REQUESTS, "TOO_MANY_READS"),
+    MayBeWritten: (HTTPStatus.GATEWAY_TIMEOUT, "MAY_BE_WRITTEN"),
+}
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Gives the errors of this package the statuses and names that a page gets."""
+    try:
+        yield
+    except KcliError as error:
+        if (found := _REFUSALS.get(type(error))) is None:
+            raise
+        raise ConsoleError(found[0], found[1], str(error)) from error
+
+
+def workers_of(call: Call) -> Workers:
+    """The threads of the console."""
+    return call.shared.get("record workers", Workers, Workers.close)
+
+
+def schemas_of(call: Call) -> SchemaRegistry | None:
+    """The schemas of the cluster's registry, or None without a registry."""
+    url = call.rules.settings.schema_registry
+    if url is None:
+        return None
+    name = f"schemas of {call.cluster}"
+    return call.shared.get(name, lambda: SchemaRegistry(registry_address(url)), SchemaRegistry.close)

@@ -1,0 +1,213 @@
+"""The page of records in a real browser: search, filters, live tail, one record, sending, deleting, analysis."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rigs.console_site import SCRIPT, Site
+from rigs.console_topics import record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+
+def opened(page: Page, topic: str, view: str = "", **query: str) -> None:
+    """Opens the page of a topic's records, and waits for the end of the first search."""
+    search = "&".join(f"{name}={value}" for name, value in query.items())
+    page.goto(f"#/main/messages/{topic}{view}{'?' if search else ''}{search}")
+    if not view:
+        searched(page)
+
+
+def searched(page: Page) -> None:
+    page.get_by_role("status").filter(has_text="Searched").wait_for()
+
+
+def rows(page: Page) -> Locator:
+    return page.locator("tr.record")
+
+
+def search(page: Page, **fields: str) -> None:
+    for label, value in fields.items():
+        page.get_by_label(label, exact=True).fill(value)
+    page.get_by_role("button", name="Search").click()
+    searched(page)
+
+
+@pytest.fixture
+def topic(kafka: Site) -> str:
+    """A topic of its own, with ten records."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    kafka.topic(name, 2)
+    kafka.send(name, *(record(n) for n in range(10)))
+    return name
+
+
+def test_the_newest_records_come_first_and_a_filter_chooses(page: Page) -> None:
+    opened(page, "orders", limit="50")
+    assert rows(page).count() == 50
+    page.get_by_role("button", name="More").click()
+    page.get_by_text("60 records. Searched").wait_for()
+    assert rows(page).count() == 60
+    search(page, Filter="value.order.amount > 57 && partition != 1")
+    page.get_by_text("2 records. Searched").wait_for()
+    assert sorted(rows(page).locator(".record-cell").all_inner_texts()) == [
+        '{"order": {"id": 57, "amount": 57.5}}',
+        '{"order": {"id": 59, "amount": 59.5}}',
+    ]
+    # The address has the search, so it can be sent to others.
+    page.reload()
+    page.get_by_text("2 records. Searched").wait_for()
+
+
+def test_a_wrong_filter_says_where_the_mistake_is(page: Page) -> None:
+    opened(page, "orders")
+    page.get_by_label("Filter", exact=True).fill("value.a = 5")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("alert").filter(has_text="equality is == (at character 9)").wait_for()
+
+
+def test_offset_time_and_partition_choose_the_beginning(page: Page) -> None:
+    opened(page, "orders")
+    page.get_by_label("Begin").select_option("offset")
+    search(page, Offset="18", Partitions="1")
+    page.get_by_text("2 records. Searched").wait_for()
+    page.get_by_label("Begin").select_option("time")
+    search(page, Time="2100-01-01T00:00:00", Partitions="")
+    page.get_by_text("There are no records here.").wait_for()
+
+
+def test_a_record_shows_everything_in_each_format(page: Page) -> None:
+    opened(page, "orders", start="offset", value="0", partitions="0")
+    page.get_by_role("button", name="Record at offset 3 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text('"amount"').wait_for()
+    assert '"id": 9' in dialog.get_by_role("region", name="Content of the value").inner_text()
+    dialog.get_by_label("Format of the value").select_option("hex")
+    dialog.get_by_text("00000000  7b 22 6f").wait_for()
+    with page.expect_download() as download:
+        dialog.get_by_label("Download the bytes of the value").click()
+    assert download.value.path().read_bytes() == b'{"order": {"id": 9, "amount": 9.5}}'
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+
+
+def test_a_download_has_the_matching_records(page: Page) -> None:
+    opened(page, "orders", start="earliest")
+    page.get_by_label("Filter", exact=True).fill("value.order.id < 3")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert len(download.value.path().read_text().splitlines()) == 3
+
+
+def test_a_record_is_sent_with_a_preview_and_then_seen(page: Page, topic: str) -> None:
+    opened(page, topic)
+    page.get_by_role("button", name="Send a record").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Key", exact=True).select_option("text")
+    dialog.get_by_label("Text of the key").fill("my key")
+    dialog.get_by_label("Value", exact=True).select_option("json")
+    dialog.get_by_label("Text of the value").fill('{"broken": ')
+    dialog.get_by_label("Headers").fill("source: browser test\nflag")
+    dialog.get_by_label("Partition").fill("1")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_role("alert").filter(has_text="the value is not JSON").wait_for()
+    dialog.get_by_label("Text of the value").fill('{"sent": true}')
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("kcli console-producer").wait_for()
+    dialog.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_text(f"Sent a record with 20 bytes to {topic}-1 at offset 0.").wait_for()
+    search(page, Filter='headers.source == "browser test" && headers.flag == null && value.sent')
+    page.get_by_text("1 record. Searched").wait_for()
+    assert rows(page).locator(".record-key").inner_text() == "my key"
+
+
+def test_a_record_is_sent_again_to_another_topic_with_an_edit(page: Page, kafka: Site, topic: str) -> None:
+    kafka.topic(f"{topic}-copy")
+    opened(page, topic, start="offset", value="4", partitions="0")
+    page.get_by_role("button", name="Record at offset 4 of partition 0").click()
+    page.get_by_role("button", name="Send again").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("To topic").fill(f"{topic}-copy")
+    dialog.get_by_label("The value").fill('{"n": "edited"}')
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("kcli console-producer").wait_for()
+    dialog.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_text(f"to {topic}-copy-0 at offset 0.").wait_for()
+    opened(page, f"{topic}-copy")
+    assert rows(page).locator(".record-key").inner_text() == "k4"
+    assert rows(page).locator(".record-cell").inner_text() == '{"n": "edited"}'
+
+
+def test_records_are_deleted_after_a_preview_and_the_name_of_the_topic(page: Page, topic: str) -> None:
+    opened(page, topic)
+    page.get_by_role("button", name="Delete records").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Delete the records before offset").fill("7")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("This deletes up to 7 records").wait_for()
+    assert "kcli delete-records" in dialog.locator(".command").inner_text()
+    act = dialog.get_by_role("button", name="Delete", exact=True)
+    assert act.is_disabled()
+    dialog.get_by_label(f"Type {topic} to confirm").fill(topic)
+    act.click()
+    page.get_by_text("3 records. Searched").wait_for()
+
+
+def test_the_live_tail_shows_new_records_until_it_is_paused(page: Page, kafka: Site, topic: str) -> None:
+    opened(page, topic)
+    page.get_by_role("button", name="Live").click()
+    page.get_by_text("Live: 0 new records seen.").wait_for()
+    kafka.send(topic, record(77), partition=1)
+    rows(page).filter(has_text="k77").wait_for()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_text("Paused. 1 record shown.").wait_for()
+    kafka.send(topic, record(78))
+    page.wait_for_timeout(700)
+    assert rows(page).count() == 1
+
+
+def test_a_flood_is_left_out_and_the_page_says_so(page: Page, kafka: Site, topic: str) -> None:
+    opened(page, topic)
+    page.get_by_role("button", name="Live").click()
+    page.get_by_text("Live: 0 new records seen.").wait_for()
+    many = [record(n, value=b"") for n in range(30_000)]
+    for _ in range(3):
+        kafka.send(topic, *many)
+    page.get_by_text(re.compile(r"Left out [\d,]{5,} records")).wait_for()
+    assert rows(page).count() <= 1000
+
+
+def test_the_analysis_shows_figures(page: Page) -> None:
+    opened(page, "orders", "/analysis")
+    page.get_by_role("button", name="Analyse").click()
+    page.get_by_text("Read 60 records").wait_for()
+    page.get_by_role("heading", name="Sizes").wait_for()
+    assert "60" in page.locator(".tile", has_text="Records").first.inner_text()
+
+
+def test_scripts_in_records_are_only_texts(page: Page) -> None:
+    opened(page, "hostile", start="earliest")
+    assert SCRIPT in rows(page).first.inner_text()
+    page.get_by_role("button", name="Record at offset 0 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Headers (2)").wait_for()
+    assert dialog.inner_text().count(SCRIPT) == 4  # key, value, name and value of a header
+    assert page.locator("main img[src=x], dialog img[src=x], script:not([src])").count() == 0
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Record at offset 1 of partition 0").click()
+    page.get_by_role("dialog").get_by_text("onerror").wait_for()
+
+
+def test_a_value_of_ten_megabytes_is_cut_and_can_be_downloaded(page: Page) -> None:
+    opened(page, "hostile", start="earliest")
+    page.get_by_role("button", name="Record at offset 5 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("only the beginning is shown").wait_for()
+    with page.expect_download() as download:
+        dialog.get_by_label("Download the bytes of the value").click()
+    assert download.value.path().stat().st_size == 10_000_003
