@@ -17,7 +17,7 @@ export default {
     root.append(
       pageHead({ title: "Spark jobs" }),
       tabs(tab, [["", "Streaming queries", context.href(["spark"])], ["applications", "Applications", context.href(["spark", "applications"])]]),
-      found.problems.map((each) => notice("bad", each)),
+      ...found.problems.map((each) => notice("bad", each)),
     );
     if (tab === "applications") applicationsTab(root, context, found);
     else queriesTab(root, context, found);
@@ -33,9 +33,9 @@ function queriesTab(root, context, found) {
     label: "Streaming queries",
     placeholder: "Search name, topic or directory",
     columns: [
-      { name: "name", title: "Query", cell: (row) => [row.name, h("p", { class: "muted" }, row.query_id)] },
-      { name: "lag", title: "Lag", number: true, cell: (row) => (row.lag === null ? "–" : `${number(row.lag)} records`) },
-      { name: "topics", title: "Reads", sort: false, cell: reads },
+      { name: "name", title: "Query", cell: (row) => h("span", { title: `${row.directory}\nquery ${row.query_id}` }, row.name) },
+      { name: "lag", title: "Lag in records", number: true, cell: (row) => number(row.lag) },
+      { name: "topics", title: "Reads", low: true, sort: false, cell: reads },
       { name: "batch", title: "Micro-batch", number: true, low: true, cell: (row) => number(row.batch) },
       { name: "committed_ms", title: "Last commit", cell: (row) => moment(row.committed_ms) },
       { name: "planned_ms", title: "In progress since", low: true, sort: false, cell: (row) => moment(row.planned_ms) },
@@ -55,7 +55,7 @@ function applicationsTab(root, context, found) {
     label: "Applications",
     placeholder: "Search name, id or user",
     columns: [
-      { name: "name", title: "Application", cell: (row) => [row.name, h("p", { class: "muted" }, row.id)] },
+      { name: "name", title: "Application", cell: (row) => h("span", { title: row.id }, row.name) },
       { name: "is_running", title: "State", cell: (row) => h("span", { class: `badge ${row.is_running ? "good" : ""}` }, row.is_running ? "running" : "ended") },
       { name: "started_ms", title: "Started", cell: (row) => time(row.started_ms) },
       { name: "ended_ms", title: "Ended", low: true, sort: false, cell: (row) => time(row.ended_ms) },
@@ -69,12 +69,11 @@ function applicationsTab(root, context, found) {
 }
 
 function reads(row) {
-  const shown = row.topics.map((each) => h("p", null, h("strong", null, each.topic), ` ${plural(each.partitions, "partition")}, ${number(each.lag)} behind`));
-  if (row.hidden_topics > 0) shown.push(h("p", { class: "muted" }, `${plural(row.hidden_topics, "topic")} that you may not see`));
-  if (row.other_sources > 0) shown.push(h("p", { class: "muted" }, plural(row.other_sources, "other source")));
-  return shown;
+  const topics = row.topics.map((each) => `${each.topic} (${plural(each.partitions, "partition")}, ${number(each.lag)} behind)`);
+  if (row.hidden_topics > 0) topics.push(`${plural(row.hidden_topics, "topic")} that you may not see`);
+  if (row.other_sources > 0) topics.push(plural(row.other_sources, "other source"));
+  return h("span", { title: topics.join("\n") }, topics.join(", "));
 }
-
 
 function jobs(row) {
   if (row.running_jobs === null) return "–";
