@@ -37,7 +37,7 @@ class Checkpoint:
     """The state of a query. Times are in milliseconds since 1970.
 
     `batch` and `committed_ms` are None if no micro-batch is done. `offsets` are the ends of the last micro-batch that
-    is done. `planned_ms` is the time at which Spark planned a further micro-batch, or None if there is none.
+    is done. `planned_ms` is the time at which Spark planned a micro-batch that is not done, or None.
     """
 
     name: str
