@@ -1,5 +1,6 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
+import overview from "./overview.js";
 import consumerGroups from "./groups.js";
 import messages from "./messages.js";
 import quotas from "./quotas.js";
@@ -10,6 +11,7 @@ import trace from "./trace.js";
 import transactions from "./transactions.js";
 
 export const pages = [
+  overview,
   brokers,
   topics,
   messages,
