@@ -5,6 +5,7 @@ import consumerGroups from "./groups.js";
 import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
+import spark from "./spark.js";
 import topics from "./topics.js";
 import trace from "./trace.js";
 import transactions from "./transactions.js";
@@ -17,6 +18,7 @@ export const pages = [
   transactions,
   consumerGroups,
   trace,
+  spark,
   security,
   quotas,
 ];
