@@ -25,6 +25,7 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.beans.bean import single_beans
 from kcli.server.beans.broker_beans import broker_beans
 from kcli.server.beans.purgatory_beans import purgatory_beans
 from kcli.server.beans.traffic_beans import traffic_beans
@@ -47,8 +48,9 @@ def beans_of(node: Any) -> Beans:
     """The attributes of each bean, by its object name."""
     return {
         each.object_name: dict(each.attributes)
-        for each in broker_beans(node.metrics_endpoint._sources)
-        if each is not None
+        for several in broker_beans(node.metrics_endpoint._sources)
+        if several is not None
+        for each in single_beans(several)
     }
 
 
