@@ -6,6 +6,7 @@ Also the option `--outcomes`, with which CI learns which tests failed.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ settings.load_profile("any-machine")
 # `make quick` tries a tenth of the usual examples, `make full` ten times as many (kcli/testing/rigs/examples.py).
 settings.register_profile("quick", settings.get_profile("any-machine"), max_examples=10)
 settings.register_profile("full", settings.get_profile("any-machine"), max_examples=1000)
+
+# A shell starts its background processes with SIGINT ignored. A test that interrupts a tool would then wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -19,7 +19,7 @@ ENTRIES_MAX = 32
 megabytes, and a page needs at most a few answers."""
 
 UNUSED_SECONDS = 120.0
-"""How long an answer is kept that no page asks for again."""
+"""The least time for which an answer is kept, although no page asks for it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Aged(Generic[T]):
 class _Entry:
     value: object
     loaded_at: float
+    kept_seconds: float
 
 
 class Cache:
@@ -46,11 +47,19 @@ class Cache:
         self._loads: dict[Hashable, asyncio.Task[_Entry]] = {}
         self._tasks: set[asyncio.Task[_Entry]] = set()
 
-    async def get(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> Aged[T]:
-        """Returns the value of a key, at most `seconds` old, and its age."""
+    async def get(
+        self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]], *, older_seconds: float = 0.0
+    ) -> Aged[T]:
+        """Returns the value of a key, at most `seconds` old, and its age.
+
+        A value that is up to `older_seconds` older is returned too, and a new one is then asked for meanwhile. So a
+        page that is looked at for long never waits for a slow answer.
+        """
         entry = self._entries.get(key)
         if entry is None or self._now() - entry.loaded_at > seconds:
-            entry = await asyncio.shield(self._task(key, load))
+            task = self._task(key, seconds + older_seconds, load)
+            if entry is None or self._now() - entry.loaded_at > seconds + older_seconds:
+                entry = await asyncio.shield(task)
         return Aged(cast(T, entry.value), round((self._now() - entry.loaded_at) * 1000))
 
     def begin(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> T | None:
@@ -60,8 +69,12 @@ class Cache:
         """
         entry = self._entries.get(key)
         if entry is None or self._now() - entry.loaded_at > seconds:
-            self._task(key, load)
+            self._task(key, seconds, load)
         return None if entry is None else cast(T, entry.value)
+
+    def is_loading(self, key: Hashable) -> bool:
+        """Whether the value of a key is on its way."""
+        return key in self._loads
 
     def clear(self) -> None:
         """Forgets all values, because an action has changed the cluster."""
@@ -72,8 +85,8 @@ class Cache:
 
     def sweep(self) -> None:
         """Forgets values that are too old to be used."""
-        oldest = self._now() - UNUSED_SECONDS
-        for key in [key for key, entry in self._entries.items() if entry.loaded_at < oldest]:
+        now = self._now()
+        for key in [key for key, each in self._entries.items() if now - each.loaded_at > each.kept_seconds]:
             del self._entries[key]
 
     def close(self) -> None:
@@ -82,11 +95,13 @@ class Cache:
             task.cancel()
         self._entries.clear()
 
-    def _task(self, key: Hashable, load: Callable[[], Awaitable[object]]) -> asyncio.Task[_Entry]:
+    def _task(
+        self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]
+    ) -> asyncio.Task[_Entry]:
         """The load of a key. It goes on if a waiting request is cancelled, because others may wait too."""
         task = self._loads.get(key)
         if task is None:
-            task = asyncio.create_task(self._load(key, load))
+            task = asyncio.create_task(self._load(key, seconds, load))
             self._loads[key] = task
             self._tasks.add(task)
             task.add_done_callback(lambda done: self._ended(key, done))
@@ -99,9 +114,9 @@ class Cache:
         if not task.cancelled():
             task.exception()  # an error that no request waits for is not logged
 
-    async def _load(self, key: Hashable, load: Callable[[], Awaitable[object]]) -> _Entry:
+    async def _load(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]) -> _Entry:
         generation = self._generation
-        entry = _Entry(None, self._now())
+        entry = _Entry(None, self._now(), max(seconds, UNUSED_SECONDS))
         entry.value = await load()
         if generation == self._generation:
             self._entries[key] = entry

@@ -76,12 +76,19 @@ class Call:
         )
 
     async def kept(
-        self, key: Hashable, load: Callable[[], Awaitable[T]], *, seconds: float = LIST_SECONDS
+        self,
+        key: Hashable,
+        load: Callable[[], Awaitable[T]],
+        *,
+        seconds: float = LIST_SECONDS,
+        older_seconds: float = 0.0,
     ) -> Aged[T]:
-        """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, at most one second."""
+        """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, at most one second.
+
+        With `older_seconds`, an older answer is returned at once, and a new one is asked for meanwhile."""
         if self.query("fresh") == "1":
-            seconds = min(seconds, FRESH_SECONDS)
-        return await self.connection.cache.get(key, seconds, load)
+            seconds, older_seconds = min(seconds, FRESH_SECONDS), 0.0
+        return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)
 
     def command(self, tool: str, *arguments: str) -> str:
         """The command line that does the same, with the options of the connection."""

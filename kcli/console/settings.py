@@ -6,6 +6,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.addresses import Address
+
 PORT = 8090
 """The default port. Most web consoles for Kafka use 8080, which is often taken."""
 
@@ -21,10 +23,16 @@ class ClusterSettings:
     properties: Mapping[str, str] = field(repr=False)
     config_file: str | None = None
     """The file of the properties, for the command lines that the pages show."""
+    metrics: tuple[Address, ...] = ()
+    """The metrics endpoints of the brokers, for the traffic on the first page."""
     schema_registry: str | None = field(default=None, repr=False)
     """The URL of the schema registry, which may contain a password."""
     traces: str | None = field(default=None, repr=False)
     """The URL of the store of traces (Jaeger or Tempo), which may contain a password."""
+    spark_urls: tuple[str, ...] = field(default=(), repr=False)
+    """Drivers and history servers of Spark. The URLs may contain passwords."""
+    spark_checkpoints: tuple[str, ...] = ()
+    """Directories with checkpoints of Spark's streaming queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ class MalformedObjectName(ValueError):
 
 def quoted(value: str) -> str:
     """Converts a value to its form in an object name: quoted if necessary, by Kafka's rule."""
-    if not _NEEDS_QUOTES.search(value):
+    if value.isalnum() or not _NEEDS_QUOTES.search(value):
         return value
     escaped = _SPECIAL.sub(lambda special: "\\" + special[0], value).replace("\n", "\\n")
     return f'"{escaped}"'

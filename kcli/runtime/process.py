@@ -32,7 +32,7 @@ def process_figures() -> ProcessFigures:
         cpu_seconds=time.process_time(),
         resident_bytes=resident,
         virtual_bytes=virtual,
-        open_descriptors=_count(_DESCRIPTORS),
+        open_descriptors=_open_descriptors(),
         descriptors_max=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         threads=_count("/proc/self/task"),
         processors=os.cpu_count() or 1,
@@ -54,6 +54,14 @@ def _memory() -> tuple[int, int]:
         return -1, peak if sys.platform == "darwin" else peak * 1024
     page = os.sysconf("SC_PAGE_SIZE")
     return int(virtual) * page, int(resident) * page
+
+
+def _open_descriptors() -> int:
+    """The number of open files. Since Linux 6.2, it is the size of the directory. To list 10,000 files takes 5 ms."""
+    try:
+        return os.stat(_DESCRIPTORS).st_size or _count(_DESCRIPTORS)
+    except OSError:
+        return -1
 
 
 def _count(directory: str) -> int:

@@ -31,6 +31,8 @@ class PeriodicJob:
     """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Other jobs run on the event
     loop, in turns if `work` returns steps.
 
+    `prepare` runs in a thread before each run of the work.
+
     `first_ms` is the longest time between the start of the node and the first run of the job.
     """
 
@@ -39,6 +41,7 @@ class PeriodicJob:
     work: Callable[[], object]
     blocking: bool = False
     first_ms: int = NEVER_MS
+    prepare: Callable[[], object] | None = None
 
 
 class Housekeeping:
@@ -61,6 +64,8 @@ class Housekeeping:
             await asyncio.sleep(wait_ms / 1000)
             wait_ms = job.interval_ms
             try:
+                if job.prepare is not None:
+                    await loop.run_in_executor(self._executor, job.prepare)
                 if job.blocking:
                     await loop.run_in_executor(self._executor, job.work)
                 elif isinstance(steps := job.work(), Generator):

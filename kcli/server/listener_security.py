@@ -97,6 +97,11 @@ class NodeSecurity:
         for tls in self._tls.values():
             tls.change(after)
 
+    def prepare_files(self) -> None:
+        """Loads changed key stores in a thread, because this may take 0.3 s. `look_at_files` then finds them loaded."""
+        for tls in tuple(self._tls.values()):
+            tls.prepare()
+
     def look_at_files(self) -> None:
         """Loads the TLS stores again whose files have changed."""
         for tls in self._tls.values():

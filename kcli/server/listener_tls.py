@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
@@ -31,6 +32,7 @@ from kcli.security.tls.contexts import (
 from kcli.security.tls.files import file_stamps, is_readable_by_all
 from kcli.security.tls.self_check import check_handshake
 from kcli.security.tls.settings import store_settings
+from kcli.security.tls.stores import load_key_store
 from kcli.server.network.tls_transport import ServerTls
 
 _log = logging.getLogger("kcli.server.ListenerSecurity")
@@ -90,6 +92,13 @@ class ListenerTls:
         config = ListenerConfig(after, self._config.listener)
         if _differs(config, self._wanted):
             self._replace(config)
+
+    def prepare(self) -> None:
+        """Loads the key store if one of the files has changed. The result is kept (stores.py). Runs in a thread."""
+        settings = store_settings(self._wanted.text)
+        if file_stamps(settings.files) != self._stamps:
+            with suppress(ConfigError):  # `look` reports the error
+                load_key_store(settings)
 
     def look(self) -> None:
         """Loads the stores again if one of their files has changed. After a change that has failed, these are the files

@@ -513,7 +513,12 @@ class Node:
         jobs = [
             *log_jobs(self.logs, self.config, self.clock),
             PeriodicJob("idle connections", IDLE_CHECK_INTERVAL_MS, self.sockets.close_idle),
-            PeriodicJob("changed certificates", CERTIFICATES_CHECK_INTERVAL_MS, self.security.look_at_files),
+            PeriodicJob(
+                "changed certificates",
+                CERTIFICATES_CHECK_INTERVAL_MS,
+                self.security.look_at_files,
+                prepare=self.security.prepare_files,
+            ),
         ]
         if self.broker is not None:
             # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it had caught up for the last time.

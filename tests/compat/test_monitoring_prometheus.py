@@ -15,7 +15,7 @@ import pytest
 from kcli.testing.broker_process import free_port
 from kcli.testing.cluster_processes import ClusterProcesses
 from rigs.prometheus import ROOT, Prometheus
-from rigs.public_dashboards import LATER, PUBLIC, Public
+from rigs.public_dashboards import PUBLIC, Public
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed")
 
@@ -29,7 +29,6 @@ EMPTY = {
     "Days until a certificate ends": "no listener uses TLS",
     "Failed requests by topic": "no request failed because of the broker",
     "Time to catch up": "there may be no lag, or it may never end",
-    "Throttled by quotas": "kcli does not count it yet",
     "Active tasks": "there is no Spark driver",
     "Failed tasks": "there is no Spark driver",
     "Memory of executors": "there is no Spark driver",
@@ -38,7 +37,6 @@ EMPTY = {
 # Metrics of alerts that are absent here, and why.
 ABSENT = {
     "kcli_certificate_expiry_timestamp_seconds": "no listener uses TLS",
-    "kafka_server_(produce|fetch|request)_throttle_time": LATER,
 }
 
 
@@ -84,7 +82,7 @@ def _prepare(bootstrap: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic("orders", 6, 3)])["orders"].result(30)
-    for client_id, quota in (("metered", "producer_byte_rate=2000,consumer_byte_rate=2000"), ("busy", _BUSY)):
+    for client_id, quota in (("metered", "producer_byte_rate=200,consumer_byte_rate=200"), ("busy", _BUSY)):
         assert not run(
             [
                 *("configs", "--bootstrap-server", bootstrap, "--alter", "--add-config", quota),
@@ -188,8 +186,7 @@ def test_the_names_of_public_dashboards(prometheus: Prometheus, public: Public) 
     found = prometheus.names("kafka" if public.profile == "default" else public.profile)
     missing = [name for name in public.expanded() if name not in found and name not in public.empty]
     assert not missing, f"{missing} have no data"
-    never = [name for name, reason in public.empty.items() if reason != LATER]
-    assert not [name for name in never if name in found], "a name of `empty` has data"
+    assert not [name for name in public.empty if name in found], "a name of `empty` has data"
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.title)
@@ -211,6 +208,7 @@ LABELS = [
     ("kafka", 'sum(kafka_consumergroup_lag{consumergroup="readers"}) by (consumergroup, topic)'),
     ("confluent", 'kafka_server_replicafetchermanager_maxlag{clientid="Replica"}'),
     ("confluent", 'kafka_network_requestmetrics_totaltimems{request="FetchConsumer",quantile="0.99"}'),
+    ("confluent", 'kafka_server_produce_throttle_time{client_id="metered"} > 0'),
     ("confluent", "sum by (client_software_name) (kafka_server_socketservermetrics_connections)"),
     ("reporter", 'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.5"}'),
     ("kafka", 'kafka_server_BrokerTopicMetrics_FifteenMinuteRate{name="BytesOutPerSec",topic="orders"}'),

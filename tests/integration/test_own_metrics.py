@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from pathlib import Path
 
 from kcli.errors import ErrorCode
 from kcli.http import client
 from kcli.model.addresses import Address
+from kcli.server.beans.broker_beans import broker_beans
+from kcli.server.beans.own_beans import own_beans
 from kcli.testing.rigs.certificates import Certificates
 from rigs.data_path import batch
 from rigs.node import RunningNode, connect, create, running, send
@@ -75,6 +78,21 @@ def test_requests_and_appends_count_in_histograms(tmp_path: Path) -> None:
             assert after['kcli_request_slow_total{api="Produce"}'] == 0
             assert grown("kcli_disk_append_seconds_count") >= 3
             assert after["kcli_event_loop_delay_seconds_count"] >= 0
+
+    asyncio.run(story())
+
+
+def test_topics_may_come_while_beans_are_made(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            wire = await connect(node)
+            await create(wire, "first", 20)
+            endpoint = node.metrics_endpoint
+            assert endpoint is not None
+            beans = chain(broker_beans(endpoint._sources), own_beans(endpoint._own))
+            for number, _ in enumerate(beans):
+                if number % 20 == 0 and number < 2_000:
+                    await create(wire, f"topic-{number}")
 
     asyncio.run(story())
 

@@ -12,7 +12,6 @@ KUBERNETES = "from Kubernetes, not from the broker"
 CONFLUENT = "only Confluent's own server has it"
 OTHER = "from a program that is not Kafka"
 QUEUES = "kcli has no queue of answers"
-LATER = "kcli does not count it yet"
 CONVERSIONS = "Kafka 4 converts no batches for clients, and kcli neither"
 
 
@@ -75,12 +74,7 @@ PUBLIC = (
         kafka_server_raftmetrics_commit_latency_avg
         kafka_server_raftchannelmetrics_{incoming_byte,outgoing_byte,request,response}_total
         """,
-        {
-            "kafka_server_raftchannelmetrics_incoming_byte_total": LATER,
-            "kafka_server_raftchannelmetrics_outgoing_byte_total": LATER,
-            "kafka_server_raftchannelmetrics_request_total": LATER,
-            "kafka_server_raftchannelmetrics_response_total": LATER,
-        },
+        {},
     ),
     Public(
         "Strimzi: strimzi-kafka-exporter.json",
@@ -161,14 +155,7 @@ PUBLIC = (
         """
         kafka_server_{produce,fetch}_{byte_rate,throttle_time} kafka_server_request_{request_time,throttle_time}
         """,
-        {
-            "kafka_server_produce_byte_rate": LATER,
-            "kafka_server_produce_throttle_time": LATER,
-            "kafka_server_fetch_byte_rate": LATER,
-            "kafka_server_fetch_throttle_time": LATER,
-            "kafka_server_request_request_time": LATER,
-            "kafka_server_request_throttle_time": LATER,
-        },
+        {},
     ),
     Public(
         "grafana.com 721: Kafka Overview",
@@ -233,6 +220,6 @@ PUBLIC = (
         kafka_server_raft_channel_metrics_incoming_byte kafka_server_socket_server_metrics_connection_count
         kafka_network_requestmetrics_requestspersec_total
         """,
-        {"kafka_server_raft_channel_metrics_incoming_byte": LATER},
+        {},
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import ssl
@@ -14,13 +15,17 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output
 from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, UsageError, flag, option
-from kcli.client.config import ClientConfigError, parse_address
+from kcli.client.config import ClientConfigError, parse_address, parse_addresses
 from kcli.console.audit import AuditError
 from kcli.console.console import Console
 from kcli.console.identity import is_loopback
 from kcli.console.settings import PORT, ClusterSettings, ConsoleSettings
+from kcli.model.addresses import Address
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.network import SystemNetwork
+
+COLLECTED_AFTER_OBJECTS = 100_000
+"""New objects before the collector looks for unused cycles: some 30 ms of work."""
 
 REGISTRY = "schema.registry.url"
 """The property of Confluent's serializers with the URL of the schema registry."""
@@ -53,10 +58,27 @@ class ConsoleOptions(ConnectingOptions):
         "properties file can have it as schema.registry.url.",
         metavar="url",
     )
+    metrics: str | None = option(
+        "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port, without TLS and "
+        "users. The first page then shows the traffic.",
+        metavar="host:port",
+    )
     traces: str | None = option(
         "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
         "traces of records. A properties file can have it as kcli.traces.url.",
         metavar="url",
+    )
+    spark: tuple[str, ...] = option(
+        "The address of a Spark driver (http://HOST:4040) or history server (http://HOST:18080), whose applications "
+        "the console shows. The option can be repeated.",
+        metavar="url",
+        repeatable=True,
+    )
+    spark_checkpoint: tuple[str, ...] = option(
+        "A directory with the checkpoint of a streaming query of Spark, or with several. The console shows the lag of "
+        "the queries in the cluster of --bootstrap-server. The option can be repeated.",
+        metavar="directory",
+        repeatable=True,
     )
     listen: str = option(
         "The address on which the console listens.", metavar="host:port", default=f"127.0.0.1:{PORT}"
@@ -97,12 +119,20 @@ async def run(options: ConsoleOptions, output: Output) -> None:
     except OSError as error:
         raise CommandError(f"--listen {options.listen}: {error.strerror or error}") from error
     stopped = _on_signals()
+    _collect_rarely()
     output.say(f"The console has started. Open {address}")
     sys.stdout.flush()  # the reader may be a pipe
     try:
         await stopped.wait()
     finally:
         await console.stop()
+
+
+def _collect_rarely() -> None:
+    """Lets Python's garbage collector visit objects less often, because the answers of large clusters have a million
+    objects, which would be visited several times while they are read."""
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER_OBJECTS, 10, 10)
 
 
 def _on_signals() -> asyncio.Event:
@@ -147,12 +177,24 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             properties=properties,
             config_file=options.command_config,
             schema_registry=options.schema_registry or properties.get(REGISTRY),
+            metrics=_endpoints(options.metrics),
             traces=options.traces or properties.get(TRACES),
+            spark_urls=options.spark,
+            spark_checkpoints=options.spark_checkpoint,
         )
     elif not options.cluster:
         raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')
     for text in options.cluster:
         yield _further(text)
+
+
+def _endpoints(text: str | None) -> tuple[Address, ...]:
+    if text is None:
+        return ()
+    try:
+        return parse_addresses(text, "--metrics")
+    except ClientConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def _further(text: str) -> ClusterSettings:

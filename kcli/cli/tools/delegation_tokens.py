@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -138,19 +139,29 @@ async def _create(options: DelegationTokensOptions, client: AdminClient, output:
 
 
 async def _renew(options: DelegationTokensOptions, client: AdminClient, output: Output) -> None:
-    period_ms = options.renew_time_period
-    assert period_ms is not None
-    output.say(f"Calling renew token operation with hmac :{options.hmac} , renew-time-period :{period_ms}")
-    expiry_ms = await client.renew_delegation_token(_decoded(options.hmac or ""), period_ms)
-    _new_expiry("renew", expiry_ms, output)
+    await _set_expiry("renew", options.renew_time_period, client.renew_delegation_token, options, output)
 
 
 async def _expire(options: DelegationTokensOptions, client: AdminClient, output: Output) -> None:
-    period_ms = options.expiry_time_period
+    await _set_expiry("expire", options.expiry_time_period, client.expire_delegation_token, options, output)
+
+
+async def _set_expiry(
+    operation: str,
+    period_ms: int | None,
+    call: Callable[[bytes, int], Awaitable[int]],
+    options: DelegationTokensOptions,
+    output: Output,
+) -> None:
     assert period_ms is not None
-    output.say(f"Calling expire token operation with hmac :{options.hmac} , expire-time-period :{period_ms}")
-    expiry_ms = await client.expire_delegation_token(_decoded(options.hmac or ""), period_ms)
-    _new_expiry("expire", expiry_ms, output)
+    output.say(
+        f"Calling {operation} token operation with hmac :{options.hmac} , {operation}-time-period :{period_ms}"
+    )
+    expiry_ms = await call(_decoded(options.hmac or ""), period_ms)
+    if output.is_text:
+        output.part(f"Completed {operation} operation. New expiry date : {_date(expiry_ms)}")
+    else:
+        output.row(ExpiryRow(expiry_ms), "")
 
 
 async def _describe(options: DelegationTokensOptions, client: AdminClient, output: Output) -> None:
@@ -198,13 +209,6 @@ def _row(token: DelegationToken) -> TokenRow:
         expiry_timestamp_ms=token.expiry_timestamp_ms,
         max_timestamp_ms=token.max_timestamp_ms,
     )
-
-
-def _new_expiry(operation: str, expiry_ms: int, output: Output) -> None:
-    if output.is_text:
-        output.part(f"Completed {operation} operation. New expiry date : {_date(expiry_ms)}")
-    else:
-        output.row(ExpiryRow(expiry_ms), "")
 
 
 def _date(timestamp_ms: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
@@ -19,16 +19,7 @@ async def describe_acls(client: Client, wanted: AclFilter | None = None) -> list
     """Returns the ACLs that the filter matches, or all ACLs."""
     from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 
-    asked = wanted or AclFilter()
-    request = DescribeAclsRequest(
-        resource_type_filter=asked.resource_type,
-        resource_name_filter=asked.resource_name,
-        pattern_type_filter=asked.pattern_type,
-        principal_filter=asked.principal,
-        host_filter=asked.host,
-        operation=asked.operation,
-        permission_type=asked.permission_type,
-    )
+    request = DescribeAclsRequest(**_filter_fields(wanted or AclFilter()))
 
     async def attempt() -> list[AclEntry]:
         response = await client.send(request, ApiKey.DESCRIBE_ACLS)
@@ -81,20 +72,7 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Kafk
     """Removes the ACLs that one of the filters matches. Returns the number of matches of each filter, or its error."""
     from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
-    request = DeleteAclsRequest(
-        filters=tuple(
-            DeleteAclsFilter(
-                resource_type_filter=each.resource_type,
-                resource_name_filter=each.resource_name,
-                pattern_type_filter=each.pattern_type,
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=each.operation,
-                permission_type=each.permission_type,
-            )
-            for each in filters
-        )
-    )
+    request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
 
     async def attempt() -> list[KafkaError | int]:
         response = await client.send(request, ApiKey.DELETE_ACLS, to=Destination.CONTROLLER)
@@ -105,6 +83,30 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Kafk
         ]
 
     return await client.call("deleteAcls", attempt)
+
+
+class _FilterFields(TypedDict):
+    """The fields of a filter, which have the same names in both requests."""
+
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
+def _filter_fields(wanted: AclFilter) -> _FilterFields:
+    return {
+        "resource_type_filter": wanted.resource_type,
+        "resource_name_filter": wanted.resource_name,
+        "pattern_type_filter": wanted.pattern_type,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission_type,
+    }
 
 
 def _raise_if_moved(results: Iterable[object]) -> None:

@@ -72,7 +72,7 @@ class Sample:
 
 async def kept_storage(call: Call) -> Aged[Storage]:
     """The sizes, at most some seconds old."""
-    return await call.kept(_KEY, lambda: _load(call), seconds=SIZES_SECONDS)
+    return await call.kept(_KEY, lambda: _load(call), seconds=SIZES_SECONDS, older_seconds=SIZES_SECONDS)
 
 
 def known_storage(call: Call) -> Storage | None:

@@ -12,6 +12,10 @@ from kcli.console.calls import Call
 from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
+OLDER_SECONDS = 50.0
+"""How much older than others an answer may be that a list shows while a new one is on its way. The answer about
+100,000 partitions takes about a second."""
+
 TOPICS_PER_TURN = 200
 """The topics that are counted in one turn of the event loop: about a millisecond."""
 
@@ -47,7 +51,7 @@ class Topology:
 
 async def kept_topology(call: Call) -> Aged[Topology]:
     """The topology, at most some seconds old."""
-    return await call.kept("topology", lambda: _load(call))
+    return await call.kept("topology", lambda: _load(call), older_seconds=OLDER_SECONDS)
 
 
 async def _load(call: Call) -> Topology:

@@ -12,6 +12,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from cryptography import x509
@@ -22,6 +23,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kcli.security.tls.checks import EntryNames, StoreError, check_key_store, check_trust_store
 from kcli.security.tls.settings import PEM, LookUp, StoreSettings, store_settings
+
+PKCS12_KEPT = 4
+"""PKCS12 stores whose keys are kept. A node has one or two."""
 
 STORE_SIZE_MAX_BYTES = 16 * 1024 * 1024
 """The largest file of a store. Trust stores with the authorities of all browsers have less than 1 MiB."""
@@ -274,7 +278,10 @@ def _pkcs8_text(key: PrivateKeyTypes) -> str:
 # PKCS12 and JKS.
 
 
+@lru_cache(maxsize=PKCS12_KEPT)
 def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
+    """The keys of a PKCS12 store. The library checks the primes of an RSA key, which takes 0.05 to 0.3 s, so the last
+    stores are kept: a listener and the links of a node use the same one."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     store = pkcs12.load_pkcs12(content, password.encode())

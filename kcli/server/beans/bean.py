@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from kcli.model.object_name import quoted
 from kcli.server.metrics.exemplars import Exemplar
@@ -16,6 +16,9 @@ class Kind(StrEnum):
 
     GAUGE = "gauge"
     """The single attribute Value: a number that can fall, or a text."""
+    GAUGES = "gauges"
+    """Several gauges of one type with the same labels. Each attribute is a bean with the name of the attribute (see
+    `single_beans`). Partitions have such beans, because a broker may have 100,000 of their gauges."""
     METER = "meter"
     """A Count that only grows, and its rates."""
     HISTOGRAM = "histogram"
@@ -33,9 +36,11 @@ class Kind(StrEnum):
     kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bean:
-    """One bean. `properties` of its name are in Kafka's order: type, name, then the labels."""
+class Bean(NamedTuple):
+    """One bean. `properties` of its name are in Kafka's order: type, name, then the labels.
+
+    A scrape makes up to 100,000 beans, and a named tuple is made three times as fast as a frozen dataclass.
+    """
 
     domain: str
     properties: Mapping[str, str]
@@ -59,9 +64,7 @@ def bean(
     **labels: str,
 ) -> Bean:
     """Makes a bean with the object name `domain:type=…,name=…,label=value…`. A label without a value is left out."""
-    properties = {"type": type_}
-    if name:
-        properties["name"] = name
+    properties = {"type": type_, "name": name} if name else {"type": type_}
     for label, value in labels.items():
         if value:
             properties[label] = quoted(value)
@@ -70,7 +73,26 @@ def bean(
 
 def gauge(domain: str, type_: str, name: str, value: str | int | float, **labels: str) -> Bean:
     """Makes a bean with the single attribute Value."""
-    return bean(domain, type_, {"Value": value}, name, kind=Kind.GAUGE, **labels)
+    properties = {"type": type_, "name": name}
+    for label, text in labels.items():
+        if text:
+            properties[label] = quoted(text)
+    return Bean(domain, properties, {"Value": value}, Kind.GAUGE)
+
+
+def gauges(domain: str, type_: str, values: Attributes, **labels: str) -> Bean:
+    """Makes several gauges with the same labels."""
+    return bean(domain, type_, values, kind=Kind.GAUGES, **labels)
+
+
+def single_beans(found: Bean) -> Iterator[Bean]:
+    """Yields the beans that Kafka has: several gauges one by one, and every other bean as it is."""
+    if found.kind is not Kind.GAUGES:
+        yield found
+        return
+    type_, *labels = found.properties.items()
+    for name, value in found.attributes.items():
+        yield Bean(found.domain, dict([type_, ("name", name), *labels]), {"Value": value}, Kind.GAUGE)
 
 
 def meter(domain: str, type_: str, name: str, attributes: Attributes, **labels: str) -> Bean:

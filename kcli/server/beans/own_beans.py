@@ -11,7 +11,7 @@ import gc
 import platform
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kcli import KAFKA_VERSION
 from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage
@@ -99,7 +99,7 @@ def _requests(metrics: Metrics) -> Beans:
         total = bean(
             OWN, "request", times.total_s.attributes(), "duration-seconds", kind=Kind.BUCKETS, api=api
         )
-        yield replace(total, exemplars=_exemplars(metrics.exemplars, api, times.total_s))
+        yield total._replace(exemplars=_exemplars(metrics.exemplars, api, times.total_s))
         local = times.local_s.attributes()
         yield bean(OWN, "request", local, "local-duration-seconds", kind=Kind.BUCKETS, api=api)
         yield bean(OWN, "request", {"slow": times.local_s.above(SLOW_SECONDS)}, kind=Kind.COUNTERS, api=api)
@@ -193,7 +193,7 @@ def _broker(registration: BrokerRegistration, controller: int) -> Bean:
 
 
 def _led_partitions(broker: BrokerPorts) -> Beans:
-    for leader in broker.replicas:
+    for leader in list(broker.replicas):  # topics come and go between two turns of a scrape
         yield _partition(broker, leader)
 
 

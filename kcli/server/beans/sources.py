@@ -35,8 +35,8 @@ Beans = Iterator[Bean | None]
 """Beans, each made when the caller asks for it. None is no bean: the caller may do other work here, because the next
 bean needs more time."""
 
-STEPS_PER_PAUSE = 500
-"""Partitions, topics or groups that are counted between two pauses. One takes 0.2 to 1 µs."""
+STEPS_PER_PAUSE = 200
+"""Partitions, topics or groups that are counted between two pauses. One takes 0.2 to 5 µs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

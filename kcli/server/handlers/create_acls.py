@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kcli.controller.api import CREATE_ACLS
-from kcli.errors import KafkaError, ProtocolError, SecurityDisabledException
+from kcli.errors import KafkaError, ProtocolError
 from kcli.protocol.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -13,31 +13,17 @@ from kcli.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from kcli.security.acls.filters import UNKNOWN
-from kcli.security.authorizer import FollowsMetadata
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.acl_requests import ask_about_acls
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
-
-PER_TURN = 1000
-"""Elements of a request that are checked in one turn of the loop. A check takes about 1 µs."""
 
 
 def handle(
     context: NodeContext, request: CreateAclsRequest
 ) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
-    """Raises ProtocolError for an ACL with an unknown element. As in Kafka, this closes the connection."""
-    checked = in_turns(request.creations, _check_known, PER_TURN)
-    return then(checked, lambda _: _ask(context, request))
-
-
-def _ask(context: NodeContext, request: CreateAclsRequest) -> Awaitable[CreateAclsResponse]:
-    if not isinstance(context.authorizer, FollowsMetadata):
-        raise SecurityDisabledException("No Authorizer is configured.")
-    return ask_controller(context, CREATE_ACLS, request)
+    return ask_about_acls(context, CREATE_ACLS, request, request.creations, _check_known)
 
 
 def error_response(

@@ -6,38 +6,24 @@ from collections.abc import Awaitable
 
 from kcli.controller.acls import filter_of
 from kcli.controller.api import DELETE_ACLS
-from kcli.errors import KafkaError, ProtocolError, SecurityDisabledException
+from kcli.errors import KafkaError, ProtocolError
 from kcli.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from kcli.security.authorizer import FollowsMetadata
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.acl_requests import ask_about_acls
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
-
-PER_TURN = 1000
-"""Elements of a request that are checked in one turn of the loop. A check takes about 1 µs."""
 
 
 def handle(
     context: NodeContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
-    """Raises ProtocolError for a filter with an unknown element. As in Kafka, this closes the connection."""
-    checked = in_turns(request.filters, _check_known, PER_TURN)
-    return then(checked, lambda _: _ask(context, request))
-
-
-def _ask(context: NodeContext, request: DeleteAclsRequest) -> Awaitable[DeleteAclsResponse]:
-    if not isinstance(context.authorizer, FollowsMetadata):
-        raise SecurityDisabledException("No Authorizer is configured.")
-    return ask_controller(context, DELETE_ACLS, request)
+    return ask_about_acls(context, DELETE_ACLS, request, request.filters, _check_known)
 
 
 def error_response(

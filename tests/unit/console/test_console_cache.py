@@ -48,6 +48,20 @@ def test_an_answer_is_used_again_until_it_is_too_old() -> None:
     with_world(story)
 
 
+def test_an_older_answer_may_be_used_while_a_new_one_is_on_its_way() -> None:
+    async def story(world: World) -> None:
+        await world.cache.get("k", 10, world.load)
+        world.now = 30
+        found = await world.cache.get("k", 10, world.load, older_seconds=50)
+        assert (found.value, found.age_ms) == (1, 30_000)
+        await asyncio.sleep(0.01)
+        assert (await world.cache.get("k", 10, world.load, older_seconds=50)).value == 2
+        world.now = 91
+        assert (await world.cache.get("k", 10, world.load, older_seconds=50)).value == 3
+
+    with_world(story)
+
+
 def test_those_who_wait_share_one_request_even_if_one_gives_up() -> None:
     async def story(world: World) -> None:
         world.ready.clear()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from kcli.config.definition import ConfigError
 from kcli.config.dynamic import DynamicConfig
@@ -144,3 +147,60 @@ def test_a_file_that_changes_while_a_listener_starts_is_loaded_again(
     before = tls.served.context
     tls.look()
     assert tls.served.context is not before
+
+
+def test_a_changed_pkcs12_store_is_loaded_in_a_thread(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The library checks the primes of an RSA key for up to 0.3 s, and the event loop must not wait for it."""
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    store = tmp_path / "store.p12"
+    shutil.copy(certificates.server.pkcs12("one"), store)
+    tls = ListenerTls(
+        listener(
+            certificates,
+            **{
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": str(store),
+                "ssl.keystore.password": "one",
+            },
+        )
+    )
+    loads: list[int] = []
+    load = pkcs12.load_pkcs12
+
+    def counted(*arguments: Any) -> Any:
+        loads.append(threading.get_ident())
+        return load(*arguments)
+
+    monkeypatch.setattr(pkcs12, "load_pkcs12", counted)
+    first = tls.served.context
+    tls.prepare()
+    assert not loads, "the file has not changed"
+    store.unlink()
+    content = pkcs12.serialize_key_and_certificates(
+        b"another alias", certificates.server.private_key, certificates.server.certificate, None,
+        BestAvailableEncryption(b"one"),
+    )  # fmt: skip
+    store.write_bytes(content)
+    thread = threading.Thread(target=tls.prepare)
+    thread.start()
+    thread.join()
+    assert loads == [thread.ident]
+    tls.look()
+    assert tls.served.context is not first
+    assert loads == [thread.ident], "the event loop has found the store loaded"
+
+
+def test_a_store_that_cannot_be_prepared_is_reported_by_the_loop(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    store = tmp_path / "store.pem"
+    shutil.copy(certificates.server.pem, store)
+    tls = ListenerTls(listener(certificates, **{"ssl.keystore.location": str(store)}))
+    store.write_text("damaged")
+    tls.prepare()
+    assert not caplog.records
+    tls.look()
+    assert "keeps its certificates" in caplog.text

@@ -1,20 +1,24 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import brokers from "./brokers.js";
+import overview from "./overview.js";
 import consumerGroups from "./groups.js";
 import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
+import spark from "./spark.js";
 import topics from "./topics.js";
 import trace from "./trace.js";
 import transactions from "./transactions.js";
 
 export const pages = [
+  overview,
   brokers,
   topics,
   messages,
   transactions,
   consumerGroups,
   trace,
+  spark,
   security,
   quotas,
 ];

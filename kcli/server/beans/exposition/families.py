@@ -6,7 +6,8 @@ for each scrape: the names, the types, and the lists of lines. Labels are worked
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from kcli.server.beans.bean import Bean, Kind
 from kcli.server.beans.exposition.profile import (
@@ -37,6 +38,25 @@ LABELS_KEPT_MAX = 1_000
 _CUT = ("persec", "percent")
 
 
+NO_NAMES: Mapping[str, str] = {}
+
+Properties = tuple[tuple[str, str], ...]
+"""The properties of an object name, except its type and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorLine:
+    """One metric of an attribute, with what is needed to add a line. See `Sensor`."""
+
+    name: str
+    append: Callable[[str], None]
+    labels: Mapping[str, str]
+    constant: str
+    needs: str
+    factor: float
+    least: float
+
+
 class Families:
     """Makes the lines of beans by the rules of a profile."""
 
@@ -45,34 +65,60 @@ class Families:
         self._with_exemplars = with_exemplars
         self._families: dict[str, Family] = {}
         self._writers: dict[tuple[str, str, str, Kind], tuple[Write, ...]] = {}
-        self._sensors: dict[tuple[str, str], tuple[Sensor, ...]] = {}
-        self._labels: dict[tuple[tuple[str, str], ...], str] = {}
+        self._gauges: dict[tuple[str, str], tuple[tuple[str, Callable[[str], None]], ...]] = {}
+        self._bases: dict[tuple[str, str, str], str] = {}
+        self._lines: dict[tuple[str, str], tuple[SensorLine, ...]] = {}
+        self._labels: dict[tuple[int, Properties], str] = {}
 
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families.values())
 
     def add(self, bean: Bean) -> None:
+        if bean.kind is Kind.GAUGES:
+            self._add_gauges(bean)
+            return
         properties = bean.properties
         name = properties.get("name", "")
-        key = (bean.domain, properties["type"], name, bean.kind)
-        writers = self._writers.get(key)
+        writers = self._writers.get((bean.domain, properties["type"], name, bean.kind))
         if writers is None:
-            writers = self._writers[key] = tuple(self._make_writers(bean, name))
-        labels = self._labels_of(tuple(properties.items())[2 if name else 1 :])
-        for write in writers:
-            write(bean, labels)
+            writers = self._make_writers(bean, name)
+        own = tuple(properties.items())[2 if name else 1 :]
+        labels = self._labels_of(own, NO_NAMES)
+        if writers and not isinstance(bean.attributes.get("Value"), str):
+            for write in writers:
+                write(bean, labels)
+        else:
+            base = self._bases[bean.domain, properties["type"], name]
+            self._add_sensors(bean, base, own, labels)
+
+    def _add_gauges(self, bean: Bean) -> None:
+        """Adds several gauges with the same labels."""
+        type_, *rest = bean.properties.items()
+        labels = self._labels_of(tuple(rest), NO_NAMES)
+        for name, value in bean.attributes.items():
+            for metric, append in self._gauges.get((type_[1], name)) or self._make_gauges(bean, name):
+                append(f"{metric}{braced(labels)} {value if type(value) is int else number(float(value))}")
+
+    def _make_gauges(self, bean: Bean, name: str) -> tuple[tuple[str, Callable[[str], None]], ...]:
+        type_ = bean.properties["type"]
+        rule = _rule(self._profile.rules[Kind.GAUGE], type_, name)
+        base = metric_name(bean.domain, type_, name)
+        names = [metric.name.format(base=base, stem=_stem(base)) for metric in (rule.metrics if rule else ())]
+        made = tuple((each, self._family(each, MetricType.GAUGE).lines.append) for each in names)
+        self._gauges[type_, name] = made
+        return made
 
     # The writers of an object name.
 
-    def _make_writers(self, bean: Bean, name: str) -> Iterator[Write]:
+    def _make_writers(self, bean: Bean, name: str) -> tuple[Write, ...]:
+        """The writers for all beans with this domain, type and name. There are none if the bean is a sensor."""
         type_ = bean.properties["type"]
-        base = metric_name(bean.domain, type_, name)
+        base = self._bases[bean.domain, type_, name] = metric_name(bean.domain, type_, name)
         rule = _rule(self._profile.rules.get(bean.kind, ()), type_, name)
-        if rule is None or isinstance(bean.attributes.get("Value"), str):
-            yield lambda bean, labels: self._add_sensors(bean, base, labels)
-            return
-        for metric in rule.metrics:
-            yield self._writer(metric, base, name)
+        metrics = () if rule is None else rule.metrics
+        made = tuple(self._writer(metric, base, name) for metric in metrics)
+        self._writers[bean.domain, type_, name, bean.kind] = made
+        return made
 
     def _writer(self, metric: Metric, base: str, name: str) -> Write:
         full = metric.name.format(base=base, stem=_stem(base), name=name)
@@ -92,56 +138,57 @@ class Families:
 
     # Sensors.
 
-    def _add_sensors(self, bean: Bean, base: str, labels: str) -> None:
+    def _add_sensors(self, bean: Bean, base: str, properties: Properties, labels: str) -> None:
         """Adds each number as a metric, and the texts as labels of metrics that are always 1."""
         has_texts = False
         for attribute, value in bean.attributes.items():
             if isinstance(value, str):
                 has_texts = True
                 continue
-            for sensor in self._sensors_of(bean, base, attribute):
-                if value >= sensor.least and (not sensor.needs or sensor.needs in bean.properties):
-                    self._add_sensor(sensor, bean, value, labels)
+            for line in self._lines.get((base, attribute)) or self._make_lines(bean, base, attribute):
+                if value < line.least or (line.needs and line.needs not in bean.properties):
+                    continue
+                own = self._labels_of(properties, line.labels) if line.labels else labels
+                text = value if type(value) is int and line.factor == 1.0 else number(value * line.factor)
+                line.append(f"{line.name}{braced(own, line.constant)} {text}")
         if has_texts:
-            self._add_texts(bean, base, labels)
+            self._add_texts(bean, base, properties, labels)
 
-    def _add_sensor(self, sensor: Sensor, bean: Bean, value: int | float, labels: str) -> None:
-        family = self._family(sensor.name, sensor.type)
-        scaled = value if sensor.factor == 1.0 else value * sensor.factor
-        own = self._renamed(bean, sensor.labels, labels)
-        family.lines.append(f"{family.name}{braced(own, sensor.constant)} {number(scaled)}")
-
-    def _add_texts(self, bean: Bean, base: str, labels: str) -> None:
+    def _add_texts(self, bean: Bean, base: str, properties: Properties, labels: str) -> None:
+        attributes = bean.attributes
         infos = self._profile.infos.get(group_of(bean.domain, bean.properties["type"]))
         if infos is None:
-            texts = {
-                name: metric_name(name) for name, value in bean.attributes.items() if isinstance(value, str)
-            }
+            texts = {name: metric_name(name) for name, value in attributes.items() if isinstance(value, str)}
             infos = (Info(name=f"{base}_info", texts=texts),)
         for info in infos:
             family = self._family(info.name, info.type)
             words = [
-                f'{label}="{escaped(str(bean.attributes[name]))}"'
+                f'{label}="{escaped(str(attributes[name]))}"'
                 for name, label in info.texts.items()
-                if name in bean.attributes
+                if name in attributes
             ]
-            family.lines.append(f"{family.name}{braced(self._renamed(bean, info.labels, labels), *words)} 1")
+            own = self._labels_of(properties, info.labels) if info.labels else labels
+            family.lines.append(f"{family.name}{braced(own, *words)} 1")
 
-    def _renamed(self, bean: Bean, names: Mapping[str, str], labels: str) -> str:
-        """The labels of the bean with other names, or `labels` if no name changes."""
-        if not names:
-            return labels
-        return label_text(bean.properties.items(), names, lower_case=self._profile.lower_case_labels)
+    def _make_lines(self, bean: Bean, base: str, attribute: str) -> tuple[SensorLine, ...]:
+        group = group_of(bean.domain, bean.properties["type"])
+        made = tuple(map(self._line, self._sensors_of(group, base, attribute, bean.kind)))
+        self._lines[base, attribute] = made
+        return made
 
-    def _sensors_of(self, bean: Bean, base: str, attribute: str) -> tuple[Sensor, ...]:
-        key = (base, attribute)
-        found = self._sensors.get(key)
-        if found is None:
-            group = group_of(bean.domain, bean.properties["type"])
-            found = self._sensors[key] = self._make_sensors(group, base, attribute, bean.kind)
-        return found
+    def _line(self, sensor: Sensor) -> SensorLine:
+        family = self._family(sensor.name, sensor.type)
+        return SensorLine(
+            family.name,
+            family.lines.append,
+            sensor.labels,
+            sensor.constant,
+            sensor.needs,
+            sensor.factor,
+            sensor.least,
+        )
 
-    def _make_sensors(self, group: str, base: str, attribute: str, kind: Kind) -> tuple[Sensor, ...]:
+    def _sensors_of(self, group: str, base: str, attribute: str, kind: Kind) -> tuple[Sensor, ...]:
         profile = self._profile
         found = profile.attributes.get((group, attribute))
         if found is not None:
@@ -154,16 +201,17 @@ class Families:
 
     # Labels.
 
-    def _labels_of(self, properties: tuple[tuple[str, str], ...]) -> str:
+    def _labels_of(self, properties: Properties, names: Mapping[str, str]) -> str:
+        """The labels, without braces. `names` are those of the profile, so each has an identity."""
         if not properties:
             return ""
-        found = self._labels.get(properties)
+        key = (id(names), properties)
+        found = self._labels.get(key)
         if found is None:
             if len(self._labels) >= LABELS_KEPT_MAX:
                 self._labels.clear()
-            found = self._labels[properties] = label_text(
-                properties, {}, lower_case=self._profile.lower_case_labels
-            )
+            found = label_text(properties, names, lower_case=self._profile.lower_case_labels)
+            self._labels[key] = found
         return found
 
 

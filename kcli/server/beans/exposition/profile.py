@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from kcli.server.beans.bean import Kind
 
@@ -105,6 +106,7 @@ def metric_name(*parts: str) -> str:
     return _NOT_IN_A_NAME.sub("_", "_".join(part for part in parts if part)).lower()
 
 
+@lru_cache(maxsize=256)  # there are about 40 labels
 def label_name(key: str, *, lower_case: bool = False) -> str:
     """The label for a property of an object name."""
     name = _NOT_IN_A_NAME.sub("_", key)

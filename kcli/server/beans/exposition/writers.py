@@ -93,12 +93,11 @@ def _as_number(attributes: Attributes, name: str) -> float:
 def label_text(
     properties: Iterable[tuple[str, str]], renamed: Mapping[str, str], *, lower_case: bool = False
 ) -> str:
-    """The labels for the properties of an object name, except its type and its name."""
+    """The labels for properties of an object name."""
     return ",".join(
         [
             f'{renamed.get(key) or label_name(key, lower_case=lower_case)}="{escaped(unquoted(value))}"'
             for key, value in properties
-            if key not in ("type", "name")
         ]
     )
 

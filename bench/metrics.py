@@ -1,0 +1,198 @@
+"""Measures what metrics cost: how long a scrape holds the event loop, and the CPU per message.
+
+    python bench/metrics.py [--partitions 10000] [--topics 1000] [--records 1000000] [--scrape-every 15]
+
+The first half runs a node in this process, and times each callback of the event loop. CPU time does not depend on other
+programs of the machine, and real time is shown too. The second half produces to a node in another process: without the
+metrics listener, with it, and with a scrape every few seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Self
+
+from measure import Bench, Figure, cpu_s, print_json, running
+from parts.clients import produce
+
+from kcli.config.start_up import node_config
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
+from kcli.runtime.rng import SystemRng
+from kcli.server.garbage import GarbagePolicy
+from kcli.server.node import Node
+from kcli.testing.broker_process import free_port
+
+TOPICS_PER_REQUEST = 100
+VALUE_BYTES = 100
+OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
+
+
+class Steps:
+    """The longest callback of an event loop, in seconds of CPU and of the clock."""
+
+    def __init__(self) -> None:
+        self.cpu_s = self.real_s = 0.0
+        self._run = asyncio.Handle._run
+
+    def __enter__(self) -> Self:
+        run = self._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            cpu, real = time.thread_time(), time.perf_counter()
+            run(handle)
+            self.cpu_s = max(self.cpu_s, time.thread_time() - cpu)
+            self.real_s = max(self.real_s, time.perf_counter() - real)
+
+        asyncio.Handle._run = timed  # type: ignore[assignment, method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.Handle._run = self._run  # type: ignore[method-assign]
+
+
+def scrape(port: int, path: str = "/metrics", accept: str = OPEN_METRICS) -> int:
+    """Reads the metrics, and returns their size in bytes."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        return len(answer.read())
+
+
+def create(bootstrap: str, topics: int, per_topic: int) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [f"topic-{number}" for number in range(topics)]
+    for start in range(0, topics, TOPICS_PER_REQUEST):
+        wanted = [NewTopic(name, per_topic, 1) for name in names[start : start + TOPICS_PER_REQUEST]]
+        for created in admin.create_topics(wanted, request_timeout=120).values():
+            created.result(300)
+
+
+def holds(topics: int, per_topic: int) -> list[Figure]:
+    """How long scrapes hold the loop of a node in this process."""
+    figures: list[Figure] = []
+
+    def add(name: str, value: float, unit: str, goal: str = "") -> None:
+        figures.append(Figure(name, value, unit, goal))
+        print(f"{name:<60}{value:>14,.3f} {unit:<16}{goal}", flush=True)
+
+    async def story(directory: str) -> None:
+        GarbagePolicy().start()  # as in a server
+        node = _node(directory)
+        await node.start()
+        port = node.sockets.listeners["PLAINTEXT"].port
+        await asyncio.to_thread(create, f"127.0.0.1:{port}", topics, per_topic)
+        assert node.metrics_endpoint is not None
+        await asyncio.sleep(5)  # the names of the new logs become durable
+        with Steps() as steps:
+            await asyncio.sleep(5)
+        add("longest step without a scrape", steps.cpu_s * 1000, "ms of CPU")
+        for path in ("/metrics", "/metrics?profile=confluent", "/jmx"):
+            await asyncio.to_thread(scrape, node.metrics_endpoint.port, path)  # the first one fills caches
+            began, cpu = time.perf_counter(), time.thread_time()
+            with Steps() as steps:
+                size = await asyncio.to_thread(scrape, node.metrics_endpoint.port, path)
+            add(f"{path}: size", size / 1e6, "MB")
+            add(f"{path}: duration", time.perf_counter() - began, "s")
+            add(f"{path}: CPU", time.thread_time() - cpu, "s")
+            add(f"{path}: longest step", steps.cpu_s * 1000, "ms of CPU", "<= 5")
+            add(f"{path}: longest step, real time", steps.real_s * 1000, "ms")
+        await node.stop()
+
+    with tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory:
+        asyncio.run(story(directory))
+    return figures
+
+
+def _node(directory: str) -> Node:
+    config = node_config(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": directory,
+            "offsets.topic.replication.factor": "1",
+            "kcli.metrics.listener": "127.0.0.1:0",
+        },
+        {},
+    )
+    return Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
+
+
+def costs(topics: int, per_topic: int, records: int, scrape_every: float) -> list[Figure]:
+    """The CPU per message in three nodes of their own."""
+    figures: list[Figure] = []
+    first = 0.0
+    for name, has_metrics, is_scraped in (
+        ("without metrics", False, False),
+        ("with the metrics listener", True, False),
+        (f"with a scrape every {scrape_every:g} s", True, True),
+    ):
+        port = free_port()
+        overrides = {"kcli.metrics.listener": f"127.0.0.1:{port}"} if has_metrics else {}
+        with running(overrides=overrides) as bench:
+            create(bench.broker.bootstrap, topics, per_topic)
+            spent = _cost(bench, records, _scraper(port, scrape_every) if is_scraped else None)
+        first = first or spent
+        figures.append(
+            Figure(f"produce {name}", spent, "CPU-s/M msg", "" if name == "without metrics" else "<= 1.05")
+        )
+        print(f"{figures[-1].name:<60}{spent:>14,.3f} {'CPU-s/M msg':<16}{spent / first:.2f} of the first")
+    return figures
+
+
+def _cost(bench: Bench, records: int, scraper: Callable[[threading.Event], None] | None) -> float:
+    """The CPU seconds of the broker for a million messages."""
+    produce(bench.broker.bootstrap, "topic-0", VALUE_BYTES, records // 10)
+    stop = threading.Event()
+    thread = None if scraper is None else threading.Thread(target=scraper, args=(stop,))
+    if thread is not None:
+        thread.start()
+    before = cpu_s(bench.pid)
+    produce(bench.broker.bootstrap, "topic-0", VALUE_BYTES, records)
+    spent = cpu_s(bench.pid) - before
+    stop.set()
+    if thread is not None:
+        thread.join()
+    return spent / records * 1e6
+
+
+def _scraper(port: int, every: float) -> Callable[[threading.Event], None]:
+    def run(stop: threading.Event) -> None:
+        while not stop.wait(every):
+            scrape(port)
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--topics", type=int, default=1_000)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--scrape-every", type=float, default=15.0)
+    parser.add_argument("--only", choices=("holds", "costs"))
+    options = parser.parse_args()
+    per_topic = max(options.partitions // options.topics, 1)
+    figures: list[Figure] = []
+    if options.only != "costs":
+        figures += holds(options.topics, per_topic)
+    if options.only != "holds":
+        figures += costs(options.topics, per_topic, options.records, options.scrape_every)
+    print_json(figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""The first page: the state of the cluster in figures, its traffic, and the findings of the check-up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kcli.client.diagnosis.checkup.finding import CheckupFinding
+from kcli.client.diagnosis.checkup.gather import Looks, gather
+from kcli.client.diagnosis.checkup.rules import check_up
+from kcli.console.calls import Call
+from kcli.console.failures import failure_of
+from kcli.console.pages.storage import Storage, known_storage
+from kcli.console.pages.topology import kept_topology
+from kcli.console.routes import Read
+from kcli.errors import KafkaError, KcliError, ProtocolError
+from kcli.http.client import get
+from kcli.model.addresses import Address
+
+CHECKUP_SECONDS = 600.0
+"""How long the findings are shown before the check-up runs again. It asks for every config and offset."""
+
+ONE_LOOK = Looks(count=1, pause_s=0.0)
+"""The check-up looks once at the groups. Several looks would need seconds between them."""
+
+TRAFFIC_SECONDS = 5.0
+TRAFFIC_SAMPLES_MAX = 360
+"""The most samples of traffic: half an hour, if a page asks every five seconds."""
+
+TRAFFIC_MAX_BYTES = 256 * 1024
+TRAFFIC_MAX_SECONDS = 3.0
+_RATES = {
+    "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec": "bytes_in",
+    "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec": "bytes_out",
+    "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec": "messages_in",
+}
+_TRAFFIC_QUERY = "/jmx?" + "&".join(f"qry={name}" for name in _RATES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """The result of a check-up. `error` is set if the cluster could not be looked at."""
+
+    findings: Sequence[CheckupFinding] = ()
+    error: str | None = None
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The sums over the brokers that answered, per second, and how many brokers did not answer."""
+
+    at_ms: int
+    rates: dict[str, float] = field(default_factory=dict)
+    missing: int = 0
+
+
+async def show(call: Call) -> dict[str, object]:
+    """GET /overview: the figures of the cluster."""
+    kept = await kept_topology(call)
+    topology, storage = kept.value, known_storage(call)
+    topics = [topic for topic in topology.topics if not topic.is_internal]
+    leaders = [topology.leaders[node.id] for node in topology.brokers]
+    return {
+        "age_ms": kept.age_ms,
+        "cluster_id": topology.cluster_id,
+        "controller": topology.controller_id,
+        "brokers": len(topology.brokers),
+        "topics": len(topics),
+        "internal_topics": len(topology.topics) - len(topics),
+        "partitions": sum(topic.partitions for topic in topology.topics),
+        "under_replicated": sum(topic.under_replicated for topic in topology.topics),
+        "offline": sum(topic.offline for topic in topology.topics),
+        "leaders_least": min(leaders, default=0),
+        "leaders_most": max(leaders, default=0),
+        "sizes": None if storage is None else _sizes(storage),
+        "has_traffic": bool(call.rules.settings.metrics),
+    }
+
+
+def _sizes(storage: Storage) -> dict[str, object]:
+    """The bytes of records, and of the volume that is nearest to full."""
+    directories = [each for broker in storage.brokers for each in storage.directories(broker)]
+    volumes = [
+        (each.usable_bytes / each.total_bytes, each.usable_bytes, each.total_bytes)
+        for each in directories
+        if each.total_bytes and each.usable_bytes is not None
+    ]
+    _, usable, total = min(volumes, default=(0.0, None, None))
+    return {
+        "records_bytes": sum(each.size_bytes for each in directories),
+        "usable_bytes": usable,
+        "total_bytes": total,
+        "failed_directories": sum(each.error is not None for each in directories),
+    }
+
+
+async def show_checkup(call: Call) -> dict[str, object]:
+    """GET /checkup: the findings, or that the check-up runs. It can take longer than a request may."""
+    seconds = 1.0 if call.query("fresh") == "1" else CHECKUP_SECONDS
+    found = call.connection.cache.begin("checkup", seconds, lambda: _check(call))
+    if found is None:
+        return {"is_running": True}
+    return {
+        "is_running": call.connection.cache.is_loading("checkup"),
+        "error": found.error,
+        "findings": found.findings,
+        "age_ms": call.clock.now_ms() - found.ended_ms,
+    }
+
+
+async def _check(call: Call) -> Checkup:
+    try:
+        snapshot = await gather(call.admin, looks=ONE_LOOK)
+    except (KafkaError, ProtocolError, OSError) as error:
+        failure = failure_of(error)
+        return Checkup(error=str(error) if failure is None else failure.message, ended_ms=call.clock.now_ms())
+    servers = call.rules.settings.properties.get("bootstrap.servers", "")
+    findings = await asyncio.to_thread(check_up, snapshot, servers)
+    return Checkup(findings=findings, ended_ms=call.clock.now_ms())
+
+
+async def show_traffic(call: Call) -> dict[str, object]:
+    """GET /traffic: the rates of the brokers' metrics endpoints (--metrics), one point for each answer."""
+    kept: deque[Traffic] = call.connection.keep("traffic", lambda: deque(maxlen=TRAFFIC_SAMPLES_MAX))
+
+    async def load() -> Traffic:
+        found = await _traffic(call)
+        kept.append(found)
+        return found
+
+    latest = (await call.kept("traffic", load, seconds=TRAFFIC_SECONDS)).value
+    return {
+        "missing": latest.missing,
+        "series": {name: [[each.at_ms, each.rates.get(name)] for each in kept] for name in _RATES.values()},
+    }
+
+
+async def _traffic(call: Call) -> Traffic:
+    endpoints = call.rules.settings.metrics
+    found = await asyncio.gather(*map(_rates, endpoints))
+    answered = [each for each in found if each is not None]
+    rates = {name: sum(each.get(name, 0.0) for each in answered) for name in _RATES.values()}
+    return Traffic(
+        at_ms=call.clock.now_ms(), rates=rates if answered else {}, missing=len(endpoints) - len(answered)
+    )
+
+
+async def _rates(endpoint: Address) -> dict[str, float] | None:
+    """The rates of one broker, or None if its endpoint does not answer as a metrics endpoint does."""
+    try:
+        async with asyncio.timeout(TRAFFIC_MAX_SECONDS):
+            answer = await get(endpoint, _TRAFFIC_QUERY, body_max_bytes=TRAFFIC_MAX_BYTES)
+        beans = json.loads(answer.body)["beans"]
+        return {
+            _RATES[bean["name"]]: float(bean["OneMinuteRate"]) for bean in beans if bean.get("name") in _RATES
+        }
+    except (OSError, KcliError, ValueError, KeyError, TypeError):
+        return None
+
+
+ROUTES = (
+    Read("/overview", show),
+    Read("/checkup", show_checkup),
+    Read("/traffic", show_traffic),
+)

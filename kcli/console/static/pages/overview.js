@@ -1,0 +1,131 @@
+// The first page: figures, traffic, and the findings of the check-up with the commands that mend them.
+import { fill, h } from "../parts/dom.js";
+import { age, bytes, number, plural } from "../parts/format.js";
+import { commandLine } from "../parts/dialog.js";
+import { lineGraph } from "../parts/graph.js";
+import { icon } from "../parts/icons.js";
+import { card, every, notice, pageHead, tiles } from "../parts/page.js";
+
+const FIGURES_SECONDS = 10;
+const TRAFFIC_SECONDS = 5;
+const SIZES_WAIT_MS = 1500;
+const CHECKUP_WAIT_MS = 1500;
+const KINDS = { critical: "bad", warning: "warn", advice: "accent", unknown: "" };
+
+export default {
+  name: "overview",
+  title: "Overview",
+  group: "Cluster",
+  icon: "overview",
+  key: "o",
+  path: "overview",
+  async render(root, context) {
+    const first = await context.api.get("/overview", {}, context.signal);
+    const note = h("span", { class: "muted", title: "The id of the cluster" }, first.cluster_id);
+    const problem = h("div", { hidden: true });
+    const figures = h("div", null, figureTiles(context, first));
+    root.append(pageHead({ title: "Overview", note }), problem, figures);
+    if (first.has_traffic) root.append(traffic(context));
+    root.append(checkup(context));
+    const draw = async () => fill(figures, figureTiles(context, await context.api.get("/overview", {}, context.signal)));
+    // The sizes need requests to every broker. They follow soon.
+    if (first.sizes === null) setTimeout(() => context.signal.aborted || draw().catch(() => {}), SIZES_WAIT_MS);
+    every(context, FIGURES_SECONDS, async () => {
+      await draw();
+      problem.hidden = true;
+    }, (error) => {
+      fill(problem, notice("bad", `The figures are old: ${error.message}`));
+      problem.hidden = false;
+    });
+  },
+};
+
+function figureTiles(context, found) {
+  const link = (parts, query, text) => h("a", { href: context.href(parts, query) }, text);
+  const sizes = found.sizes;
+  const share = sizes?.total_bytes ? sizes.usable_bytes / sizes.total_bytes : 1;
+  return tiles([
+    health(found, link),
+    { title: "Brokers", value: link(["brokers"], {}, number(found.brokers)), more: `controller ${found.controller}` },
+    { title: "Topics", value: link(["topics"], {}, number(found.topics)), more: `and ${number(found.internal_topics)} internal` },
+    { title: "Partitions", value: number(found.partitions), more: leaders(found) },
+    { title: "Size", value: bytes(sizes?.records_bytes ?? null), more: "all replicas" },
+    sizes?.total_bytes ? { title: "Fullest disk", value: `${Math.round((1 - share) * 100)} %`, more: `${bytes(sizes.usable_bytes)} free`, kind: share < 0.1 ? "bad" : share < 0.2 ? "warn" : "" } : null,
+    sizes?.failed_directories ? { title: "Failed directories", value: link(["brokers"], {}, number(sizes.failed_directories)), kind: "bad" } : null,
+  ]);
+}
+
+function health(found, link) {
+  const more = link(["topics"], { problems: 1 }, "Show the topics");
+  if (found.offline > 0) return { title: "State", value: `${number(found.offline)} offline`, more, kind: "bad" };
+  if (found.under_replicated > 0) return { title: "State", value: `${number(found.under_replicated)} under-replicated`, more, kind: "warn" };
+  return { title: "State", value: "In sync", more: "every partition", kind: "good" };
+}
+
+/** {check: "min-isr", subject: "orders"} becomes "Min isr: orders". */
+function title({ check, subject }) {
+  const name = check.charAt(0).toUpperCase() + check.slice(1).replaceAll("-", " ");
+  return subject === "cluster" ? name : `${name}: ${subject}`;
+}
+
+const leaders = (found) => (found.leaders_least === found.leaders_most ? `${number(found.leaders_most)} led by each broker` : `${number(found.leaders_least)} to ${number(found.leaders_most)} led by a broker`);
+
+function traffic(context) {
+  const place = h("div", { class: "card-body form" });
+  const element = card("Traffic", null, place);
+  every(context, TRAFFIC_SECONDS, async () => {
+    const { series, missing } = await context.api.get("/traffic", {}, context.signal);
+    const rate = (value) => `${bytes(value)}/s`;
+    fill(place, [
+      missing > 0 ? notice("", `${plural(missing, "metrics endpoint does", "metrics endpoints do")} not answer. The sums are without them.`) : null,
+      lineGraph({ label: "Bytes in and out", series: [{ name: "in", points: series.bytes_in }, { name: "out", points: series.bytes_out }], format: rate, height: 150 }),
+      h("h3", null, "Records in, per second"),
+      lineGraph({ label: "Records in per second", series: [{ name: "records", points: series.messages_in }], format: (value) => number(Math.round(value)), height: 120 }),
+    ]);
+  }, (error) => fill(place, h("p", { class: "problem" }, error.message)));
+  return element;
+}
+
+function checkup(context) {
+  const list = h("div", { "aria-live": "polite" }, h("div", { class: "loading" }, "The check-up runs …"));
+  const when = h("span", { class: "muted" });
+  const again = h("button", { onclick: () => run(1) }, icon("refresh"), "Check again");
+  let timer = 0;
+  context.onLeave(() => clearTimeout(timer));
+  const run = async (fresh) => {
+    clearTimeout(timer);
+    again.disabled = true;
+    try {
+      const found = await context.api.get("/checkup", { fresh: fresh ? 1 : "" }, context.signal);
+      if (found.findings) fill(list, found.error ? notice("bad", found.error) : findings(found.findings));
+      when.textContent = found.is_running ? "runs …" : age(found.age_ms);
+      if (found.is_running) timer = setTimeout(() => run(0), CHECKUP_WAIT_MS);
+      else again.disabled = false;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      fill(list, notice("bad", error.message));
+      again.disabled = false;
+    }
+  };
+  run(0);
+  return card("Check-up", [when, again], list);
+}
+
+function findings(found) {
+  if (found.length === 0) return h("div", { class: "empty" }, "The check-up found nothing to mend.");
+  return h("ul", { class: "findings" }, found.map((each) => h(
+    "li", null,
+    h("span", { class: `badge ${KINDS[each.severity] ?? ""}` }, each.severity),
+    h(
+      "div", null,
+      h("h3", null, title(each)),
+      h("p", null, each.text),
+      each.evidence.length + each.command.length > 0 ? h(
+        "details", null,
+        h("summary", null, each.command ? "Evidence and command" : "Evidence"),
+        each.evidence.length > 0 ? h("ul", null, each.evidence.map((line) => h("li", null, line))) : null,
+        each.command ? commandLine(each.command) : null,
+      ) : null,
+    ),
+  )));
+}
