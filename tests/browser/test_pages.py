@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,7 +94,13 @@ def test_scripts_in_names_are_only_texts(page: Page) -> None:
 
 def test_names_in_the_address_are_only_texts(page: Page) -> None:
     encoded = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
-    for path in (f"topics/{encoded}", f"messages/{encoded}", f"groups/{encoded}", f"{encoded}", f"brokers/{encoded}"):
+    for path in (
+        f"topics/{encoded}",
+        f"messages/{encoded}",
+        f"groups/{encoded}",
+        f"{encoded}",
+        f"brokers/{encoded}",
+    ):
         page.goto(f"#/main/{path}")
         page.locator("main h1").first.wait_for()
         page.wait_for_timeout(200)
@@ -116,7 +123,7 @@ def test_the_keyboard_reaches_pages_and_search(page: Page) -> None:
 
 
 @pytest.fixture
-def own_site(tmp_path: Path) -> Site:
+def own_site(tmp_path: Path) -> Iterator[Site]:
     with site(tmp_path) as found:
         found.topic("t")
         found.send("t", *(record(n) for n in range(3)))
