@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kcli.console.pages import (
     acls,
+    balance,
     brokers,
     group_actions,
     groups,
@@ -23,6 +24,7 @@ from kcli.console.routes import Route
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     acls.ROUTES,
+    balance.ROUTES,
     brokers.ROUTES,
     group_actions.ROUTES,
     groups.ROUTES,

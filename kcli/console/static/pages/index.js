@@ -1,4 +1,5 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
+import balance from "./balance.js";
 import brokers from "./brokers.js";
 import overview from "./overview.js";
 import consumerGroups from "./groups.js";
@@ -13,6 +14,7 @@ import transactions from "./transactions.js";
 export const pages = [
   overview,
   brokers,
+  balance,
   topics,
   messages,
   transactions,
