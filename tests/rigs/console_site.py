@@ -34,8 +34,6 @@ SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 HOSTILE_BYTES = 10_000_000
 SETTINGS = {
-    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super_users": "User:ANONYMOUS",
     "message_max_bytes": "20000000",
     "transaction_state_log_num_partitions": "1",
     "transaction_state_log_replication_factor": "1",
