@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
 
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError
-
-MAX_SHOWN = 20
-"""The most names in a question, so that the question fits on a screen."""
 
 
 def can_ask() -> bool:
@@ -42,9 +38,3 @@ def _line() -> str:
         return sys.stdin.readline()
     finally:
         signal.signal(signal.SIGINT, noted)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Returns names as text for a question: the first MAX_SHOWN names, and the number of the other names."""
-    shown = ", ".join(names[:MAX_SHOWN])
-    return shown if len(names) <= MAX_SHOWN else f"{shown} and {len(names) - MAX_SHOWN} more"

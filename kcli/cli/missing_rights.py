@@ -95,10 +95,9 @@ def lacks(operation: AclOperation, kind: ResourceType, name: str) -> None:
 def producer_lacks(error: KafkaError, topic: str, transactional_id: object = None) -> None:
     """Remembers the right that a producer lacks, if its error is a missing right."""
     match error.code:
-        case ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        # An idempotent producer needs Write on any topic (KIP-679). Without it, the error is that of the cluster.
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacks(AclOperation.WRITE, ResourceType.TOPIC, topic)
-        case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            lacks(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             lacks(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, str(transactional_id))
 

@@ -29,6 +29,10 @@ class ClusterSettings:
     """The URL of the schema registry, which may contain a password."""
     traces: str | None = field(default=None, repr=False)
     """The URL of the store of traces (Jaeger or Tempo), which may contain a password."""
+    spark_urls: tuple[str, ...] = field(default=(), repr=False)
+    """Drivers and history servers of Spark. The URLs may contain passwords."""
+    spark_checkpoints: tuple[str, ...] = ()
+    """Directories with checkpoints of Spark's streaming queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

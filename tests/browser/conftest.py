@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,15 +42,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A browser, and the event loop on which Playwright drives it in this thread."""
+
+    browser: Browser
+    loop: asyncio.AbstractEventLoop
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def driver() -> Iterator[Driver]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         # A container has no user namespaces for Chromium's sandbox. The pages are our own.
         found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        yield found
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield Driver(found, loop)
+        asyncio._set_running_loop(loop)
         found.close()
+
+
+@pytest.fixture
+def browser(driver: Driver) -> Iterator[Browser]:
+    """The browser. Between the tests, Playwright's loop is not the running loop of this thread, because tests of other
+    folders call `asyncio.run`."""
+    asyncio._set_running_loop(driver.loop)
+    yield driver.browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")

@@ -133,7 +133,9 @@ def test_refused_records_are_counted(measured: Measured) -> None:
 def test_prometheus_text_is_well_formed(measured: Measured) -> None:
     text = _get(measured.port, "/metrics")
     assert f'kafka_server_brokertopicmetrics_messagesin_total{{topic="traffic"}} {RECORDS}\n' in text
-    sample = re.compile(r'[a-z_][a-z0-9_]*(\{[a-zA-Z_]+="[^"]*"(,[a-zA-Z_]+="[^"]*")*\})? ([-0-9.e+]+|NaN)')
+    sample = re.compile(
+        r'[a-zA-Z_][a-zA-Z0-9_]*(\{[a-zA-Z_]+="[^"]*"(,[a-zA-Z_]+="[^"]*")*\})? ([-0-9.e+]+|NaN)'
+    )
     seen: set[str] = set()
     metric = ""
     for line in text.splitlines():

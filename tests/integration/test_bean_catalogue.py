@@ -25,6 +25,7 @@ from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.beans.bean import single_beans
 from kcli.server.beans.broker_beans import broker_beans
 from kcli.server.beans.purgatory_beans import purgatory_beans
 from kcli.server.beans.traffic_beans import traffic_beans
@@ -35,6 +36,7 @@ from rigs.groups import Speaker, running
 from rigs.loops import on_a_loop, until
 from rigs.node import connect, create, read, send
 from rigs.transactions import SETTINGS, Session
+from rigs.two_roles import running_apart
 from rigs.wire_client import Client
 
 Beans = dict[str, dict[str, Any]]
@@ -47,8 +49,9 @@ def beans_of(node: Any) -> Beans:
     """The attributes of each bean, by its object name."""
     return {
         each.object_name: dict(each.attributes)
-        for each in broker_beans(node.metrics_endpoint._sources)
-        if each is not None
+        for several in broker_beans(node.metrics_endpoint._sources)
+        if several is not None
+        for each in single_beans(several)
     }
 
 
@@ -312,6 +315,33 @@ async def test_a_follower_moves_the_beans_of_replication(tmp_path: Path) -> None
         assert parked == {"Value": 1}
         await client.receive(ApiKey.DELETE_RECORDS, 2)
         assert _row(purgatory_beans(rig_), "ExpiresPerSec", type="DelayedDeleteRecordsMetrics")["Count"] == 1
+
+
+@on_a_loop
+async def test_a_node_with_one_role_has_the_beans_of_its_role(tmp_path: Path) -> None:
+    settings = {
+        "kcli_metrics_listener": "127.0.0.1:0",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    }
+    async with running_apart(tmp_path, **settings) as nodes:
+        before = beans_of(nodes.broker)
+        client = await connect(nodes.broker)
+        await create(client, "t")
+        broker, controller = beans_of(nodes.broker), beans_of(nodes.controller)
+        forwarded = "kafka.server:type=forwarding-metrics,BrokerId=1"
+        assert broker[forwarded]["request-total"] - before[forwarded]["request-total"] == 1
+        assert broker[forwarded]["connection-count"] == 1
+        assert broker["kafka.server:type=ForwardingManager"]["RemoteTimeMs.p99"] > 0
+        raft = broker["kafka.server:type=raft-channel-metrics"]
+        assert raft["request-total"] > 0 and raft["incoming-byte-total"] > 0
+        assert broker["kafka.server:type=raft-metrics"]["current-state"] == "observer"
+        assert broker["kafka.server:type=raft-metrics"]["fetch-records-rate"] > 0
+        assert controller["kafka.server:type=raft-metrics"]["number-of-observers"] == 1
+        assert controller["kafka.controller:type=KafkaController,name=GlobalTopicCount"]["Value"] == 1
+        assert not any(name.startswith("kafka.controller:") for name in broker)
+        assert not any("type=KafkaServer" in name or "BrokerTopicMetrics" in name for name in controller)
+        assert "kafka.server:type=ControllerServer,name=ClusterId" in controller
+        client.close()
 
 
 def _partition(leader: int, isr: tuple[int, ...], elr: tuple[int, ...] = ()) -> PartitionImage:

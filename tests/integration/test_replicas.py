@@ -17,6 +17,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import PartitionImage, TopicImage, Topics
 from kcli.model.ids import BrokerId, Offset
+from kcli.server.beans.bean import single_beans
 from kcli.server.beans.partition_beans import partition_beans
 from kcli.server.beans.replica_beans import replica_beans
 from kcli.server.partitions.followed_partition import FollowedPartition
@@ -330,8 +331,9 @@ def beans_of(rig: Rig) -> dict[str, object]:
     sources: Any = rig
     return {
         each.object_name.partition(":")[2]: each.attributes["Value"]
-        for each in (*replica_beans(sources), *partition_beans(sources))
-        if each is not None
+        for several in (*replica_beans(sources), *partition_beans(sources))
+        if several is not None
+        for each in single_beans(several)
     }
 
 

@@ -12,8 +12,8 @@ import pytest
 from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import alter_user_scram_credentials as scram
+from kcli.protocol.messages import api_versions, metadata
 from kcli.protocol.messages import incremental_alter_configs as configs
-from kcli.protocol.messages import metadata
 from kcli.protocol.wire.api import ApiKey
 from rigs.node import RunningNode, connect, create, read, send, with_node
 
@@ -33,6 +33,8 @@ def test_a_request_is_one_line_in_kafkas_form(tmp_path: Path, caplog: pytest.Log
 
     async def story(node: RunningNode) -> None:
         client = await connect(node)
+        request = api_versions.ApiVersionsRequest(client_software_name="mine", client_software_version="1.2")
+        await client.call(request, ApiKey.API_VERSIONS, 3)
         await create(client, "t")
         with caplog.at_level(logging.DEBUG, REQUEST_LOG):
             await send(client, "t", batch)
@@ -59,11 +61,12 @@ def test_a_request_is_one_line_in_kafkas_form(tmp_path: Path, caplog: pytest.Log
     ((partition,),) = (each["partitions"] for each in fetched["response"]["responses"])
     assert partition["recordsSizeInBytes"] == len(batch)
     assert produced["totalTimeMs"] == pytest.approx(
-        produced["localTimeMs"] + produced["remoteTimeMs"], abs=0.01
+        produced["requestQueueTimeMs"] + produced["localTimeMs"] + produced["remoteTimeMs"], abs=0.01
     )
     assert [produced[name] for name in ("isForwarded", "securityProtocol", "principal", "listener")] == [
         False, "PLAINTEXT", "User:ANONYMOUS", "PLAINTEXT"
     ]  # fmt: skip
+    assert produced["clientInformation"] == {"softwareName": "mine", "softwareVersion": "1.2"}
     assert "secret" not in caplog.text
 
 

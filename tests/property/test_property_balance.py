@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.cli.tools.reassign_partitions.balance import (
+from kcli.client.reassign.balance import (
     BYTES_TOLERANCE,
     LEAST_GAIN,
     BrokerPlace,

@@ -10,14 +10,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset
+from kcli.client.admin.quotas import ScramUpsertion
 from kcli.client.config import ClientConfig
 from kcli.console.console import Console
 from kcli.console.settings import ClusterSettings, ConsoleSettings
+from kcli.metadata.image import AclEntry
+from kcli.model.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.model.addresses import Address
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.network import SystemNetwork
+from kcli.security.mechanisms.scram import MECHANISMS
 from rigs.console_topics import create, produce, record
 from rigs.node import RunningNode, running
 
@@ -32,6 +38,8 @@ SETTINGS = {
     "transaction_state_log_num_partitions": "1",
     "transaction_state_log_replication_factor": "1",
     "transaction_state_log_min_isr": "1",
+    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super_users": "User:ANONYMOUS",
 }
 
 
@@ -109,6 +117,27 @@ class Site:
         self.send("hostile", record(1, value=b'{"html": "%s"}' % text.replace(b'"', b"")))
         self.send("hostile", record(2, value=b"\xff\xfe" * 40), record(3, value=None), record(4, value=b""))
         self.send("hostile", record(5, key=b"large", value=b"<b>" + b"x" * HOSTILE_BYTES))
+        self.run(self._fill_names())
+
+    async def _fill_names(self) -> None:
+        """Makes a group, an ACL, a user and a quota whose names are scripts."""
+        committed = {TopicPartition("orders", partition): CommittedOffset(offset=5) for partition in range(3)}
+        for group in (SCRIPT, "billing"):
+            await self.client.alter_group_offsets(group, committed)
+        acl = AclEntry(
+            resource_type=ResourceType.GROUP,
+            resource_name=SCRIPT,
+            pattern_type=PatternType.LITERAL,
+            principal=f"User:{SCRIPT}",
+            host="*",
+            operation=AclOperation.READ,
+            permission_type=AclPermissionType.ALLOW,
+        )
+        await self.client.create_acls([acl])
+        mechanism = MECHANISMS["SCRAM-SHA-256"]
+        credential = ScramUpsertion(user=SCRIPT, mechanism=mechanism, iterations=4096, password=b"x")
+        await self.client.alter_user_scram_credentials([credential])
+        await self.client.alter_client_quotas([({"user": SCRIPT}, {"producer_byte_rate": 1000.0})])
 
 
 @contextlib.contextmanager

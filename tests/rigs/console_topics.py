@@ -33,7 +33,8 @@ async def cluster(directory: Path, **overrides: str) -> AsyncIterator[tuple[Admi
 
 async def create(client: AdminClient, topic: str, partitions: int = 1, **configs: str) -> None:
     """Creates a topic. In the names of `configs`, an underscore stands for a dot."""
-    settings = {name.replace("_", "."): value for name, value in configs.items()}
+    # The records are older than the default retention, and the node must not delete them.
+    settings = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in configs.items()}
     new = NewTopic(name=topic, partitions=partitions, replication_factor=1, configs=settings)
     results = await client.create_topics([new])
     for result in results.values():

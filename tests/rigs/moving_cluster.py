@@ -197,7 +197,9 @@ class MovingCluster:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
                 code = self.refused.get(partition, ErrorCode.NONE)
-                if code is ErrorCode.NONE and set(each.replicas) == set(self.replicas[partition]):
+                if each.replicas is None:
+                    self.running.pop(partition, None)
+                elif code is ErrorCode.NONE and set(each.replicas) == set(self.replicas[partition]):
                     self.replicas[partition] = each.replicas
                 elif code is ErrorCode.NONE:
                     self.running[partition] = each.replicas

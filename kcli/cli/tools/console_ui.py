@@ -68,6 +68,18 @@ class ConsoleOptions(ConnectingOptions):
         "traces of records. A properties file can have it as kcli.traces.url.",
         metavar="url",
     )
+    spark: tuple[str, ...] = option(
+        "The address of a Spark driver (http://HOST:4040) or history server (http://HOST:18080), whose applications "
+        "the console shows. The option can be repeated.",
+        metavar="url",
+        repeatable=True,
+    )
+    spark_checkpoint: tuple[str, ...] = option(
+        "A directory with the checkpoint of a streaming query of Spark, or with several. The console shows the lag of "
+        "the queries in the cluster of --bootstrap-server. The option can be repeated.",
+        metavar="directory",
+        repeatable=True,
+    )
     listen: str = option(
         "The address on which the console listens.", metavar="host:port", default=f"127.0.0.1:{PORT}"
     )
@@ -167,6 +179,8 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             schema_registry=options.schema_registry or properties.get(REGISTRY),
             metrics=_endpoints(options.metrics),
             traces=options.traces or properties.get(TRACES),
+            spark_urls=options.spark,
+            spark_checkpoints=options.spark_checkpoint,
         )
     elif not options.cluster:
         raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')

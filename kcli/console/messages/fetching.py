@@ -6,6 +6,7 @@ and never the time-out of a poll.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -83,8 +84,7 @@ class TopicFetcher:
     async def bounds(self, partitions: Iterable[int]) -> tuple[dict[int, Bounds], dict[int, KafkaError]]:
         """Returns the bounds of each partition, and the errors of partitions that cannot be read now."""
         wanted = [TopicPartition(self.topic, each) for each in partitions]
-        starts = await self._offsets(wanted, EARLIEST)
-        ends = await self._offsets(wanted, LATEST)
+        starts, ends = await asyncio.gather(self._offsets(wanted, EARLIEST), self._offsets(wanted, LATEST))
         found: dict[int, Bounds] = {}
         errors: dict[int, KafkaError] = {}
         for part in wanted:

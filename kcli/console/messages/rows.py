@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.limits import PREVIEW_BYTES, PREVIEW_HEADERS
 from kcli.console.messages.record import ReadRecord
+from kcli.tracing.other_contexts import trace_id_of
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -42,6 +43,7 @@ def whole(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
     return row(record, decoders) | {
         "key": dict(decoders.key.full(record.key).as_json()),
         "value": dict(decoders.value.full(record.value).as_json()),
+        "trace_id": None if (found := trace_id_of(record.headers)) is None else found[1],
     }
 
 

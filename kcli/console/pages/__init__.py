@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from kcli.console.pages import (
     acls,
+    balance,
     brokers,
     group_actions,
     groups,
     messages,
     overview,
     quotas,
+    spark_jobs,
     topics,
     traces,
     transactions,
@@ -22,12 +24,14 @@ from kcli.console.routes import Route
 PAGES: tuple[Sequence[Route], ...] = (
     # One line for each module, in alphabetical order.
     acls.ROUTES,
+    balance.ROUTES,
     brokers.ROUTES,
     group_actions.ROUTES,
     groups.ROUTES,
     messages.ROUTES,
     overview.ROUTES,
     quotas.ROUTES,
+    spark_jobs.ROUTES,
     topics.ROUTES,
     traces.ROUTES,
     transactions.ROUTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 from kcli.console.answers import File
 from kcli.console.calls import Call
@@ -33,6 +34,9 @@ from kcli.http.events import EventStream
 
 RAW_PIECE_BYTES = 1 << 20
 
+TAIL_API_MS = 4_000
+"""The time after which a live tail says that a partition does not answer. The tail then tries again."""
+
 
 async def read_records(call: Call, stream: EventStream) -> None:
     """GET /topics/{topic}/messages: a list of records, from a start or a cursor."""
@@ -49,7 +53,7 @@ async def follow_records(call: Call, stream: EventStream) -> None:
     """GET /topics/{topic}/messages/tail: new records, until the page closes the stream."""
     with refusals():
         wanted, partitions = wanted_of(call), partitions_of(call)
-        async with fetching(call) as fetcher, workers_of(call).place():
+        async with fetching(call, api_ms=TAIL_API_MS) as fetcher, workers_of(call).place():
             await passed_on(Tail(fetcher, wanted, workers_of(call), partitions).events(), stream)
 
 
@@ -111,12 +115,14 @@ async def download_records(call: Call) -> File:
 
 
 @asynccontextmanager
-async def fetching(call: Call) -> AsyncIterator[TopicFetcher]:
+async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[TopicFetcher]:
     """A reader of the topic in the address. It has connections of its own, because a broker answers the requests of a
     connection one after another, and a page with a list must not wait for a long Fetch."""
     if (schemas := schemas_of(call)) is not None:
         schemas.start()
     async with call.connection.client() as client:
+        if api_ms is not None:
+            client.config = replace(client.config, default_api_timeout_ms=api_ms, request_timeout_ms=api_ms)
         yield TopicFetcher(client, call.part("topic"), read_committed=is_committed(call))
 
 

@@ -148,7 +148,7 @@ async def terminate(action: Action) -> Outcome:
         await action.admin.force_terminate_transaction(name)
     count = len(found.partitions)
     return Outcome(
-        command=action.command("transactions", "forceTerminateTransaction", "--transactional-id", name),
+        command=action.command("transactions", "forceTerminateTransaction", "--transactionalId", name),
         summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of {name} in {count} "
         f"partition{'s' * (count != 1)}. Its producer gets an error and cannot go on.",
     )

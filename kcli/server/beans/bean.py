@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ class Kind(StrEnum):
 
     GAUGE = "gauge"
     """The single attribute Value: a number that can fall, or a text."""
+    GAUGES = "gauges"
+    """Several gauges of one type with the same labels. Each attribute is a bean with the name of the attribute (see
+    `single_beans`). Partitions have such beans, because a broker may have 100,000 of their gauges."""
     METER = "meter"
     """A Count that only grows, and its rates."""
     HISTOGRAM = "histogram"
@@ -75,6 +78,21 @@ def gauge(domain: str, type_: str, name: str, value: str | int | float, **labels
         if text:
             properties[label] = quoted(text)
     return Bean(domain, properties, {"Value": value}, Kind.GAUGE)
+
+
+def gauges(domain: str, type_: str, values: Attributes, **labels: str) -> Bean:
+    """Makes several gauges with the same labels."""
+    return bean(domain, type_, values, kind=Kind.GAUGES, **labels)
+
+
+def single_beans(found: Bean) -> Iterator[Bean]:
+    """Yields the beans that Kafka has: several gauges one by one, and every other bean as it is."""
+    if found.kind is not Kind.GAUGES:
+        yield found
+        return
+    type_, *labels = found.properties.items()
+    for name, value in found.attributes.items():
+        yield Bean(found.domain, dict([type_, ("name", name), *labels]), {"Value": value}, Kind.GAUGE)
 
 
 def meter(domain: str, type_: str, name: str, attributes: Attributes, **labels: str) -> Bean:

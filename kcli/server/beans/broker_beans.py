@@ -63,7 +63,7 @@ def broker_beans(sources: BeanSources) -> Beans:
         if each is not None:
             is_sensor = each.kind is Kind.SENSORS
             attributes += len(each.attributes) if is_sensor else 0
-            objects += not is_sensor
+            objects += len(each.attributes) if each.kind is Kind.GAUGES else not is_sensor
     owner = "KafkaServer" if sources.broker is not None else "ControllerServer"
     yield gauge(SERVER, owner, "yammer-metrics-count", objects + 1)
     yield bean(SERVER, "kafka-metrics-count", {"count": attributes + 1})

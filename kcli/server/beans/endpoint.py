@@ -25,7 +25,7 @@ from kcli.config.broker import BrokerConfig
 from kcli.http.server import JSON, TEXT, HttpError, HttpServer, Request, Response, get, respond
 from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
-from kcli.server.beans.bean import Bean
+from kcli.server.beans.bean import Bean, single_beans
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
 from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
@@ -118,7 +118,7 @@ class MetricsEndpoint:
     async def _jmx(self, request: Request) -> Response:
         patterns = _patterns(request)
         found: list[str] = []
-        async for beans in self._turns():
+        async for beans in self._turns(singly=True):
             found += [
                 json_bean(bean)
                 for bean in beans
@@ -130,14 +130,18 @@ class MetricsEndpoint:
         slowest = [asdict(each) for each in self._sources.ports.metrics.requests.slowest]
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
-    async def _turns(self) -> AsyncIterator[list[Bean]]:
-        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others."""
+    async def _turns(self, *, singly: bool = False) -> AsyncIterator[list[Bean]]:
+        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others. With `singly` or a
+        filter, several gauges are beans of their own."""
         async with self._reading:
             beans = chain(broker_beans(self._sources), own_beans(self._own))
-            shows = self._filter.shows
+            shows, all_as_they_are = self._filter.shows, self._filter.shows_all and not singly
             began = _now()
             while (part := _some(beans)) is not None:
-                yield [bean for bean in part if shows(bean)]
+                if all_as_they_are:
+                    yield part
+                else:
+                    yield [bean for several in part for bean in single_beans(several) if shows(bean)]
                 if _now() - began >= TURN_SECONDS:
                     await asyncio.sleep(0)
                     began = _now()

@@ -23,8 +23,12 @@ class BeanFilter:
         self._include = None if include in ("", _EVERY) else re.compile(include)
         self._exclude = re.compile(exclude) if exclude else None
 
+    @property
+    def shows_all(self) -> bool:
+        return self._include is None and self._exclude is None
+
     def shows(self, bean: Bean) -> bool:
-        if self._include is None and self._exclude is None:
+        if self.shows_all:
             return True
         name = bean.object_name
         if self._include is not None and self._include.fullmatch(name) is None:

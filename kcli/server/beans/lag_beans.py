@@ -48,7 +48,7 @@ def _sampler_bean(sampler: GroupLagSampler) -> Bean:
 def _group_bean(group: GroupLag) -> Bean:
     attributes: dict[str, str | int | float | None] = {
         "Lag": group.lag,
-        "LagSeconds": group.lag_seconds,
+        "LagSeconds": _seconds(group.lag_seconds, is_at_least=group.is_at_least),
         "Members": group.members,
         "MembersWithoutPartitions": group.idle_members,
         "Protocol": one_line(group.protocol),
@@ -80,7 +80,7 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
         "EndOffset": found.end,
         "Explanation": one_line(group.sentence(partition)),
         "Lag": found.lag,
-        "LagSeconds": found.lag_seconds,
+        "LagSeconds": _seconds(found.lag_seconds, is_at_least=found.is_at_least),
         "Status": found.status.value,
         "StatusName": found.status.name,
     }
@@ -92,6 +92,11 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
         topic=partition.topic,
         partition=str(partition.partition),
     )
+
+
+def _seconds(value: float | None, *, is_at_least: bool) -> float | None:
+    """The lag in seconds. "At least 0" says nothing, so the first sample after a start has no value."""
+    return value or None if is_at_least else value
 
 
 def _known(attributes: dict[str, str | int | float | None]) -> Attributes:

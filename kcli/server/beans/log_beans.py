@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.server.beans.bean import Bean, Kind, bean, gauge
+from kcli.server.beans.bean import Bean, Kind, bean, gauge, gauges
 from kcli.server.beans.sources import LOG, SERVER, Beans, BeanSources
+from kcli.server.metrics.meters import Attributes
 from kcli.storage.log.log import PartitionLog
 
 
@@ -12,9 +13,9 @@ def log_beans(sources: BeanSources) -> Beans:
     yield _flushes(sources)
     yield _moves(sources)
     for log in list(sources.logs.logs.values()):
-        yield from _of_log(log)
+        yield _of_log(log)
     for copy in list(sources.logs.futures.logs.values()):
-        yield from _of_log(copy, {"is-future": "true"})
+        yield _of_log(copy, {"is-future": "true"})
 
 
 def _directories(sources: BeanSources) -> Beans:
@@ -44,12 +45,12 @@ def _flushes(sources: BeanSources) -> Bean:
     return bean(LOG, "LogFlushStats", attributes, "LogFlushRateAndTimeMs", kind=Kind.TIMER)
 
 
-def _of_log(log: PartitionLog, labels: dict[str, str] | None = None) -> Beans:
+def _of_log(log: PartitionLog, labels: dict[str, str] | None = None) -> Bean:
     tags = {"topic": log.topic, "partition": str(log.partition), **(labels or {})}
-    for name, value in (
-        ("LogEndOffset", log.log_end_offset),
-        ("LogStartOffset", log.log_start_offset),
-        ("NumLogSegments", len(log.segments)),
-        ("Size", log.size_bytes),
-    ):
-        yield gauge(LOG, "Log", name, value, **tags)
+    values: Attributes = {
+        "LogEndOffset": log.log_end_offset,
+        "LogStartOffset": log.log_start_offset,
+        "NumLogSegments": len(log.segments),
+        "Size": log.size_bytes,
+    }
+    return gauges(LOG, "Log", values, **tags)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kcli.server.beans.bean import gauge
+from kcli.server.beans.bean import gauges
 from kcli.server.beans.replica_beans import image_of, is_under_replicated
 from kcli.server.beans.sources import CLUSTER, Beans
 from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.metrics.meters import Attributes
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 
@@ -14,9 +15,8 @@ def partition_beans(broker: BrokerPorts) -> Beans:
         counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
         log = replica.log
         lag = max(log.high_watermark - log.last_stable_offset, 0)
-        topic, partition = replica.topic, str(replica.partition)
-        for name, value in (*counts.items(), ("LastStableOffsetLag", lag)):
-            yield gauge(CLUSTER, "Partition", name, value, topic=topic, partition=partition)
+        values: Attributes = {**counts, "LastStableOffsetLag": lag}
+        yield gauges(CLUSTER, "Partition", values, topic=replica.topic, partition=str(replica.partition))
 
 
 def _isr_counts(broker: BrokerPorts, leader: LeaderPartition) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """The log of requests, as Kafka's `kafka.request.logger` writes it: one line of JSON for each request, at level DEBUG.
 
 It is off by default and costs one check of the level for each request. `kcli configs` switches it on while the broker
-runs. A request that a broker forwards is in the log of the controller. There is no queue between network and handlers,
-so the times in queues are zero. The line is written before the response is sent, so the time to send is zero too.
+runs. A request that a broker forwards is in the log of the controller. The line is written before the response is sent,
+so the time to send is zero.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.network.connection import Connection
+from kcli.server.network.request_notes import RequestNotes
 from kcli.server.network.tls_transport import TlsTransport
 from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.context import RequestContext
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 REQUEST_LOG = logging.getLogger("kcli.request.logger")
 """Clients see this logger under its name in Kafka, `kafka.request.logger`."""
-
-UNKNOWN = "unknown"
-"""Kafka's text for a client that does not report its software."""
 
 
 def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
@@ -46,6 +44,8 @@ class _Line:
         self._route = route
         self._caller = caller
         self._began = self._worked = _now()
+        self._notes = caller.notes if isinstance(caller, Connection) else RequestNotes()
+        self._queued = self._notes.queued_seconds if self._notes.has_news else 0.0
         self._context: RequestContext[object] | None = None
         self._request: Node = None
 
@@ -85,8 +85,8 @@ class _Line:
             "request": self._request,
             "response": described,
             "connection": _connection(caller),
-            "totalTimeMs": _ms(ended - self._began),
-            "requestQueueTimeMs": 0.0,
+            "totalTimeMs": _ms(self._queued + ended - self._began),
+            "requestQueueTimeMs": _ms(self._queued),
             "localTimeMs": _ms(self._worked - self._began),
             "remoteTimeMs": _ms(ended - self._worked),
             "throttleTimeMs": getattr(response, "throttle_time_ms", 0),
@@ -95,7 +95,7 @@ class _Line:
             "securityProtocol": _protocol(caller),
             "principal": str(context.session.principal),
             "listener": context.listener,
-            "clientInformation": {"softwareName": UNKNOWN, "softwareVersion": UNKNOWN},
+            "clientInformation": _software(self._notes),
         }
         REQUEST_LOG.debug("Completed request:%s", json.dumps(event, separators=(",", ":")))
 
@@ -108,6 +108,12 @@ def _header(context: RequestContext[object]) -> dict[str, Node]:
         "clientId": context.client_id,
         "requestApiKeyName": ApiKey(context.api_key).name,
     }
+
+
+def _software(notes: RequestNotes) -> dict[str, Node]:
+    """The software of the client, which ApiVersions reports (KIP-511)."""
+    name, version = notes.software
+    return {"softwareName": name, "softwareVersion": version}
 
 
 def _connection(caller: Caller) -> str:

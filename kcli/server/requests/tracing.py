@@ -47,6 +47,7 @@ _WAITS = {
     ApiKey.SYNC_GROUP: "wait for members",
 }
 _WORK = "work"
+_PRODUCE = b"\x00\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +96,30 @@ class RequestTracer:
         self._clears_notes = clears_notes
         self.now = now
 
-    def begin(self, connection: Connection) -> RequestTrace:
-        rules = self._rules
-        trace = RequestTrace(
-            self.now, is_sampled=self._chance() < rules.ratio, reads_headers=rules.reads_headers
-        )
-        queued = connection.notes.queued_seconds
+    def begin(self, connection: Connection, key: bytes) -> RequestTrace | None:
+        """Begins the trace of a request. Returns None if the request is not chosen and nothing can choose it later.
+        `key` has the first two bytes of the request."""
+        rules, notes = self._rules, connection.notes
+        queued = notes.queued_seconds
+        if queued and self._clears_notes:
+            notes.queued_seconds = 0.0
+        is_sampled = self._chance() < rules.ratio
+        reads_headers = rules.reads_headers and key == _PRODUCE
+        if not (is_sampled or reads_headers or rules.slow_seconds < NEVER):
+            return None
+        trace = RequestTrace(self.now, is_sampled=is_sampled, reads_headers=reads_headers)
         if queued:
             stage = trace.stage("queue")
             stage.ended = trace.began
             trace.began = stage.started = trace.began - queued
-            if self._clears_notes:
-                connection.notes.queued_seconds = 0.0
         return trace
+
+    def may_choose(self, trace: RequestTrace, answer: Answer) -> bool:
+        """Whether a request may be chosen after its answer is given to the connection. A small answer is sent
+        immediately, and a list of parts may take long."""
+        if trace.is_sampled or isinstance(answer, list):
+            return True
+        return self.now() - trace.began >= self._rules.slow_seconds
 
     def finished(self, request: _Request) -> None:
         """Exports the spans of a request whose answer is sent, if the request is sampled or slow."""
@@ -191,20 +203,25 @@ def traced(dispatch: Dispatch, tracer: RequestTracer) -> Serve:
     """Wraps the dispatch of a listener, and follows each request to the end of its answer."""
 
     def serve_traced(connection: Connection, frame: memoryview) -> Answer | Waiting:
-        key, version, correlation_id, client_id, _ = read_request_header(frame)
-        trace = tracer.begin(connection)
+        trace = tracer.begin(connection, bytes(frame[:2]))
+        if trace is None:
+            return dispatch(connection, frame)
         work = trace.stage(_WORK)
         answer = dispatch(connection, frame, trace)
         work.end()
-        request = _Request(
-            ApiKey(key), version, correlation_id, client_id or "", len(frame), connection, trace
-        )
         if isinstance(answer, Waiting):
-            return _followed(answer, request, tracer)
-        _answered(request, tracer)
+            return _followed(answer, _request(connection, frame, trace), tracer)
+        if tracer.may_choose(trace, answer):
+            _answered(_request(connection, frame, trace), tracer)
         return answer
 
     return serve_traced
+
+
+def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> _Request:
+    """Reads the header. Call this function while the frame is still in memory."""
+    key, version, correlation_id, client_id, _ = read_request_header(frame)
+    return _Request(ApiKey(key), version, correlation_id, client_id or "", len(frame), connection, trace)
 
 
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
@@ -223,7 +240,8 @@ def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Wai
         encode.end()
         if isinstance(answer, Waiting):
             return _followed(answer, request, tracer)
-        _answered(request, tracer)
+        if tracer.may_choose(trace, answer):
+            _answered(request, tracer)
         return answer
 
     return Waiting(

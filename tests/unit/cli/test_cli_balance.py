@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.tools.reassign_partitions import balancing, execution
+from kcli.cli.tools.reassign_partitions import balancing
+from kcli.client.reassign import execution
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsResponse

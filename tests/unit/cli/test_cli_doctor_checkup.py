@@ -50,6 +50,15 @@ def test_the_text_of_findings(found: list[CheckupFinding], capsys: pytest.Captur
     assert capsys.readouterr().out.endswith("20 checks: no problem found\n")
 
 
+def test_a_name_cannot_control_the_terminal(
+    found: list[CheckupFinding], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found[:] = [CheckupFinding(Severity.ADVICE, "x", "group \x1b[2Ja", "text", ("a\nb",))]
+    assert check_up() == 0
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert (r"group \x1b[2Ja" in first, r"a\x0ab" in second) == (True, True)
+
+
 def test_json_has_one_object_for_each_finding(
     found: list[CheckupFinding], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,7 +127,7 @@ def test_a_refusal_that_the_tool_works_around_is_not_shown(capsys: pytest.Captur
     ("error", "command"),
     [
         (TopicAuthorizationException(), "--operation Write --topic t"),
-        (ClusterAuthorizationException(), "--operation IdempotentWrite --cluster"),
+        (ClusterAuthorizationException(), "--operation Write --topic t"),
         (TransactionalIdAuthorizationException(), "--operation Write --transactional-id x"),
     ],
 )

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.amounts import bytes_text
 from kcli.cli.broker_metrics import BeanValues
 from kcli.cli.main import run
 from kcli.cli.tools.top.rows import rows_of
@@ -17,6 +16,7 @@ from kcli.client.admin.groups import GroupListing
 from kcli.client.client import Node
 from kcli.errors import ErrorCode, error_for
 from kcli.model.addresses import Address
+from kcli.model.amounts import bytes_text
 
 NODE = Node(1, "k1", 9092)
 

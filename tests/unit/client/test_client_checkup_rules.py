@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kcli.cli.running import _parsed
+from kcli.cli.syntax.registry import TOOLS
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.features import FeatureDescription
 from kcli.client.admin.offsets import LogDirDescription, ReplicaInfo
@@ -139,213 +142,217 @@ def with_topic(*partitions: PartitionDescription, name: str = "t") -> Snapshot:
     return replace(HEALTHY, topics={name: topic(name, *partitions)})
 
 
+FAULTS: list[tuple[Snapshot, list[Severity], list[str], str]] = [
+    (
+        with_topic(partition(0, 1, 2, 3), partition(1, 2, 3, 1, isr=(2, 3), leader=None)),
+        [Severity.CRITICAL, Severity.WARNING],
+        ["no-leader", "under-replicated"],
+        "t-1: replicas 2,3,1",
+    ),
+    (
+        with_topic(partition(0, 1, 2, 3, isr=(1,))),
+        [Severity.CRITICAL, Severity.WARNING],
+        ["under-min-isr", "under-replicated"],
+        "t-0: in sync 1, min.insync.replicas 2",
+    ),
+    (
+        replace(
+            with_topic(partition(0, 1, 2, 3, isr=(1, 2))), reassigning=frozenset({TopicPartition("t", 0)})
+        ),
+        [],
+        [],
+        "",
+    ),
+    (with_topic(partition(0, 1)), [Severity.WARNING], ["one-replica"], "t"),
+    (
+        replace(HEALTHY, topics={"__x": topic("__x", partition(0, 1), is_internal=True)}),
+        [Severity.CRITICAL],
+        ["one-replica"],
+        "__x",
+    ),
+    (
+        replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "3"}}),
+        [Severity.WARNING],
+        ["min-isr"],
+        "t: min.insync.replicas 3, 3 replicas",
+    ),
+    (
+        replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "1"}}),
+        [Severity.ADVICE],
+        ["min-isr"],
+        "t: min.insync.replicas 1, 3 replicas",
+    ),
+    (
+        with_topic(*(partition(number, 1, 2, 3) for number in range(9))),
+        [Severity.WARNING],
+        ["uneven-leaders"],
+        "broker 1 leads 9",
+    ),
+    (with_topic(partition(0, 1, 2, 3, leader=2)), [Severity.ADVICE], ["preferred-leaders"], "t-0"),
+    (
+        replace(HEALTHY, nodes=(*HEALTHY.nodes, Node(4, "d", 9092, None, True))),
+        [Severity.WARNING],
+        ["fenced-broker"],
+        "d:9092 is fenced",
+    ),
+    (
+        replace(HEALTHY, quorum=quorum(voter(1), voter(2, NOW_MS - 60_000), voter(3))),
+        [Severity.CRITICAL],
+        ["controllers"],
+        "voter 2: 10 records behind",
+    ),
+    (
+        replace(HEALTHY, quorum=quorum(*(voter(number) for number in range(1, 5)), voter(5, None))),
+        [Severity.WARNING],
+        ["controllers"],
+        "voter 5: 10 records behind",
+    ),
+    (
+        replace(HEALTHY, quorum=quorum(voter(1), voter(2))),
+        [Severity.ADVICE],
+        ["controllers"],
+        "voter 1",
+    ),
+    (replace(HEALTHY, clock_ahead_ms=-5000), [Severity.WARNING], ["clocks"], "the controller is behind"),
+    (replace(HEALTHY, clock_ahead_ms=None), [Severity.UNKNOWN], ["clocks"], ""),
+    (
+        replace(
+            HEALTHY,
+            broker_configs={1: (config("num.partitions", "3"),), 2: (config("num.partitions", "4"),)},
+        ),
+        [Severity.WARNING],
+        ["broker-configs"],
+        "num.partitions: broker 1=3, broker 2=4",
+    ),
+    (
+        replace(HEALTHY, features=(feature(25),)),
+        [Severity.ADVICE],
+        ["features"],
+        "metadata.version: level 25, supported 27",
+    ),
+    (
+        replace(
+            HEALTHY,
+            certificates={"a:9092": datetime.fromtimestamp(NOW_MS / 1000, UTC) + timedelta(days=10)},
+        ),
+        [Severity.WARNING],
+        ["certificates"],
+        "valid until",
+    ),
+    (
+        replace(
+            HEALTHY,
+            log_dirs={1: (OFFLINE,)},
+        ),
+        [Severity.CRITICAL],
+        ["offline-directory"],
+        "gone",
+    ),
+    (
+        replace(HEALTHY, log_dirs={1: (log_dir(50 * GB),)}),
+        [Severity.CRITICAL],
+        ["disk-full"],
+        "free: 50 GB of 1 TB",
+    ),
+    (
+        replace(
+            HEALTHY,
+            metrics=Metrics(segments={TopicPartition("t", 0): 2000}),
+        ),
+        [Severity.WARNING],
+        ["small-segments"],
+        "t-0: 2000 segments of 500 kB",
+    ),
+    (
+        replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),) * 3),)),
+        [Severity.WARNING],
+        ["rebalances"],
+        "PreparingRebalance, 2 members",
+    ),
+    (
+        replace(
+            HEALTHY,
+            groups=(GroupHistory(tuple(GroupLook("g", "Stable", epoch, 2) for epoch in (3, 5, 9))),),
+        ),
+        [Severity.WARNING],
+        ["rebalances"],
+        "Stable, 2 members",
+    ),
+    (
+        replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),)),)),
+        [],
+        [],
+        "",
+    ),
+    (
+        replace(
+            HEALTHY,
+            hanging=(
+                HangingTransaction(
+                    TopicPartition("t", 0),
+                    ProducerState(
+                        producer_id=7,
+                        producer_epoch=1,
+                        coordinator_epoch=0,
+                        last_sequence=3,
+                        last_timestamp_ms=NOW_MS - 3 * 3600 * 1000,
+                        start_offset=40,
+                    ),
+                ),
+            ),
+        ),
+        [Severity.CRITICAL],
+        ["hanging-transaction"],
+        "producer id 7, first offset 40",
+    ),
+    (
+        replace(
+            HEALTHY,
+            long_transactions=(
+                TransactionDescription(
+                    transactional_id="x",
+                    coordinator=1,
+                    producer_id=7,
+                    producer_epoch=0,
+                    state="Ongoing",
+                    timeout_ms=60_000,
+                    start_ms=NOW_MS - 600_000,
+                    partitions=(TopicPartition("t", 0),),
+                ),
+            ),
+        ),
+        [Severity.WARNING],
+        ["long-transaction"],
+        "state Ongoing, time-out 60 s",
+    ),
+    (
+        replace(HEALTHY, read_topics=frozenset(), last_record_ms={"t": NOW_MS - 40 * DAY_MS}),
+        [Severity.ADVICE],
+        ["unused-topics"],
+        "t: last record 40 days ago",
+    ),
+    (
+        replace(
+            HEALTHY,
+            metrics=Metrics(
+                clients=(
+                    ClientSoftware(1, "librdkafka", "1.9.2", 4),
+                    ClientSoftware(2, "librdkafka", "1.9.2", 3),
+                    ClientSoftware(2, "apache-kafka-java", "3.9.0", 1),
+                )
+            ),
+        ),
+        [Severity.ADVICE],
+        ["old-clients"],
+        "librdkafka 1.9.2: 7 connections",
+    ),
+]
+"""Snapshots with a fault, and the severities, checks and first evidence of their findings."""
+
+
 @pytest.mark.parametrize(
     ("snapshot", "severity", "check", "evidence"),
-    [
-        (
-            with_topic(partition(0, 1, 2, 3), partition(1, 2, 3, 1, isr=(2, 3), leader=None)),
-            [Severity.CRITICAL, Severity.WARNING],
-            ["no-leader", "under-replicated"],
-            "t-1: replicas 2,3,1",
-        ),
-        (
-            with_topic(partition(0, 1, 2, 3, isr=(1,))),
-            [Severity.CRITICAL, Severity.WARNING],
-            ["under-min-isr", "under-replicated"],
-            "t-0: in sync 1, min.insync.replicas 2",
-        ),
-        (
-            replace(
-                with_topic(partition(0, 1, 2, 3, isr=(1, 2))), reassigning=frozenset({TopicPartition("t", 0)})
-            ),
-            [],
-            [],
-            "",
-        ),
-        (with_topic(partition(0, 1)), [Severity.WARNING], ["one-replica"], "t"),
-        (
-            replace(HEALTHY, topics={"__x": topic("__x", partition(0, 1), is_internal=True)}),
-            [Severity.CRITICAL],
-            ["one-replica"],
-            "__x",
-        ),
-        (
-            replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "3"}}),
-            [Severity.WARNING],
-            ["min-isr"],
-            "t: min.insync.replicas 3, 3 replicas",
-        ),
-        (
-            replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "1"}}),
-            [Severity.ADVICE],
-            ["min-isr"],
-            "t: min.insync.replicas 1, 3 replicas",
-        ),
-        (
-            with_topic(*(partition(number, 1, 2, 3) for number in range(9))),
-            [Severity.WARNING],
-            ["uneven-leaders"],
-            "broker 1 leads 9",
-        ),
-        (with_topic(partition(0, 1, 2, 3, leader=2)), [Severity.ADVICE], ["preferred-leaders"], "t-0"),
-        (
-            replace(HEALTHY, nodes=(*HEALTHY.nodes, Node(4, "d", 9092, None, True))),
-            [Severity.WARNING],
-            ["fenced-broker"],
-            "d:9092 is fenced",
-        ),
-        (
-            replace(HEALTHY, quorum=quorum(voter(1), voter(2, NOW_MS - 60_000), voter(3))),
-            [Severity.CRITICAL],
-            ["controllers"],
-            "voter 2: 10 records behind",
-        ),
-        (
-            replace(HEALTHY, quorum=quorum(*(voter(number) for number in range(1, 5)), voter(5, None))),
-            [Severity.WARNING],
-            ["controllers"],
-            "voter 5: 10 records behind",
-        ),
-        (
-            replace(HEALTHY, quorum=quorum(voter(1), voter(2))),
-            [Severity.ADVICE],
-            ["controllers"],
-            "voter 1",
-        ),
-        (replace(HEALTHY, clock_ahead_ms=-5000), [Severity.WARNING], ["clocks"], "the controller is behind"),
-        (replace(HEALTHY, clock_ahead_ms=None), [Severity.UNKNOWN], ["clocks"], ""),
-        (
-            replace(
-                HEALTHY,
-                broker_configs={1: (config("num.partitions", "3"),), 2: (config("num.partitions", "4"),)},
-            ),
-            [Severity.WARNING],
-            ["broker-configs"],
-            "num.partitions: broker 1=3, broker 2=4",
-        ),
-        (
-            replace(HEALTHY, features=(feature(25),)),
-            [Severity.ADVICE],
-            ["features"],
-            "metadata.version: level 25, supported 27",
-        ),
-        (
-            replace(
-                HEALTHY,
-                certificates={"a:9092": datetime.fromtimestamp(NOW_MS / 1000, UTC) + timedelta(days=10)},
-            ),
-            [Severity.WARNING],
-            ["certificates"],
-            "valid until",
-        ),
-        (
-            replace(
-                HEALTHY,
-                log_dirs={1: (OFFLINE,)},
-            ),
-            [Severity.CRITICAL],
-            ["offline-directory"],
-            "gone",
-        ),
-        (
-            replace(HEALTHY, log_dirs={1: (log_dir(50 * GB),)}),
-            [Severity.CRITICAL],
-            ["disk-full"],
-            "free: 50 GB of 1 TB",
-        ),
-        (
-            replace(
-                HEALTHY,
-                metrics=Metrics(segments={TopicPartition("t", 0): 2000}),
-            ),
-            [Severity.WARNING],
-            ["small-segments"],
-            "t-0: 2000 segments of 500 kB",
-        ),
-        (
-            replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),) * 3),)),
-            [Severity.WARNING],
-            ["rebalances"],
-            "PreparingRebalance, 2 members",
-        ),
-        (
-            replace(
-                HEALTHY,
-                groups=(GroupHistory(tuple(GroupLook("g", "Stable", epoch, 2) for epoch in (3, 5, 9))),),
-            ),
-            [Severity.WARNING],
-            ["rebalances"],
-            "Stable, 2 members",
-        ),
-        (
-            replace(HEALTHY, groups=(GroupHistory((GroupLook("g", "PreparingRebalance", None, 2),)),)),
-            [],
-            [],
-            "",
-        ),
-        (
-            replace(
-                HEALTHY,
-                hanging=(
-                    HangingTransaction(
-                        TopicPartition("t", 0),
-                        ProducerState(
-                            producer_id=7,
-                            producer_epoch=1,
-                            coordinator_epoch=0,
-                            last_sequence=3,
-                            last_timestamp_ms=NOW_MS - 3 * 3600 * 1000,
-                            start_offset=40,
-                        ),
-                    ),
-                ),
-            ),
-            [Severity.CRITICAL],
-            ["hanging-transaction"],
-            "producer id 7, first offset 40",
-        ),
-        (
-            replace(
-                HEALTHY,
-                long_transactions=(
-                    TransactionDescription(
-                        transactional_id="x",
-                        coordinator=1,
-                        producer_id=7,
-                        producer_epoch=0,
-                        state="Ongoing",
-                        timeout_ms=60_000,
-                        start_ms=NOW_MS - 600_000,
-                        partitions=(TopicPartition("t", 0),),
-                    ),
-                ),
-            ),
-            [Severity.WARNING],
-            ["long-transaction"],
-            "state Ongoing, time-out 60 s",
-        ),
-        (
-            replace(HEALTHY, read_topics=frozenset(), last_record_ms={"t": NOW_MS - 40 * DAY_MS}),
-            [Severity.ADVICE],
-            ["unused-topics"],
-            "t: last record 40 days ago",
-        ),
-        (
-            replace(
-                HEALTHY,
-                metrics=Metrics(
-                    clients=(
-                        ClientSoftware(1, "librdkafka", "1.9.2", 4),
-                        ClientSoftware(2, "librdkafka", "1.9.2", 3),
-                        ClientSoftware(2, "apache-kafka-java", "3.9.0", 1),
-                    )
-                ),
-            ),
-            [Severity.ADVICE],
-            ["old-clients"],
-            "librdkafka 1.9.2: 7 connections",
-        ),
-    ],
+    FAULTS,
     ids=lambda value: " ".join(value) if isinstance(value, list) and value and value[0] != "" else None,
 )
 def test_a_fault_is_found(
@@ -357,6 +364,20 @@ def test_a_fault_is_found(
     if evidence:
         assert any(evidence in text for text in findings[0].evidence)
     assert all(each.command or each.check == "clocks" for each in findings)
+
+
+def test_every_command_is_one_that_the_tools_accept() -> None:
+    commands = {each.command for snapshot, *_ in FAULTS for each in check_up(snapshot, "h:1") if each.command}
+    words = [shlex.split(command) for command in commands if command.startswith("kcli ")]
+    assert len(words) > 15
+    for _, tool, *arguments in words:
+        _parsed(TOOLS[tool].load(), arguments)  # raises an error for an unknown option
+
+
+def test_a_name_cannot_become_a_part_of_a_command() -> None:
+    looks = (GroupLook("g; rm -rf ~", "PreparingRebalance", None, 2),) * 3
+    finding = only(replace(HEALTHY, groups=(GroupHistory(looks),)))
+    assert finding.command.endswith("--group 'g; rm -rf ~'")
 
 
 def test_a_command_has_the_servers() -> None:

@@ -197,7 +197,7 @@ def test_an_open_transaction_is_terminated_and_another_is_not() -> None:
             body = {"transactional_id": "pay"}
             preview = await browser.post(f"{TRANSACTIONS}/terminate", {**body, "preview": True})
             assert "Aborts the transaction of pay in 1 partition. " in preview["summary"]
-            assert preview["command"].endswith("forceTerminateTransaction --transactional-id pay")
+            assert preview["command"].endswith("forceTerminateTransaction --transactionalId pay")
             assert not cluster.server.sent(ApiKey.INIT_PRODUCER_ID)
             await browser.post(f"{TRANSACTIONS}/terminate", body)
             assert browser.status == 200

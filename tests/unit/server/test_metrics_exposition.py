@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kcli.server.beans.bean import Bean, Kind, bean, gauge, histogram, meter
+from kcli.server.beans.bean import Bean, Kind, bean, gauge, gauges, histogram, meter, single_beans
 from kcli.server.beans.exposition.encoding import (
     LINES_PER_PART,
     OPEN_METRICS,
@@ -248,6 +248,18 @@ def test_labels_are_escaped_and_names_quoted() -> None:
     assert odd.object_name == r'kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory="/a \"b\",c"'
     assert text_of(odd)[1] == r'kafka_log_logmanager_logdirectoryoffline{logDirectory="/a \"b\",c"} 0'
     assert json.loads(json_bean(odd)) == {"name": odd.object_name, "Value": 0}
+
+
+def test_several_gauges_have_the_lines_of_single_ones() -> None:
+    several = gauges(
+        "kafka.log", "Log", {"Size": 5, "LogEndOffset": 7, "Share": 0.5}, topic='t"', partition="0"
+    )
+    singly = list(single_beans(several))
+    assert singly[0] == gauge("kafka.log", "Log", "Size", 5, topic='t"', partition="0")
+    assert [each.attributes for each in singly] == [{"Value": 5}, {"Value": 7}, {"Value": 0.5}]
+    for profile in PROFILES:
+        assert text_of(several, several, profile=profile) == text_of(*singly, *singly, profile=profile)
+    assert list(single_beans(BYTES_IN)) == [BYTES_IN]
 
 
 def test_a_hostile_client_id_stays_inside_its_label() -> None:

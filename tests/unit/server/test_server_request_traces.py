@@ -76,9 +76,9 @@ class World:
 
 
 def answering(world: World, seconds: float = 0.0, records: bytes | None = None) -> Any:
-    def dispatch(connection: Any, frame: memoryview, trace: RequestTrace) -> Answer:
+    def dispatch(connection: Any, frame: memoryview, trace: RequestTrace | None = None) -> Answer:
         world.now += seconds
-        if records is not None:
+        if records is not None and trace is not None:
             append = trace.appending("t", 3, records)
             world.now += 0.25
             append.end()
@@ -164,6 +164,42 @@ async def test_the_time_in_the_request_line_counts_once() -> None:
     assert (world.seconds("queue"), world.seconds("work"), world.seconds("kafka.Metadata")) == (1.5, 0.5, 2.0)
     await world.request(ApiKey.METADATA, answering(world, 0.5))
     assert world.names().count("kafka.Metadata") == 1
+
+
+@on_a_loop
+async def test_a_request_that_nothing_can_choose_is_not_followed() -> None:
+    for rules, key, is_followed in (
+        (Rules(ratio=0.1), ApiKey.PRODUCE, False),
+        (Rules(reads_headers=True), ApiKey.FETCH, False),
+        (Rules(reads_headers=True), ApiKey.PRODUCE, True),
+        (Rules(slow_seconds=9.0), ApiKey.FETCH, True),
+    ):
+        world = World(rules)
+        traces: list[RequestTrace | None] = []
+
+        def dispatch(
+            connection: Any, frame: memoryview, trace: RequestTrace | None = None, found: Any = traces
+        ) -> Answer:
+            found.append(trace)
+            return b"answer"
+
+        world.connection.notes.queued(1.0)
+        await world.request(key, dispatch)
+        assert [trace is not None for trace in traces] == [is_followed]
+        assert world.connection.notes.queued_seconds == 0.0
+        assert world.spans == []
+
+
+@on_a_loop
+async def test_a_large_answer_that_is_sent_slowly_is_slow() -> None:
+    for answer, names in (([b"part"], ["kafka.Metadata", "work", "send"]), (b"small", [])):
+        world = World(Rules(slow_seconds=1.0))
+        world.connection.is_sending = True
+        await world.request(ApiKey.METADATA, lambda *_, answer=answer: answer)
+        world.now += 2.0
+        for sent in world.connection.waiting:
+            sent()
+        assert world.names() == names
 
 
 @on_a_loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.cli.confirm import confirm, listed
+from kcli.cli.confirm import confirm
 from kcli.cli.output import Output, java_text
 from kcli.cli.tools.consumer_groups.failures import ExecutionError, failed
 from kcli.cli.tools.consumer_groups.groups import INACTIVE, chosen_groups
@@ -12,6 +12,7 @@ from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.cli.tools.consumer_groups.reset import named_partitions
 from kcli.client.admin.admin import AdminClient
 from kcli.errors import ErrorCode, GroupNotEmptyException, KafkaError
+from kcli.model.amounts import listed
 from kcli.model.java_order import map_order, string_hash
 from kcli.model.topic_partition import TopicPartition
 

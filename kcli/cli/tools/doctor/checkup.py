@@ -21,6 +21,7 @@ from kcli.errors import KafkaError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.log_text import one_line
 
 SEVERITY_WIDTH = max(len(each) for each in Severity)
 ASK_MAX_SECONDS = 10.0
@@ -68,7 +69,7 @@ def _line(finding: CheckupFinding) -> str:
     lines += [f"{indent}   {each}" for each in finding.evidence]
     if finding.command:
         lines.append(f"{indent}-> {finding.command}")
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _summary(findings: Sequence[CheckupFinding]) -> str:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcli.cli.amounts import bytes_text
-from kcli.cli.confirm import confirm, listed
-from kcli.cli.output import Output, warn
+from kcli.cli.confirm import confirm
+from kcli.cli.output import Output, java_text, warn
 from kcli.cli.signals import cancelled_on_sigterm
-from kcli.cli.tools.reassign_partitions.balance import (
-    BrokerLoad,
-    BrokerPlace,
-    ImpossibleError,
-    applied,
-    balanced,
-    loads,
-)
-from kcli.cli.tools.reassign_partitions.batches import batches, copied_bytes, copied_replicas
-from kcli.cli.tools.reassign_partitions.execution import Execution
+from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.reassign_partitions.plan import (
-    Assignment,
     PlanError,
-    assignment_json,
     check_plan,
     parse_plan,
 )
-from kcli.cli.tools.reassign_partitions.survey import Survey, survey
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
+from kcli.client.reassign.assignment import Assignment, ThrottleLeftError, assignment_json
+from kcli.client.reassign.batches import copied_bytes
+from kcli.client.reassign.execution import BatchRow, Execution
+from kcli.client.reassign.plans import BrokerRow, broker_rows, changes_text, check_leaders, even_changes
+from kcli.client.reassign.survey import Survey, survey
+from kcli.model.amounts import bytes_text
 from kcli.model.topic_partition import TopicPartition
 
 UNDO_NAME = "reassignment-undo-%Y%m%dT%H%M%S.%fZ.json"
@@ -60,20 +54,6 @@ class MoveRow:
     copied_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRow:
-    """A broker before and after the moves. Only the chosen topics count. Leaders are preferred leaders."""
-
-    broker: int
-    rack: str | None
-    replicas_before: int
-    replicas_after: int
-    leaders_before: int
-    leaders_after: int
-    bytes_before: int
-    bytes_after: int
-
-
 async def balance(wish: Wish, client: AdminClient, output: Output) -> None:
     """Makes the brokers even, without `wish.leaving`. Raises PlanError, KafkaError or CommandError."""
     try:
@@ -81,16 +61,12 @@ async def balance(wish: Wish, client: AdminClient, output: Output) -> None:
     except ValueError as error:
         raise PlanError(str(error)) from None
     found = await survey(client, matches)
-    stay = [
-        BrokerPlace(each.id, each.rack if wish.rack_aware else None)
-        for each in found.brokers
-        if each.id not in wish.leaving
-    ]
-    _check_brokers(found, wish.leaving)
-    try:
-        changes = balanced(stay, found.partitions, replication_factor=wish.replication_factor)
-    except ImpossibleError as error:
-        raise PlanError(str(error)) from None
+    changes = even_changes(
+        found,
+        leaving=wish.leaving,
+        replication_factor=wish.replication_factor,
+        rack_aware=wish.rack_aware,
+    )
     await _carry_out(wish, client, output, found, changes)
 
 
@@ -114,18 +90,6 @@ async def undo(text: str, wish: Wish, client: AdminClient, output: Output) -> No
     await _carry_out(wish, client, output, found, changes)
 
 
-def _check_brokers(found: Survey, leaving: frozenset[int]) -> None:
-    """Raises PlanError if a broker must get or keep replicas but does not run, or does not exist."""
-    used = {broker for each in found.partitions for broker in each.replicas}
-    running = {each.id for each in found.brokers}
-    for broker in sorted(leaving - used - running):
-        raise PlanError(f"Broker {broker} does not run and has no replicas")
-    for broker in sorted(used - running - leaving):
-        raise PlanError(
-            f"Broker {broker} has replicas but does not run. Start it, or let its replicas leave it by --decommission."
-        )
-
-
 async def _carry_out(
     wish: Wish,
     client: AdminClient,
@@ -134,13 +98,9 @@ async def _carry_out(
     changes: Mapping[TopicPartition, tuple[int, ...]],
 ) -> None:
     before = found.assignment
-    if offline := sorted(partition for partition in changes if found.leaders[partition] is None):
-        names = listed([f"{topic}-{number}" for topic, number in offline])
-        raise PlanError(
-            f"Without a leader, records cannot be copied: {names}. Start a broker that has these records."
-        )
+    check_leaders(found, changes)
     _show(output, found, changes)
-    summary = _summary(found, changes)
+    summary = changes_text(found, changes)
     if changes:
         output.say(f"{'Would move' if wish.dry_run else 'Moves'} {summary}")
     else:
@@ -150,9 +110,32 @@ async def _carry_out(
     if changes:
         confirm(f"This moves {summary}", yes=wish.yes, refused="Nothing was moved.")
         _write_undo({partition: before[partition] for partition in changes})
-    execution = Execution(client, output, found, leaving=wish.leaving, rate=wish.throttle)
+    execution = Execution(client, _Reporter(output), found, leaving=wish.leaving, rate=wish.throttle)
     with cancelled_on_sigterm():
-        await execution.run(changes)
+        try:
+            await execution.run(changes)
+        except ThrottleLeftError as error:
+            raise CommandError(str(error)) from None
+
+
+class _Reporter:
+    """Writes what a run does: results on stdout, warnings on stderr, and on a terminal the progress in one line."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self.shows_progress = sys.stderr.isatty()
+        self.say = output.say
+        self.warn = output.warn
+        self.error_text = java_text
+
+    def batch_done(self, row: BatchRow, line: str) -> None:
+        self._output.row(row, line)
+        sys.stdout.flush()
+
+    def progress(self, line: str | None) -> None:
+        if self.shows_progress:
+            sys.stderr.write("\r\x1b[K" if line is None else f"\r{line}\x1b[K")
+            sys.stderr.flush()
 
 
 def _write_undo(before: Assignment) -> None:
@@ -166,21 +149,6 @@ def _write_undo(before: Assignment) -> None:
     warn(f"To undo the moves: kcli reassign-partitions --undo {path}")
 
 
-def _summary(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
-    before = found.assignment
-    copied = [partition for partition in changes if set(changes[partition]) - set(before[partition])]
-    parts = []
-    if copied:
-        size = bytes_text(copied_bytes(changes, before, found.sizes))
-        parts.append(
-            f"{_plural(copied_replicas(changes, before), 'replica')} ({size}) of {_plural(len(copied), 'partition')}"
-        )
-    if len(copied) < len(changes):
-        parts.append(f"the leaders of {_plural(len(changes) - len(copied), 'partition')}")
-    count = len(batches(changes, before))
-    return f"{' and '.join(parts)} in {_plural(count, 'batch', 'batches')}."
-
-
 def _show(output: Output, found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Prints the moves, and the load of each broker before and after them."""
     before, sizes = found.assignment, found.sizes
@@ -189,15 +157,7 @@ def _show(output: Output, found: Survey, changes: Mapping[TopicPartition, tuple[
         output.row(
             MoveRow(*partition, before[partition], target, copied_bytes(one, before, sizes)), _move_line
         )
-    ids = [each.id for each in found.brokers]
-    old, new = loads(ids, found.partitions), loads(ids, applied(found.partitions, changes))
-    racks = {each.id: each.rack for each in found.brokers}
-    empty = BrokerLoad(0, 0, 0)
-    rows = []
-    for broker in sorted({*old, *new}):
-        was, will = old.get(broker, empty), new.get(broker, empty)
-        counts = (was.replicas, will.replicas, was.leaders, will.leaders, was.size_bytes, will.size_bytes)
-        rows.append(BrokerRow(broker, racks.get(broker), *counts))
+    rows = broker_rows(found, changes)
     output.say(_TABLE.format("Broker", "Rack", "Replicas", "Leaders", "Bytes").rstrip())
     output.rows(rows, _broker_line)
 
@@ -222,7 +182,3 @@ def _broker_line(row: BrokerRow) -> str:
 
 def _ids(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers))
-
-
-def _plural(count: int, noun: str, several: str = "") -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {several or noun + 's'}"

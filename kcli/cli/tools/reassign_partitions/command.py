@@ -18,14 +18,12 @@ from kcli.cli.syntax.options import (
     OnParseError,
     ParseError,
 )
-from kcli.cli.tools.reassign_partitions import balancing, throttles
+from kcli.cli.tools.reassign_partitions import balancing
 from kcli.cli.tools.reassign_partitions.moves import MoveState, log_dir_moves, move_line, start_moves
 from kcli.cli.tools.reassign_partitions.options import ReassignOptions, checked
 from kcli.cli.tools.reassign_partitions.plan import (
-    Assignment,
     Plan,
     PlanError,
-    assignment_json,
     check_plan,
     parse_brokers,
     parse_plan,
@@ -36,6 +34,8 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.admin.topics import TopicDescription
 from kcli.client.client import Node
+from kcli.client.reassign import throttles
+from kcli.client.reassign.assignment import Assignment, ReassignError, assignment_json
 from kcli.errors import (
     ErrorCode,
     InvalidReplicationFactorException,
@@ -110,7 +110,7 @@ async def run(options: ReassignOptions, output: Output) -> None:
             await _DO[action](options, client, output)
     except _Terse as error:
         _fail(output, str(error), terse=True)
-    except FileError as error:
+    except (FileError, ReassignError) as error:
         _fail(output, str(error))
     except KafkaError as error:
         _fail(output, java_text(error))

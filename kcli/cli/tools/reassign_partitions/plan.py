@@ -1,22 +1,18 @@
-"""Reads and checks reassignment files as Kafka does, and prints assignments in their format."""
+"""Reads and checks reassignment files as Kafka does."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
 from kcli.cli.syntax.options import java_split
 from kcli.client.admin.reassignments import Replica
+from kcli.client.reassign.assignment import ANY_LOG_DIR, VERSION, Assignment
 from kcli.command.rows import Json
 from kcli.model.topic_partition import TopicPartition
-
-VERSION = 1
-ANY_LOG_DIR = "any"
-
-Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
 class PlanError(FileError):
@@ -98,21 +94,6 @@ def parse_brokers(text: str) -> list[int]:
     if twice := repeated(brokers):
         raise PlanError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers
-
-
-def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """Returns the assignment as a sorted reassignment file in one line."""
-    partitions = [
-        {
-            "topic": topic,
-            "partition": number,
-            "replicas": list(assignment[TopicPartition(topic, number)]),
-            "log_dirs": [ANY_LOG_DIR] * len(assignment[TopicPartition(topic, number)]),
-        }
-        for topic, number in sorted(assignment)
-    ]
-    document = {"version": VERSION, "partitions": partitions}
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
 def _listed(text: str, name: str) -> list[dict[str, Json]]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.amounts import MISSING, bytes_text
 from kcli.cli.tools.top.rows import Rows
+from kcli.model.amounts import MISSING, bytes_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

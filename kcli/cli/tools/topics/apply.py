@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kcli.cli.confirm import can_ask, confirm, listed
+from kcli.cli.confirm import can_ask, confirm
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, WantedTopic, read_topics
@@ -18,6 +18,7 @@ from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import KafkaError
+from kcli.model.amounts import listed
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 
 if TYPE_CHECKING:

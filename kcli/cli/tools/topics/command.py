@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.cli.confirm import confirm, listed
+from kcli.cli.confirm import confirm
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import INTERRUPTED, USUAL, Example
@@ -22,6 +22,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.topics.options import PARTITION_REPORTS, TopicsOptions, check
 from kcli.cli.topic_filter import topic_filter
 from kcli.errors import ErrorCode, KafkaError, KcliError
+from kcli.model.amounts import listed
 
 if TYPE_CHECKING:
     from kcli.cli.tools.topics.describe import TopicRow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from shlex import quote
 
 from kcli.client.diagnosis.certificates import EXPIRES_SOON
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
@@ -177,7 +178,7 @@ def certificates(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"The certificate {'expires in ' + counted(left.days, 'day') if left.days >= 0 else 'has expired'}. "
                 "Replace the file of the key store. The broker then reads it without a restart",
                 (f"valid until {ends:%Y-%m-%d %H:%M} UTC",),
-                f"openssl s_client -connect {server} </dev/null | openssl x509 -noout -dates",
+                f"openssl s_client -connect {quote(server)} </dev/null | openssl x509 -noout -dates",
             )
 
 

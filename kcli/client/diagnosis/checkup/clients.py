@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
+from shlex import quote
 
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, Snapshot
@@ -37,7 +38,7 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"The group rebalances all the time: {text}. Look for members that exceed max.poll.interval.ms, or "
                 "that start and end",
                 listed(f"{each.state}, {counted(each.members, 'member')}" for each in history.looks),
-                f"kcli consumer-groups --describe --members --verbose --group {history.group_id}",
+                f"kcli consumer-groups --describe --members --verbose --group {quote(history.group_id)}",
             )
 
 
@@ -54,7 +55,8 @@ def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"producer id {producer.producer_id}, first offset {producer.start_offset}",
                 f"last record {_ago(snapshot, producer.last_timestamp_ms)}",
             ),
-            f"kcli transactions abort --topic {topic} --partition {number} --start-offset {producer.start_offset}",
+            f"kcli transactions abort --topic {quote(topic)} --partition {number} "
+            f"--start-offset {producer.start_offset}",
         )
 
 
@@ -71,7 +73,7 @@ def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"began {_ago(snapshot, each.start_ms or snapshot.time_ms)}",
                 *listed(each.partitions),
             ),
-            f"kcli transactions forceTerminateTransaction --transactional-id {each.transactional_id}",
+            f"kcli transactions forceTerminateTransaction --transactionalId {quote(each.transactional_id)}",
         )
 
 
@@ -92,7 +94,7 @@ def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(found), 'topic has', 'topics have')} no record of the last {UNUSED_DAYS} days and no group "
             "with committed offsets. A consumer without a group would not be seen",
             listed(found),
-            f"kcli topics --delete --topic {found[0].partition(':')[0]} --dry-run",
+            f"kcli topics --delete --topic {quote(found[0].partition(':')[0])} --dry-run",
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from shlex import quote
 
 from kcli.client.admin.offsets import LogDirDescription
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
@@ -111,7 +112,7 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(found), 'partition has', 'partitions have')} more than {SEGMENTS_MAX} segments with a mean "
             f"below {_size(SMALL_SEGMENT_BYTES)}. They cost open files and time at a start",
             listed(f"{key}: {count} segments of {_size(mean)}" for key, count, mean in found),
-            f"kcli configs --alter --entity-type topics --entity-name {found[0][0].topic} --delete-config "
+            f"kcli configs --alter --entity-type topics --entity-name {quote(found[0][0].topic)} --delete-config "
             "segment.bytes,segment.ms",
         )
 

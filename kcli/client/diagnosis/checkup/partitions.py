@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from shlex import quote
 
 from kcli.client.admin.topics import PartitionDescription
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
@@ -95,15 +96,16 @@ def one_replica(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Topics whose min.insync.replicas is as large as their replicas, or that accept writes on one replica."""
-    equal, small = [], []
+    equal: list[tuple[str, int, int]] = []
+    small: list[tuple[str, int, int]] = []
     for name, topic in sorted(snapshot.topics.items()):
         wanted, replicas = _min_isr(snapshot, name), _replicas(topic.partitions)
         if wanted is None or replicas < 2:
             continue
         if wanted >= replicas:
-            equal.append(f"{name}: {MIN_ISR} {wanted}, {replicas} replicas")
+            equal.append((name, wanted, replicas))
         elif wanted == 1 and replicas > 2:
-            small.append(f"{name}: {MIN_ISR} 1, {replicas} replicas")
+            small.append((name, wanted, replicas))
     if equal:
         yield CheckupFinding(
             Severity.WARNING,
@@ -111,8 +113,8 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             "cluster",
             f"{counted(len(equal), 'topic needs', 'topics need')} all replicas in sync. If one broker stops, records "
             "with acks=all are refused",
-            listed(equal),
-            _set_min_isr(equal[0]),
+            _shown(equal),
+            _set_min_isr(equal[0][0], max(1, equal[0][2] - 1)),
         )
     if small:
         yield CheckupFinding(
@@ -121,8 +123,8 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             "durability",
             f"{counted(len(small), 'topic acknowledges', 'topics acknowledge')} records that only one replica has. "
             "The failure of one broker can lose them",
-            listed(small),
-            _set_min_isr(small[0], 2),
+            _shown(small),
+            _set_min_isr(small[0][0], 2),
         )
 
 
@@ -178,10 +180,16 @@ def _min_isr(snapshot: Snapshot, topic: str) -> int | None:
     return int(value) if value else None
 
 
-def _set_min_isr(evidence: str, value: int | None = None) -> str:
-    name, _, rest = evidence.partition(": ")
-    wanted = value or max(1, int(rest.rpartition(", ")[2].split()[0]) - 1)
-    return f"kcli configs --alter --entity-type topics --entity-name {name} --add-config {MIN_ISR}={wanted}"
+def _shown(topics: list[tuple[str, int, int]]) -> tuple[str, ...]:
+    """The evidence about topics: name, min.insync.replicas and number of replicas."""
+    return listed(f"{name}: {MIN_ISR} {wanted}, {replicas} replicas" for name, wanted, replicas in topics)
+
+
+def _set_min_isr(topic: str, value: int) -> str:
+    return (
+        f"kcli configs --alter --entity-type topics --entity-name {quote(topic)} "
+        f"--add-config {MIN_ISR}={value}"
+    )
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

@@ -1,10 +1,12 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
+import balance from "./balance.js";
 import brokers from "./brokers.js";
 import overview from "./overview.js";
 import consumerGroups from "./groups.js";
 import messages from "./messages.js";
 import quotas from "./quotas.js";
 import security from "./security.js";
+import spark from "./spark.js";
 import topics from "./topics.js";
 import trace from "./trace.js";
 import transactions from "./transactions.js";
@@ -12,11 +14,13 @@ import transactions from "./transactions.js";
 export const pages = [
   overview,
   brokers,
+  balance,
   topics,
   messages,
   transactions,
   consumerGroups,
   trace,
+  spark,
   security,
   quotas,
 ];

@@ -41,7 +41,7 @@ function stepsTable(steps) {
     { title: "Service", cell: (row) => row.service || "–" },
     { title: "Time", number: true, cell: (row) => microseconds(row.duration_us) },
   ];
-  return plainTable("The time of this record", columns, steps);
+  return plainTable("Steps", columns, steps);
 }
 
 function spansTable(found) {
@@ -50,9 +50,9 @@ function spansTable(found) {
     { title: "Service", low: true, cell: (row) => row.service },
     { title: "Start", number: true, cell: (row) => `+${microseconds(row.after_us)}` },
     { title: "Duration", number: true, cell: (row) => microseconds(row.duration_us) },
-    { title: "", low: true, cell: (row) => timeBar(row, found.total_us) },
+    { title: "Time line", cell: (row) => timeBar(row, found.total_us) },
   ];
-  return plainTable("Spans", columns, found.spans);
+  return plainTable("All spans of the trace", columns, found.spans);
 }
 
 function mark(row) {

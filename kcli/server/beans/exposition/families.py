@@ -65,6 +65,7 @@ class Families:
         self._with_exemplars = with_exemplars
         self._families: dict[str, Family] = {}
         self._writers: dict[tuple[str, str, str, Kind], tuple[Write, ...]] = {}
+        self._gauges: dict[tuple[str, str], tuple[tuple[str, Callable[[str], None]], ...]] = {}
         self._bases: dict[tuple[str, str, str], str] = {}
         self._lines: dict[tuple[str, str], tuple[SensorLine, ...]] = {}
         self._labels: dict[tuple[int, Properties], str] = {}
@@ -73,6 +74,9 @@ class Families:
         return iter(self._families.values())
 
     def add(self, bean: Bean) -> None:
+        if bean.kind is Kind.GAUGES:
+            self._add_gauges(bean)
+            return
         properties = bean.properties
         name = properties.get("name", "")
         writers = self._writers.get((bean.domain, properties["type"], name, bean.kind))
@@ -86,6 +90,23 @@ class Families:
         else:
             base = self._bases[bean.domain, properties["type"], name]
             self._add_sensors(bean, base, own, labels)
+
+    def _add_gauges(self, bean: Bean) -> None:
+        """Adds several gauges with the same labels."""
+        type_, *rest = bean.properties.items()
+        labels = self._labels_of(tuple(rest), NO_NAMES)
+        for name, value in bean.attributes.items():
+            for metric, append in self._gauges.get((type_[1], name)) or self._make_gauges(bean, name):
+                append(f"{metric}{braced(labels)} {value if type(value) is int else number(float(value))}")
+
+    def _make_gauges(self, bean: Bean, name: str) -> tuple[tuple[str, Callable[[str], None]], ...]:
+        type_ = bean.properties["type"]
+        rule = _rule(self._profile.rules[Kind.GAUGE], type_, name)
+        base = metric_name(bean.domain, type_, name)
+        names = [metric.name.format(base=base, stem=_stem(base)) for metric in (rule.metrics if rule else ())]
+        made = tuple((each, self._family(each, MetricType.GAUGE).lines.append) for each in names)
+        self._gauges[type_, name] = made
+        return made
 
     # The writers of an object name.
 

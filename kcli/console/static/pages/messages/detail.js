@@ -33,7 +33,11 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
       h("dt", null, "Time"), h("dd", null, `${time(record.timestamp)} (${record.timestamp_type === "LogAppendTime" ? "set by the broker" : "set by the producer"})`),
       h("dt", null, "Size"), h("dd", null, bytes(record.size)),
     ),
-    part("key", "Key"), part("value", "Value"), headers(record),
+    part("key", "Key"), part("value", "Value"), headers(record), traceLink(),
+  );
+  const traceLink = () => record.trace_id && h(
+    "p", null,
+    h("a", { href: context.href(["trace", record.trace_id], { topic, partition: row.partition, offset: row.offset }), onclick: () => dialog.close() }, "Show the trace of this record"),
   );
   const part = (name, title) => {
     const field = record[name];

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcli.cli.tools.reassign_partitions.plan import Assignment
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.topics import Reassignment
+from kcli.client.reassign.assignment import Assignment
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
 

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kcli.cli.tools.reassign_partitions.balance import BrokerPlace, PlacedPartition
-from kcli.cli.tools.reassign_partitions.plan import Assignment, PlanError
-from kcli.cli.tools.reassign_partitions.throttles import (
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.topics import Reassignment, TopicDescription
+from kcli.client.reassign.assignment import Assignment, ReassignError
+from kcli.client.reassign.balance import BrokerPlace, PlacedPartition
+from kcli.client.reassign.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
-from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.topics import Reassignment, TopicDescription
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.topic_partition import TopicPartition
@@ -50,7 +50,7 @@ class Survey:
 
 
 async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
-    """Reads the cluster. `partitions` has the topics that match. Raises KafkaError or PlanError."""
+    """Reads the cluster. `partitions` has the topics that match. Raises KafkaError or ReassignError."""
     nodes = (await client.describe_cluster()).nodes
     names = [topic.name for topic in await client.list_topics()]
     running = await client.list_reassignments()
@@ -145,7 +145,7 @@ async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[s
             raise settings
         values = {each.name: each for each in settings}
         if MIN_ISR not in values or values[MIN_ISR].value is None:
-            raise PlanError(f"The cluster does not report {MIN_ISR} of topic {resource.name}.")
+            raise ReassignError(f"The cluster does not report {MIN_ISR} of topic {resource.name}.")
         min_isr[resource.name] = int(values[MIN_ISR].value or 0)
         if any(
             name in values and values[name].value and values[name].source in _DYNAMIC

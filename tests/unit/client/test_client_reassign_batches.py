@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kcli.cli.tools.reassign_partitions.batches import (
+from kcli.client.reassign.batches import (
     REORDERED_PER_BATCH,
     REPLICAS_PER_BROKER,
     batches,

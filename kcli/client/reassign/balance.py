@@ -23,7 +23,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcli.cli.tools.reassign_partitions.plan import Assignment
+from kcli.client.reassign.assignment import Assignment
 from kcli.model.topic_partition import TopicPartition
 
 BYTES_TOLERANCE = 0.1

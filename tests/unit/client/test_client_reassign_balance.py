@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.cli.tools.reassign_partitions.balance import (
+from kcli.client.reassign.balance import (
     BrokerPlace,
     ImpossibleError,
     PlacedPartition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from kcli.cli.tools.reassign_partitions.plan import Assignment
+from kcli.client.reassign.assignment import Assignment
 from kcli.model.topic_partition import TopicPartition
 
 REPLICAS_PER_BROKER = 10

@@ -7,20 +7,17 @@ interrupted is continued by a new run, which waits for the moves in progress and
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from kcli.cli.amounts import bytes_text
-from kcli.cli.confirm import listed
-from kcli.cli.output import Output, java_text, warn
-from kcli.cli.syntax.options import CommandError
-from kcli.cli.tools.reassign_partitions import throttles
-from kcli.cli.tools.reassign_partitions.batches import batches, copied_bytes
-from kcli.cli.tools.reassign_partitions.plan import Assignment, PlanError
-from kcli.cli.tools.reassign_partitions.survey import Survey, below_min_isr, growth, replica_sizes
 from kcli.client.admin.admin import AdminClient
+from kcli.client.reassign import throttles
+from kcli.client.reassign.assignment import Assignment, ReassignError, ThrottleLeftError
+from kcli.client.reassign.batches import batches, copied_bytes
+from kcli.client.reassign.survey import Survey, below_min_isr, growth, replica_sizes
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.amounts import bytes_text, listed
 from kcli.model.topic_partition import TopicPartition
 
 LEAST_RATE = 50_000_000
@@ -47,30 +44,49 @@ class BatchRow:
     copied_bytes: int
 
 
+class Reporter(Protocol):
+    """Gets what a run does."""
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether `progress` is to be called. Each call costs a request to each broker that receives records."""
+        ...
+
+    def say(self, line: str) -> None: ...
+    def warn(self, line: str) -> None: ...
+    def batch_done(self, row: BatchRow, line: str) -> None: ...
+    def progress(self, line: str | None) -> None:
+        """Gets the progress of the present moves, or None after their end."""
+        ...
+
+    def error_text(self, error: KafkaError) -> str:
+        """Returns the text of an error."""
+        ...
+
+
 class Execution:
     """One run. `leaving` has the brokers that must not have replicas afterwards."""
 
     def __init__(
         self,
         client: AdminClient,
-        output: Output,
+        reporter: Reporter,
         found: Survey,
         *,
         leaving: frozenset[int] = frozenset(),
         rate: int | None = None,
     ) -> None:
         self._client = client
-        self._output = output
+        self._reporter = reporter
         self._found = found
         self._leaving = leaving
         self._rate = rate
         self._alive = {node.id for node in found.brokers}
         self._throttled_topics = set(found.throttled_topics)
         self._is_throttled = bool(found.throttled_brokers or found.throttled_topics)
-        self._is_terminal = sys.stderr.isatty()
 
     async def run(self, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Moves the partitions, and elects preferred leaders. Raises KafkaError, PlanError or CommandError."""
+        """Moves the partitions, and elects preferred leaders. Raises KafkaError or ReassignError."""
         before = self._found.assignment
         parts = batches(changes, before)
         try:
@@ -85,7 +101,7 @@ class Execution:
                     if partition not in changes and self._found.leaders[partition] != replicas[0]
                 ]
             )
-        except (asyncio.CancelledError, KafkaError, PlanError):
+        except (asyncio.CancelledError, KafkaError, ReassignError):
             await self._report_running(changes)
             raise
         finally:
@@ -98,7 +114,7 @@ class Execution:
         }
         if not running:
             return
-        self._output.say(f"Waiting for moves in progress: {_names(running)}")
+        self._reporter.say(f"Waiting for moves in progress: {_names(running)}")
         await self._throttle(throttles.moves_of(running, {}, {}))
         targets = {
             partition: tuple(broker for broker in each.replicas if broker not in each.removing)
@@ -112,7 +128,9 @@ class Execution:
         is_reported = False
         while below := await below_min_isr(self._client, self._found.min_isr, self._leaving):
             if not is_reported:
-                self._output.say(f"Paused, because partitions are below min.insync.replicas: {_names(below)}")
+                self._reporter.say(
+                    f"Paused, because partitions are below min.insync.replicas: {_names(below)}"
+                )
                 is_reported = True
             await asyncio.sleep(POLL_SECONDS)
 
@@ -128,18 +146,17 @@ class Execution:
         await self._wait(accepted, receivers, f"Batch {number} of {count}")
         await self._elect(accepted)
         size = copied_bytes(accepted, before, self._found.sizes)
-        self._output.row(
+        self._reporter.batch_done(
             BatchRow(number, count, len(accepted), size),
             f"Batch {number} of {count}: {_count(accepted)}, {bytes_text(size)}",
         )
-        sys.stdout.flush()
 
     async def _throttle(self, moves: Mapping[TopicPartition, throttles.Move]) -> None:
         """Limits the moves on all brokers that run. A broker that does not run needs no limit."""
         if self._rate is None:
             busiest = await growth(self._client, sorted(self._alive), GROWTH_SECONDS)
             self._rate = max(LEAST_RATE, round(GROWTH_FACTOR * busiest))
-            self._output.say(f"The throttle is {bytes_text(self._rate)}/s")
+            self._reporter.say(f"The throttle is {bytes_text(self._rate)}/s")
         self._is_throttled = True
         self._throttled_topics.update(topic for topic, _ in moves)
         await throttles.limit_moves(
@@ -162,24 +179,22 @@ class Execution:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         }
         if missing:
-            warn(f"Deleted meanwhile: {_names(missing)}")
+            self._reporter.warn(f"Deleted meanwhile: {_names(missing)}")
         lines = [f"{_names([each])}: {refused[each].message}" for each in sorted(refused.keys() - missing)]
         if lines:
-            raise PlanError("\n".join(["The controller refused moves:", *lines]))
+            raise ReassignError("\n".join(["The controller refused moves:", *lines]))
         return {partition: replicas for partition, replicas in batch.items() if partition not in missing}
 
     async def _wait(
         self, targets: Assignment, receivers: Mapping[TopicPartition, frozenset[int]], title: str
     ) -> None:
-        """Waits for the end of moves. On a terminal, shows the progress in one line."""
+        """Waits for the end of moves, and reports the progress."""
         while targets and (running := await self._client.list_reassignments(targets)):
-            if self._is_terminal:
+            if self._reporter.shows_progress:
                 line = await self._progress(targets.keys() - running.keys(), receivers)
-                sys.stderr.write(f"\r{title}: {line}\x1b[K")
-                sys.stderr.flush()
+                self._reporter.progress(f"{title}: {line}")
             await asyncio.sleep(POLL_SECONDS)
-        if self._is_terminal:
-            sys.stderr.write("\r\x1b[K")
+        self._reporter.progress(None)
 
     async def _progress(
         self, done: Collection[TopicPartition], receivers: Mapping[TopicPartition, frozenset[int]]
@@ -204,16 +219,21 @@ class Execution:
             return
         for partition, error in (await self._client.elect_leaders(partitions)).items():
             if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                warn(f"The preferred replica of {_names([partition])} is not its leader: {java_text(error)}")
+                reason = self._reporter.error_text(error)
+                self._reporter.warn(
+                    f"The preferred replica of {_names([partition])} is not its leader: {reason}"
+                )
 
     async def _report_running(self, changes: Collection[TopicPartition]) -> None:
         try:
             running = await self._client.list_reassignments({*changes, *self._found.running})
         except KafkaError as error:
-            warn(f"Cannot tell which partitions still move: {java_text(error)}")
+            self._reporter.warn(
+                f"Cannot tell which partitions still move: {self._reporter.error_text(error)}"
+            )
             return
         if running:
-            warn(
+            self._reporter.warn(
                 f"Still moving: {_names(running)}. These moves go on without a throttle. Run the command again to "
                 "continue, or `kcli reassign-partitions --cancel` to stop them."
             )
@@ -227,14 +247,18 @@ class Execution:
             try:
                 await throttles.clear_broker_moves(self._client, broker)
             except KafkaError as error:
-                left.append(f"broker {broker} ({java_text(error)})")
+                left.append(f"broker {broker} ({self._reporter.error_text(error)})")
         try:
             await throttles.clear_topics(self._client, sorted(self._throttled_topics))
         except KafkaError as error:
-            left.append(f"topics {listed(sorted(self._throttled_topics))} ({java_text(error)})")
+            left.append(
+                f"topics {listed(sorted(self._throttled_topics))} ({self._reporter.error_text(error)})"
+            )
         if left:
-            raise CommandError(f"The throttle was not removed from {', '.join(left)}. Run the command again.")
-        self._output.say("The throttle is removed")
+            raise ThrottleLeftError(
+                f"The throttle was not removed from {', '.join(left)}. Run the command again."
+            )
+        self._reporter.say("The throttle is removed")
 
 
 def _count(partitions: Collection[TopicPartition]) -> str:

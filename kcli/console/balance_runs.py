@@ -1,0 +1,138 @@
+"""Runs that make a cluster even. A run goes on if its page or its session ends, because half a run leaves a cluster
+uneven. It ends with the console, and then removes its throttle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.reassign.assignment import ReassignError, assignment_json
+from kcli.client.reassign.execution import BatchRow, Execution
+from kcli.client.reassign.survey import Survey
+from kcli.errors import KafkaError, KcliError
+from kcli.model.topic_partition import TopicPartition
+
+LINES_MAX = 200
+"""The lines of a run that are kept. A batch has one or two."""
+
+STOP_SECONDS = 20.0
+"""The time for which the end of the console waits until a run has removed its throttle."""
+
+
+class Run:
+    """One run, and what it has reported. It is the `Reporter` of its execution."""
+
+    shows_progress = True
+
+    def __init__(self, user: str, summary: str, undo: str) -> None:
+        self.user = user
+        self.summary = summary
+        self.undo = undo
+        """The reassignment file that moves everything back."""
+        self.began_ms = int(time.time() * 1000)
+        self.lines: deque[str] = deque(maxlen=LINES_MAX)
+        self.current: str | None = None
+        self.batch = 0
+        self.batches = 0
+        self.error: str | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.task is None or self.task.done()
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def warn(self, line: str) -> None:
+        self.lines.append(f"Warning: {line}")
+
+    def batch_done(self, row: BatchRow, line: str) -> None:
+        self.batch, self.batches = row.batch, row.batches
+        self.lines.append(line)
+
+    def progress(self, line: str | None) -> None:
+        self.current = line
+
+    def error_text(self, error: KafkaError) -> str:
+        return error.message
+
+    def shown(self) -> dict[str, object]:
+        """The run as JSON."""
+        return {
+            "user": self.user,
+            "summary": self.summary,
+            "began_ms": self.began_ms,
+            "lines": list(self.lines),
+            "current": self.current,
+            "batch": self.batch,
+            "batches": self.batches,
+            "is_over": self.is_over,
+            "error": self.error,
+            "undo": self.undo,
+        }
+
+
+class BalanceRuns:
+    """The latest run of each cluster."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+
+    def of(self, cluster: str) -> Run | None:
+        return self._runs.get(cluster)
+
+    def start(
+        self,
+        cluster: str,
+        run: Run,
+        client: AdminClient,
+        found: Survey,
+        changes: Mapping[TopicPartition, tuple[int, ...]],
+        *,
+        leaving: frozenset[int],
+        rate: int | None,
+    ) -> None:
+        """Starts a run with a client of its own, which the run closes. Raises ReassignError if a run is in progress."""
+        present = self._runs.get(cluster)
+        if present is not None and not present.is_over:
+            raise ReassignError("A run is in progress. Stop it, or wait for its end.")
+        execution = Execution(client, run, found, leaving=leaving, rate=rate)
+        self._runs[cluster] = run
+        run.task = asyncio.create_task(_carry_out(run, client, execution, changes), name=f"balance {cluster}")
+
+    async def stop(self, cluster: str) -> None:
+        """Stops the run of a cluster. Moves that have begun go on without a throttle."""
+        run = self._runs.get(cluster)
+        if run is not None and run.task is not None and not run.is_over:
+            run.task.cancel()
+            await asyncio.wait((run.task,), timeout=STOP_SECONDS)
+
+    async def close(self) -> None:
+        for cluster in list(self._runs):
+            await self.stop(cluster)
+
+
+async def _carry_out(
+    run: Run, client: AdminClient, execution: Execution, changes: Mapping[TopicPartition, tuple[int, ...]]
+) -> None:
+    try:
+        async with client:
+            await execution.run(changes)
+        run.say("Done.")
+    except asyncio.CancelledError:
+        run.error = "The run was stopped."
+        raise
+    except (ReassignError, KcliError, OSError, TimeoutError) as error:
+        run.error = error.message if isinstance(error, KafkaError) else str(error)
+    finally:
+        run.current = None
+
+
+def undo_file(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """Returns the reassignment file that moves the partitions back."""
+    before = found.assignment
+    return assignment_json({partition: before[partition] for partition in changes})

@@ -1,0 +1,330 @@
+"""Reassignment and balance: moves in progress, their throttle, and runs that make the brokers even."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcli.client.admin.topics import Reassignment
+from kcli.client.reassign import throttles
+from kcli.client.reassign.assignment import Assignment, ReassignError, assignment_json
+from kcli.client.reassign.batches import copied_bytes
+from kcli.client.reassign.plans import broker_rows, changes_text, check_leaders, even_changes
+from kcli.client.reassign.survey import Survey, largest_replicas, replica_sizes, survey
+from kcli.console.answers import Outcome, Rows
+from kcli.console.balance_runs import BalanceRuns, Run, undo_file
+from kcli.console.cache import Aged
+from kcli.console.calls import Action, Call, bad_request
+from kcli.console.routes import Change, Read
+from kcli.errors import KafkaError
+from kcli.model.topic_partition import TopicPartition
+
+MOVES_SHOWN_MAX = 500
+"""The moves of a preview that are sent. The summary counts all."""
+
+MOVES_SECONDS = 2.0
+"""How long the list of moves is used again."""
+
+REPLICAS_MAX = 32_767
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\*?|\*")
+"""A topic, or the beginning of topic names with a star. No expressions, because a bad one could run for hours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRow:
+    """A partition that moves. The bytes are those of its new replicas, None if the brokers do not report them."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    copied_bytes: int | None
+    total_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMove:
+    """A partition of a plan."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    target: tuple[int, ...]
+    copied_bytes: int
+
+
+def runs_of(call: Call) -> BalanceRuns:
+    return call.shared.get("balance runs", BalanceRuns, BalanceRuns.close)
+
+
+# Reads
+
+
+async def show_balance(call: Call) -> dict[str, object]:
+    """GET /balance: the latest run of this console, and the number of moves in progress."""
+    run = _own_run(call)
+    moves = await _kept_moves(call)
+    return {"age_ms": moves.age_ms, "moving": len(moves.value), "run": None if run is None else run.shown()}
+
+
+def _own_run(call: Call) -> Run | None:
+    """Returns the latest run of this user. A run of another user may name topics that this user may not see."""
+    run = runs_of(call).of(call.cluster)
+    return run if run is not None and run.user == call.connection.identity.name else None
+
+
+async def list_moves(call: Call) -> Rows:
+    """GET /reassignments: the moves in progress, also those that other tools have started."""
+    kept = await _kept_moves(call)
+    return call.listing().rows(
+        kept,
+        text=lambda row: f"{row.topic}-{row.partition}",
+        columns={
+            "partition": lambda row: (row.topic, row.partition),
+            "total_bytes": lambda row: row.total_bytes,
+            "copied_bytes": lambda row: row.copied_bytes,
+        },
+    )
+
+
+async def _kept_moves(call: Call) -> Aged[Sequence[MoveRow]]:
+    return await call.kept("moves", lambda: _moves(call), seconds=MOVES_SECONDS)
+
+
+async def _moves(call: Call) -> Sequence[MoveRow]:
+    running = await call.admin.list_reassignments()
+    if not running:
+        return []
+    brokers = sorted({broker for each in running.values() for broker in each.replicas})
+    try:
+        sizes = await replica_sizes(call.admin, brokers)
+    except KafkaError:
+        sizes = {}  # the user may not see sizes, or a broker restarts
+    largest = largest_replicas(sizes)
+    rows = []
+    for number, (partition, each) in enumerate(sorted(running.items())):
+        rows.append(_move_row(partition, each, sizes, largest))
+        if number % 200 == 0:
+            await asyncio.sleep(0)
+    return rows
+
+
+def _move_row(
+    partition: TopicPartition,
+    each: Reassignment,
+    sizes: Mapping[int, Mapping[TopicPartition, int]],
+    largest: Mapping[TopicPartition, int],
+) -> MoveRow:
+    copied = sum(sizes.get(broker, {}).get(partition, 0) for broker in each.adding)
+    return MoveRow(
+        topic=partition.topic,
+        partition=partition.partition,
+        replicas=tuple(each.replicas),
+        adding=tuple(each.adding),
+        removing=tuple(each.removing),
+        copied_bytes=copied if sizes else None,
+        total_bytes=largest.get(partition, 0) * len(each.adding) if sizes else None,
+    )
+
+
+# Balance
+
+
+async def balance(action: Action) -> Outcome:
+    """POST /balance {"topics": [name or prefix*], "leaving": [broker ids as texts], "replication_factor": number,
+    "rack_aware": bool, "throttle": bytes per second}: makes the brokers even.
+
+    The preview has the load of each broker before and after, and the moves. The action starts a run and returns at
+    once.
+    """
+    action.target = "replicas of all topics"
+    leaving = _leaving(action)
+    factor = action.number("replication_factor", 0, most=REPLICAS_MAX) or None
+    rate = action.number("throttle", 0) or None
+    if leaving and action.texts("topics"):
+        raise bad_request("topics: a broker becomes empty only with all topics")
+    try:
+        found = await survey(action.admin, _matching(action))
+        changes = even_changes(
+            found, leaving=leaving, replication_factor=factor, rack_aware=not action.flag("ignore_racks")
+        )
+        check_leaders(found, changes)
+        if not action.is_preview:
+            run = Run(action.connection.identity.name, _amount(found, changes), undo_file(found, changes))
+            runs_of(action).start(
+                action.cluster,
+                run,
+                action.connection.client(),
+                found,
+                changes,
+                leaving=leaving,
+                rate=rate,
+            )
+    except ReassignError as error:
+        raise bad_request(str(error)) from None
+    verb = "Would move" if action.is_preview else "The run has begun: it moves"
+    return Outcome(
+        command=_balance_command(action, leaving, factor, rate),
+        summary=f"{verb} {_amount(found, changes)}" if changes else "Nothing to move. The brokers are even.",
+        details={
+            "brokers": broker_rows(found, changes),
+            "moves": _planned_moves(found, changes),
+            "undo": undo_file(found, changes),
+        },
+    )
+
+
+def _amount(found: Survey, changes: Assignment) -> str:
+    return changes_text(found, changes) if changes else "nothing."
+
+
+def _planned_moves(found: Survey, changes: Assignment) -> list[PlannedMove]:
+    before, sizes = found.assignment, found.sizes
+    return [
+        PlannedMove(
+            topic=partition.topic,
+            partition=partition.partition,
+            replicas=before[partition],
+            target=target,
+            copied_bytes=copied_bytes({partition: target}, before, sizes),
+        )
+        for partition, target in sorted(changes.items())[:MOVES_SHOWN_MAX]
+    ]
+
+
+def _leaving(action: Action) -> frozenset[int]:
+    texts = action.texts("leaving")
+    if not all(text.isdecimal() and len(text) < 10 for text in texts):
+        raise bad_request("leaving: expected ids of brokers")
+    return frozenset(map(int, texts))
+
+
+def _matching(action: Action) -> Callable[[str], bool]:
+    patterns = action.texts("topics")
+    for pattern in patterns:
+        if TOPIC.fullmatch(pattern) is None:
+            raise bad_request(
+                f"topics: {pattern[:100]!r} is no topic, and no beginning of topics with a star"
+            )
+    names = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
+    beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+    return lambda name: not patterns or name in names or name.startswith(beginnings)
+
+
+def _balance_command(action: Action, leaving: frozenset[int], factor: int | None, rate: int | None) -> str:
+    words = ["--decommission", ",".join(map(str, sorted(leaving)))] if leaving else ["--balance"]
+    patterns = [each.replace(".", r"\.").replace("*", ".*") for each in action.texts("topics")]
+    if patterns and not leaving:
+        words += ["--topics", "|".join(patterns)]
+    if factor is not None:
+        words += ["--replication-factor", str(factor)]
+    if action.flag("ignore_racks"):
+        words.append("--disable-rack-aware")
+    if rate is not None:
+        words += ["--throttle", str(rate)]
+    return action.command("reassign-partitions", *words)
+
+
+async def stop_balance(action: Action) -> Outcome:
+    """POST /balance/stop: stops the run after its throttle is removed. Moves that have begun go on."""
+    action.target = "the run of this console"
+    run = _own_run(action)
+    if run is None or run.is_over:
+        raise bad_request("no run of yours is in progress")
+    if not action.is_preview:
+        await runs_of(action).stop(action.cluster)
+    verb = "would stop" if action.is_preview else "has stopped"
+    return Outcome(
+        command="kill -INT PID  # of kcli reassign-partitions --balance: Ctrl-C",
+        summary=f"The run {verb}. Moves that have begun go on without a throttle.",
+    )
+
+
+# Moves in progress
+
+
+async def cancel_moves(action: Action) -> Outcome:
+    """POST /reassignments/cancel {"partitions": ["orders:0"]} (empty: all): partitions keep their old replicas."""
+    running = await _chosen(action)
+    action.target = f"{len(running)} moves"
+    if not action.is_preview:
+        targets: dict[TopicPartition, tuple[int, ...] | None] = dict.fromkeys(running)
+        for partition, error in (await action.admin.alter_reassignments(targets)).items():
+            if error is not None:
+                raise bad_request(f"{partition}: {error.message}")
+    verb = "would be" if action.is_preview else "was" if len(running) == 1 else "were"
+    rest = "The partition keeps its" if len(running) == 1 else "The partitions keep their"
+    return Outcome(
+        command=_with_file(action, running, "--cancel"),
+        summary=f"{_plural(len(running), 'move')} {verb} cancelled. {rest} old replicas.",
+    )
+
+
+async def change_throttle(action: Action) -> Outcome:
+    """POST /reassignments/throttle {"rate": bytes per second, or 0 to remove the throttle}: limits the moves in
+    progress."""
+    rate = action.number("rate")
+    running = await _chosen(action)
+    action.target = f"{len(running)} moves"
+    moves = throttles.moves_of(running, {}, {})
+    if not action.is_preview:
+        if rate:
+            await throttles.limit_moves(action.admin, moves, rate)
+        else:
+            for broker in sorted(
+                {each for move in moves.values() for each in move.sources | move.destinations}
+            ):
+                await throttles.clear_broker_moves(action.admin, broker)
+            await throttles.clear_topics(action.admin, sorted({partition.topic for partition in running}))
+    verb = "would be" if action.is_preview else "is"
+    if rate:
+        words = ["--execute", "--additional", "--throttle", str(rate)]
+        summary = (
+            f"The throttle of {_plural(len(running), 'move')} {verb} {rate} bytes per second on each broker."
+        )
+    else:
+        words = ["--verify"]
+        summary = f"The throttle of {_plural(len(running), 'move')} {verb} removed."
+    return Outcome(command=_with_file(action, running, *words), summary=summary)
+
+
+async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
+    running = await action.admin.list_reassignments()
+    texts = action.texts("partitions")
+    if texts:
+        wanted = {f"{partition.topic}:{partition.partition}": partition for partition in running}
+        missing = [text for text in texts if text not in wanted]
+        if missing:
+            raise bad_request(f"{missing[0][:300]} does not move")
+        running = {wanted[text]: running[wanted[text]] for text in texts}
+    if not running:
+        raise bad_request("no partition moves")
+    return dict(running)
+
+
+def _with_file(action: Action, running: Mapping[TopicPartition, Reassignment], *words: str) -> str:
+    """The command for moves in progress. It reads them from a file that the same lines write."""
+    targets = {
+        partition: tuple(broker for broker in each.replicas if broker not in each.removing)
+        for partition, each in running.items()
+    }
+    made = action.command("reassign-partitions", *words, "--reassignment-json-file", "moves.json")
+    return f"printf '%s\\n' {shlex.quote(assignment_json(targets))} > moves.json\n{made}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+ROUTES = (
+    Read("/balance", show_balance),
+    Read("/reassignments", list_moves),
+    Change("/balance", "balance brokers", balance),
+    Change("/balance/stop", "stop balance", stop_balance),
+    Change("/reassignments/cancel", "cancel moves", cancel_moves),
+    Change("/reassignments/throttle", "throttle moves", change_throttle),
+)

@@ -1,0 +1,176 @@
+"""Jobs of Spark: streaming queries by their checkpoints, with their lag in the cluster, and applications.
+
+The options --spark-checkpoint and --spark name both, because the cluster knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kcli.console.answers import Rows
+from kcli.console.cache import Aged
+from kcli.console.calls import Call
+from kcli.console.routes import Read
+from kcli.console.spark.applications import Application, read_applications
+from kcli.console.spark.checkpoints import Checkpoint, NoCheckpoint, read_checkpoints
+from kcli.errors import KafkaError
+from kcli.http.urls import UrlError
+from kcli.model.request_values import OffsetSpec
+from kcli.model.topic_partition import TopicPartition
+
+PARTITIONS_MAX = 10_000
+"""The most partitions whose end offsets one page asks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLag:
+    """The lag of a query in one topic, in records. It is None if no end offset is known."""
+
+    topic: str
+    partitions: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRow:
+    """A streaming query. `hidden_topics` are topics that the user may not see, or that do not exist."""
+
+    name: str
+    query_id: str
+    directory: str
+    batch: int | None
+    committed_ms: int | None
+    planned_ms: int | None
+    watermark_ms: int | None
+    lag: int | None
+    topics: list[TopicLag] = field(default_factory=list)
+    hidden_topics: int = 0
+    other_sources: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The checkpoints by directory, and what could not be read."""
+
+    checkpoints: list[tuple[str, Checkpoint]]
+    problems: list[str]
+
+
+async def show_sources(call: Call) -> dict[str, object]:
+    """GET /spark: what the console was told to look at, and what of it cannot be read."""
+    settings = call.rules.settings
+    found = (await _kept_checkpoints(call)).value
+    applications = (await _kept_applications(call)).value
+    return {
+        "checkpoints": len(settings.spark_checkpoints),
+        "servers": len(settings.spark_urls),
+        "problems": [*found.problems, *applications[1]],
+    }
+
+
+async def list_queries(call: Call) -> Rows:
+    """GET /spark/queries: the streaming queries, with their lag."""
+    kept = await _kept_checkpoints(call)
+    ends = await call.kept(("spark-ends",), lambda: _end_offsets(call, kept.value))
+    rows = [_row(directory, checkpoint, ends.value) for directory, checkpoint in kept.value.checkpoints]
+    return call.listing().rows(
+        Aged(rows, ends.age_ms),
+        text=lambda row: (
+            f"{row.name} {row.query_id} {row.directory} {' '.join(each.topic for each in row.topics)}"
+        ),
+        columns={
+            "name": lambda row: row.name,
+            "batch": lambda row: row.batch,
+            "committed_ms": lambda row: row.committed_ms,
+            "lag": lambda row: row.lag,
+        },
+    )
+
+
+async def list_applications(call: Call) -> Rows:
+    """GET /spark/applications: the applications of Spark's servers."""
+    kept = await _kept_applications(call)
+    return call.listing().rows(
+        Aged(list(kept.value[0]), kept.age_ms),
+        text=lambda row: f"{row.name} {row.id} {row.user}",
+        columns={
+            "newest": lambda row: -(row.started_ms or 0),
+            "name": lambda row: row.name,
+            "started_ms": lambda row: row.started_ms,
+            "is_running": lambda row: row.is_running,
+        },
+    )
+
+
+async def _kept_checkpoints(call: Call) -> Aged[_Found]:
+    async def load() -> _Found:
+        return await asyncio.to_thread(_read, call.rules.settings.spark_checkpoints)
+
+    return await call.kept(("spark-checkpoints",), load)
+
+
+def _read(directories: Sequence[str]) -> _Found:
+    found = _Found([], [])
+    for directory in directories:
+        try:
+            found.checkpoints.extend((directory, each) for each in read_checkpoints(directory))
+        except NoCheckpoint as error:
+            found.problems.append(str(error))
+    return found
+
+
+async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[str]]]:
+    async def load() -> tuple[list[Application], list[str]]:
+        applications: list[Application] = []
+        problems: list[str] = []
+        for url in call.rules.settings.spark_urls:
+            try:
+                applications += await read_applications(url)
+            except UrlError as error:
+                problems.append(str(error))
+        return applications, problems
+
+    return await call.kept(("spark-applications",), load)
+
+
+async def _end_offsets(call: Call, found: _Found) -> dict[TopicPartition, int]:
+    """Returns the end offsets that the user may see."""
+    wanted = dict.fromkeys(part for _, checkpoint in found.checkpoints for part in checkpoint.offsets)
+    asked = dict.fromkeys(list(wanted)[:PARTITIONS_MAX], int(OffsetSpec.LATEST))
+    if not asked:
+        return {}
+    ends = await call.admin.list_offsets(asked, wait_for_leaders=False)
+    return {part: end.offset for part, end in ends.items() if not isinstance(end, KafkaError)}
+
+
+def _row(directory: str, checkpoint: Checkpoint, ends: dict[TopicPartition, int]) -> QueryRow:
+    """A topic without any known end offset is hidden, because the user may not be allowed to know its name."""
+    lags: dict[str, list[int]] = {}
+    counts: dict[str, int] = {}
+    for part, offset in checkpoint.offsets.items():
+        counts[part.topic] = counts.get(part.topic, 0) + 1
+        if part in ends:
+            lags.setdefault(part.topic, []).append(max(0, ends[part] - offset))
+    topics = [TopicLag(topic=topic, partitions=counts[topic], lag=sum(lags[topic])) for topic in sorted(lags)]
+    return QueryRow(
+        name=checkpoint.name,
+        query_id=checkpoint.query_id,
+        directory=directory,
+        batch=checkpoint.batch,
+        committed_ms=checkpoint.committed_ms,
+        planned_ms=checkpoint.planned_ms,
+        watermark_ms=checkpoint.watermark_ms,
+        lag=sum(each.lag or 0 for each in topics) if topics else None,
+        topics=topics,
+        hidden_topics=len(counts) - len(topics),
+        other_sources=checkpoint.other_sources,
+    )
+
+
+ROUTES = (
+    Read("/spark", show_sources),
+    Read("/spark/queries", list_queries),
+    Read("/spark/applications", list_applications),
+)

@@ -1,0 +1,103 @@
+"""The pages of consumer groups, and of reassignment and balance, in a real browser."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kcli.client.admin.groups import CommittedOffset
+from kcli.model.topic_partition import TopicPartition
+from rigs.console_site import SCRIPT, Site
+from rigs.console_topics import record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def commit(kafka: Site, group: str, topic: str, *offsets: int) -> None:
+    found = {
+        TopicPartition(topic, number): CommittedOffset(offset=each) for number, each in enumerate(offsets)
+    }
+    errors = kafka.run(kafka.client.alter_group_offsets(group, found))
+    assert not any(errors.values())
+
+
+def committed(kafka: Site, group: str) -> dict[int, int]:
+    found = kafka.run(kafka.client.list_group_offsets(group))
+    return {partition.partition: each.offset for partition, each in found.items()}
+
+
+@pytest.fixture
+def group(kafka: Site) -> str:
+    """A group of its own, which has read four of ten records of t-0, and nothing of t-1."""
+    name = f"g-{uuid.uuid4().hex[:8]}"
+    kafka.topic(f"of-{name}", 2)
+    kafka.send(f"of-{name}", *(record(n) for n in range(10)))
+    commit(kafka, name, f"of-{name}", 4, 0)
+    return name
+
+
+def test_the_list_leads_to_a_group_with_its_lag(page: Page, group: str) -> None:
+    page.goto("#/main/groups")
+    page.get_by_role("searchbox").fill(group)
+    row = page.get_by_role("row").filter(has_text=group)
+    row.get_by_role("cell", name="6", exact=True).wait_for()
+    row.get_by_role("link").click()
+    page.get_by_role("heading", name=f"Group {group}").wait_for()
+    page.get_by_role("row").filter(has_text=f"of-{group}-0").get_by_text("6", exact=True).wait_for()
+    page.get_by_role("link", name="Members").click()
+    page.get_by_text("The group has no members.").wait_for()
+
+
+def test_offsets_are_reset_after_a_preview_and_an_edit(page: Page, kafka: Site, group: str) -> None:
+    page.goto(f"#/main/groups/{group}")
+    page.get_by_role("button", name="Reset offsets").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("New position").select_option("latest")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("--all-topics --to-latest --execute").wait_for()
+    assert committed(kafka, group) == {0: 4, 1: 0}
+    offset = dialog.get_by_label(f"New offset of of-{group}-0")
+    assert offset.input_value() == "10"
+    offset.fill("7")
+    offset.press("Tab")
+    dialog.get_by_text("--from-file offsets.csv").wait_for()
+    dialog.get_by_role("button", name="Reset", exact=True).click()
+    dialog.wait_for(state="detached")
+    assert committed(kafka, group) == {0: 7, 1: 0}
+
+
+def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, group: str) -> None:
+    page.goto(f"#/main/groups/{group}")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text(f"--delete --group {group}").wait_for()
+    act = dialog.get_by_role("button", name="Delete", exact=True)
+    assert act.is_disabled()
+    dialog.get_by_label(f"Type {group} to confirm").fill(group)
+    act.click()
+    page.get_by_role("heading", name="Groups").wait_for()
+    assert group not in {each.group_id for each in kafka.run(kafka.client.list_groups())}
+
+
+def test_a_group_whose_name_is_a_script_is_text(page: Page, kafka: Site) -> None:
+    commit(kafka, SCRIPT, "orders", 1)
+    page.goto("#/main/groups")
+    page.get_by_role("link", name=SCRIPT).click()
+    page.get_by_role("heading", name=f"Group {SCRIPT}").wait_for()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_text("--delete --group").wait_for()
+
+
+def test_a_plan_for_one_broker_moves_nothing(page: Page) -> None:
+    page.goto("#/main/balance")
+    page.get_by_text("No partition moves.").wait_for()
+    page.get_by_role("button", name="Balance", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("Nothing to move. The brokers are even.").wait_for()
+    dialog.get_by_label("Brokers to empty").fill("9")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_role("alert").filter(has_text="Broker 9 does not run and has no replicas").wait_for()
