@@ -36,26 +36,37 @@ OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 
 
 class Steps:
-    """The longest callback of an event loop, in seconds of CPU and of the clock."""
+    """The longest step of the tasks that serve HTTP, in seconds of CPU and of the clock, and the longest one of all
+    others."""
 
     def __init__(self) -> None:
-        self.cpu_s = self.real_s = 0.0
+        self.cpu_s = self.real_s = self.other_cpu_s = 0.0
         self._run = asyncio.Handle._run
 
     def __enter__(self) -> Self:
         run = self._run
 
         def timed(handle: asyncio.Handle) -> None:
+            is_http = _serves_http(handle)
             cpu, real = time.thread_time(), time.perf_counter()
             run(handle)
-            self.cpu_s = max(self.cpu_s, time.thread_time() - cpu)
-            self.real_s = max(self.real_s, time.perf_counter() - real)
+            cpu, real = time.thread_time() - cpu, time.perf_counter() - real
+            if is_http:
+                self.cpu_s, self.real_s = max(self.cpu_s, cpu), max(self.real_s, real)
+            else:
+                self.other_cpu_s = max(self.other_cpu_s, cpu)
 
         asyncio.Handle._run = timed  # type: ignore[assignment, method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
         asyncio.Handle._run = self._run  # type: ignore[method-assign]
+
+
+def _serves_http(handle: asyncio.Handle) -> bool:
+    """Whether this is a step of a task of aiohttp's server, which serves a scrape."""
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    return isinstance(task, asyncio.Task) and "RequestHandler" in repr(task.get_coro())
 
 
 def scrape(port: int, path: str = "/metrics", accept: str = OPEN_METRICS) -> int:
@@ -91,10 +102,13 @@ def holds(topics: int, per_topic: int) -> list[Figure]:
         port = node.sockets.listeners["PLAINTEXT"].port
         await asyncio.to_thread(create, f"127.0.0.1:{port}", topics, per_topic)
         assert node.metrics_endpoint is not None
-        await asyncio.sleep(5)  # the names of the new logs become durable
+        assert node.broker is not None
+        while len(node.broker.replicas) < topics * per_topic:  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(10)  # the names of the new logs become durable
         with Steps() as steps:
             await asyncio.sleep(5)
-        add("longest step without a scrape", steps.cpu_s * 1000, "ms of CPU")
+        add("longest step without a scrape", steps.other_cpu_s * 1000, "ms of CPU")
         for path in ("/metrics", "/metrics?profile=confluent", "/jmx"):
             await asyncio.to_thread(scrape, node.metrics_endpoint.port, path)  # the first one fills caches
             began, cpu = time.perf_counter(), time.thread_time()
@@ -105,6 +119,7 @@ def holds(topics: int, per_topic: int) -> list[Figure]:
             add(f"{path}: CPU", time.thread_time() - cpu, "s")
             add(f"{path}: longest step", steps.cpu_s * 1000, "ms of CPU", "<= 5")
             add(f"{path}: longest step, real time", steps.real_s * 1000, "ms")
+            add(f"{path}: longest step of others", steps.other_cpu_s * 1000, "ms of CPU")
         await node.stop()
 
     with tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory:

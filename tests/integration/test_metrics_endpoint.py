@@ -15,6 +15,7 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.http import client
 from kcli.model.addresses import Address
+from kcli.server.beans.endpoint import ANSWERS_MAX
 from kcli.testing.rigs.certificates import Certificates
 from rigs.node import running
 
@@ -128,6 +129,37 @@ def test_a_filter_that_is_no_expression_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="not a valid regular expression"):
         asyncio.run(story())
+
+
+def test_many_scrapes_at_once_all_get_their_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            assert node.metrics_endpoint is not None
+            address = Address("127.0.0.1", node.metrics_endpoint.port)
+            targets = ["/metrics", "/jmx"] * ANSWERS_MAX * 2
+            answers = await asyncio.gather(
+                *(client.get(address, each, body_max_bytes=10_000_000) for each in targets)
+            )
+            assert [each.status for each in answers] == [200] * len(targets)
+            assert all(json.loads(each.body)["beans"] for each in answers[1::2])
+
+    asyncio.run(story())
+
+
+def test_a_client_that_goes_away_leaves_its_place_to_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            assert node.metrics_endpoint is not None
+            port = node.metrics_endpoint.port
+            for _ in range(ANSWERS_MAX * 3):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                await writer.drain()
+                writer.transport.abort()
+            answer = await client.get(Address("127.0.0.1", port), "/metrics", body_max_bytes=10_000_000)
+            assert answer.status == 200
+
+    asyncio.run(story())
 
 
 def test_the_process_has_its_threads_and_tasks(tmp_path: Path) -> None:

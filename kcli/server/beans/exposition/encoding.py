@@ -48,7 +48,10 @@ def _media_range(text: str) -> tuple[str, float]:
 
 
 def encoded(families: Iterable[Family], format_: Format) -> Iterator[bytes]:
-    """Yields the text of a scrape in parts of LINES_PER_PART lines."""
+    """Yields the text of a scrape in parts of LINES_PER_PART lines.
+
+    The families are empty then. Otherwise, the memory of 200,000 lines would be given back in one step of 8 ms.
+    """
     lines = _lines(families, format_)
     while part := list(islice(lines, LINES_PER_PART)):
         yield ("\n".join(part) + "\n").encode()
@@ -58,9 +61,16 @@ def _lines(families: Iterable[Family], format_: Format) -> Iterator[str]:
     for family in families:
         if family.lines:
             yield _type_line(family, format_)
-            yield from family.lines
+            yield from _taken(family.lines)
     if format_.is_open:
         yield "# EOF"
+
+
+def _taken(lines: list[str]) -> Iterator[str]:
+    """Yields the lines in their order, and removes them."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
 
 
 def _type_line(family: Family, format_: Format) -> str:
@@ -80,10 +90,11 @@ def json_bean(bean: Bean) -> str:
 
 
 def json_parts(beans: list[str]) -> Iterator[bytes]:
-    """Yields the JSON text with all beans in parts."""
+    """Yields the JSON text with all beans in parts. The list is empty then."""
     yield b'{"beans":['
     separator = "\n"
-    for start in range(0, len(beans), LINES_PER_PART):
-        yield (separator + ",\n".join(beans[start : start + LINES_PER_PART])).encode()
+    taken = _taken(beans)
+    while part := list(islice(taken, LINES_PER_PART)):
+        yield (separator + ",\n".join(part)).encode()
         separator = ",\n"
     yield b"\n]}\n"
