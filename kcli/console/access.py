@@ -56,13 +56,15 @@ class HostCheck:
                 f"this console does not allow the name {name[:NAME_SHOWN_CHARACTERS]!r}: see --allowed-host",
                 close=True,
             )
-        if request.method == "POST" and not self._is_own_page(request):
+        is_call = request.method == "POST" or "/api/" in request.path
+        if is_call and not self._is_own_page(request):
             raise HttpError(HTTPStatus.FORBIDDEN, "another website has sent this request", close=True)
 
     def _is_own_page(self, request: Request) -> bool:
         """Whether the headers, which only the browser sets, name a page of this console. Other programs than browsers
-        do not send these headers."""
-        if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        do not send these headers. A user may open the address of an answer directly, which is the site "none"."""
+        sites = ("same-origin",) if request.method == "POST" else ("same-origin", "none")
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in sites:
             return False
         origin = request.headers.get("Origin")
         if origin is None:
@@ -149,6 +151,8 @@ class Visitors:
             await before.close()
         if self.sessions.find(session.id) is None:  # the session ended during the login
             await self.sessions.end(session)
+        else:
+            self.sessions.renew(session)
         return connection
 
     async def log_out(self, session: Session, name: str) -> None:

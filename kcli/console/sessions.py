@@ -21,6 +21,10 @@ AGE_MAX_SECONDS = 12 * 3600.0
 _SECRET_BYTES = 32
 
 
+def _new_secret() -> str:
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """A browser. `connections` are those of its own logins, by the names of the clusters."""
@@ -29,8 +33,8 @@ class Session:
     used_at: float
     is_owner: bool = False
     """Whether the browser opened the secret address, so that the given logins may serve."""
-    id: str = field(default_factory=lambda: secrets.token_urlsafe(_SECRET_BYTES), repr=False)
-    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(_SECRET_BYTES), repr=False)
+    id: str = field(default_factory=_new_secret, repr=False)
+    csrf: str = field(default_factory=_new_secret, repr=False)
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
 
     def accepts(self, csrf: str | None) -> bool:
@@ -66,6 +70,16 @@ class Sessions:
         session = Session(now, now, is_owner)
         self._sessions[session.id] = session
         return session
+
+    def renew(self, session: Session) -> None:
+        """Gives a session a new id and a new token, because its rights change.
+
+        Another program of this machine may have put an id that it knows into the browser, since browsers send the
+        cookies of a host to all its ports.
+        """
+        del self._sessions[session.id]
+        session.id, session.csrf = _new_secret(), _new_secret()
+        self._sessions[session.id] = session
 
     async def end(self, session: Session) -> None:
         """Ends a session, and closes its clients."""

@@ -90,6 +90,22 @@ def test_a_wrong_password_is_refused_and_the_session_stays_without_rights(tmp_pa
     assert '"result": "SaslAuthenticationException"' in text
 
 
+def test_a_login_gives_the_session_a_new_id(tmp_path: Path) -> None:
+    async def story(node: RunningNode, address: str, page: Browser) -> None:
+        def cookie() -> str:
+            (found,) = page.http.cookie_jar
+            return found.value
+
+        before, token = cookie(), page.csrf
+        assert await log_in(page, PLAIN) == 200
+        assert cookie() != before and page.csrf != token
+        async with browser(address) as other:
+            stolen = {"Cookie": f"kcli-console-0={before}"}
+            assert (await other.get(TOPICS, **stolen))["error"] == "LOGIN_NEEDED"
+
+    with_console(tmp_path, story)
+
+
 def test_scram_users_with_odd_names_and_passwords_log_in(tmp_path: Path) -> None:
     async def story(node: RunningNode, address: str, page: Browser) -> None:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import shlex
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from kcli.console.settings import ClusterSettings
 from rigs.console import Browser, browser, console
 from rigs.console_topics import NOW, cluster, create, produce, record
 
+ROOT = Path(__file__).resolve().parents[2]
 API = "/api/clusters/main"
 
 
@@ -197,5 +202,42 @@ def test_a_closed_page_gives_its_place_back(tmp_path: Path) -> None:
                 async with found.http.get(address) as answer:
                     assert b"progress" in await answer.content.readany()
                 await asyncio.sleep(0.02)
+
+    asyncio.run(run())
+
+
+async def shell(command: str) -> str:
+    """Runs the command line of a page, and returns what it prints."""
+    python = f"{shlex.quote(sys.executable)} -m kcli "
+    process = await asyncio.create_subprocess_shell(
+        command.replace("kcli ", python), stdout=PIPE, stderr=PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    out, errors = await process.communicate()
+    assert process.returncode == 0, errors
+    return out.decode()
+
+
+def test_the_command_lines_do_the_same_as_the_pages(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with site(tmp_path) as (found, client):
+            await create(client, "copy")
+            api = f"{API}/topics/t/messages"
+            value = {"format": "text", "text": 'it\'s "quoted" $HOME\n'}
+            got = await found.post(f"{api}/send", {"value": value, "partition": 1, "preview": True})
+            await shell(got["command"])
+            resend = {"partition": 0, "offset": 4, "target": "copy", "preview": True}
+            await shell((await found.post(f"{api}/resend", resend))["command"])
+            await shell(
+                (await found.post(f"{api}/delete", {"before": {"0": "7"}, "preview": True}))["command"]
+            )
+            rows = (await events(found, "/topics/t/messages?start=earliest"))[0][1]["rows"]
+            assert [row["offset"] for row in rows if row["partition"] == 0] == [7, 8, 9]
+            sent = [row for row in rows if row["partition"] == 1]
+            assert [row["value"]["text"] for row in sent] == [value["text"]]
+            copied = (await events(found, "/topics/copy/messages"))[0][1]["rows"]
+            assert [row["key"]["text"] for row in copied] == ["k4"]
+            done = (await events(found, "/topics/t/messages?limit=2&partitions=0"))[-1][1]
+            lines = (await shell(done["command"])).splitlines()
+            assert [json.loads(line)["offset"] for line in lines] == [8, 9]
 
     asyncio.run(run())

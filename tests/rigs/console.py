@@ -44,7 +44,10 @@ class Browser:
         async with self.http.post(
             f"{self.address}{path}", data=io.BytesIO(json.dumps(body).encode()), headers=sent
         ) as answer:
-            return await self._content(answer)
+            found = await self._content(answer)
+        if isinstance(found, dict):
+            self.csrf = found.get("csrf", self.csrf)
+        return found
 
     async def _content(self, answer: aiohttp.ClientResponse) -> Any:
         self.status, self.headers = answer.status, answer.headers

@@ -72,7 +72,9 @@ class SessionPages:
             await self._login_failed(deed, error)
             raise
         self._audit.end(deed, "ok")
-        return json_response(self._shown(session))
+        response = json_response(self._shown(session))
+        self._visitors.set_cookie(request, response, session)
+        return response
 
     async def _login_failed(self, deed: Deed, error: Exception) -> None:
         failure = failure_of(error)

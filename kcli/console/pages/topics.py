@@ -231,9 +231,13 @@ async def change_settings(action: Action) -> Outcome:
 
 
 def _counts(partitions: int, replication: int) -> str:
-    shown = "the default number of" if partitions < 0 else str(partitions)
-    replicas = "the default number of replicas" if replication < 0 else f"{replication} replicas"
-    return f"with {shown} partitions and {replicas} each"
+    return f"with {_counted(partitions, 'partition')} and {_counted(replication, 'replica')} each"
+
+
+def _counted(count: int, noun: str) -> str:
+    if count < 0:
+        return f"the default number of {noun}s"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _raise(results: dict[str, KafkaError | None], name: str) -> None:

@@ -183,7 +183,8 @@ class Dispatch:
             trace=trace,
             notes=caller.notes,
         )
-        if REQUEST_LOG.isEnabledFor(logging.DEBUG):
+        # The level of the logger itself is read first, because that is faster.
+        if REQUEST_LOG.level <= logging.DEBUG and REQUEST_LOG.isEnabledFor(logging.DEBUG):
             route = logged(route, caller)
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:

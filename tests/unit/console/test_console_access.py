@@ -10,8 +10,10 @@ import pytest
 
 from kcli.client.config import ClientConfigError
 from kcli.console.settings import ClusterSettings
+from kcli.testing.rigs.certificates import Certificates
 from rigs.console import browser, console, scripted
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.tls import server_context_of
 
 CONFIGS = "/api/clusters/main/brokers/1/configs"
 CHANGE = {"settings": {"log.cleaner.threads": "2"}}
@@ -71,6 +73,34 @@ def test_only_the_consoles_own_page_can_act(headers: dict[str, str], status: int
             assert page.status == status
             acts = [key.name for key, _, _ in cluster.server.requests if "ALTER" in key.name]
             assert bool(acts) is (status == 200)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)]
+)
+def test_other_websites_cannot_make_the_console_ask_the_cluster(site: str, status: int) -> None:
+    async def story() -> None:
+        async with scripted() as page:
+            await page.get("/api/clusters/main/brokers", **{"Sec-Fetch-Site": site})
+            assert page.status == status
+            await page.get("/", **{"Sec-Fetch-Site": site})
+            assert page.status == 200, "a link to the console works"
+
+    asyncio.run(story())
+
+
+def test_over_tls_the_cookie_is_never_sent_in_the_clear(certificates: Certificates) -> None:
+    context = server_context_of(certificates)
+
+    async def story() -> None:
+        main = ClusterSettings(name="main", properties={"bootstrap.servers": "127.0.0.1:1"})
+        async with console(main, tls=context) as address, browser(address) as page:
+            assert address.startswith("https://")
+            async with page.http.get(f"{page.address}/api/session", ssl=False) as answer:
+                assert answer.status == 200
+                assert "secure" in answer.headers["Set-Cookie"].lower()
 
     asyncio.run(story())
 

@@ -79,6 +79,9 @@ def test_a_round(tmp_path: Path, simulated: bool) -> None:
         cleaning = LogCleaning(store, clock, lambda: config_of(log_cleaner_threads=threads))
         await cleaning.clean_once()
         assert [log.segments[0].size_bytes for log in logs] == [70] * 3
+        assert cleaning.counts.io_bytes > 3 * 70, "three passes have read more than they have written"
+        assert cleaning.last_result is not None and 0 < cleaning.last_result.buffer_use <= 1
+        assert not cleaning.is_dead
         await cleaning.stop()
         store.close()
 

@@ -1,7 +1,7 @@
 // One topic: its partitions, its growth, its settings, and what can be done with it.
 import { add, h } from "../parts/dom.js";
 import { path } from "../parts/api.js";
-import { bytes, number } from "../parts/format.js";
+import { bytes, number, plural } from "../parts/format.js";
 import { actionDialog } from "../parts/dialog.js";
 import { form } from "../parts/form.js";
 import { lineGraph } from "../parts/graph.js";
@@ -64,7 +64,7 @@ function deleteTopic(context, topic) {
 
 function partitionsTab(root, context, topic) {
   root.append(tiles([
-    { title: "Partitions", value: number(topic.partitions), more: `${number(topic.replication_factor)} replicas each` },
+    { title: "Partitions", value: number(topic.partitions), more: `${plural(topic.replication_factor, "replica")} each` },
     { title: "State", ...state(topic) },
     { title: "Records, at most", value: number(topic.records_max) },
     { title: "Size", value: bytes(topic.size_bytes), more: "all replicas" },

@@ -2,7 +2,8 @@
 import { h } from "./dom.js";
 import { number, time } from "./format.js";
 
-const WIDTH = 640;
+const WIDTH_MAX = 640;
+const EDGES = 60; // pixels beside a graph on a narrow screen
 const LEFT = 62;
 const BOTTOM = 20;
 const TOP = 8;
@@ -16,25 +17,27 @@ const LINES = 4;
  * })
  */
 export function lineGraph({ label, series, format = number, height = 180, area = false }) {
+  // A graph is not much larger than the screen, because its texts shrink with it.
+  const width = Math.min(WIDTH_MAX, innerWidth - EDGES);
   const points = series.flatMap((each) => each.points).filter(([, value]) => value !== null);
   if (points.length < 2) return h("div", { class: "empty" }, "Not enough samples yet. The console keeps them while it runs.");
   const [from, to] = range(points.map(([at]) => at));
   const top = nice(Math.max(...points.map(([, value]) => value), 1e-9));
-  const x = (at) => LEFT + ((at - from) / (to - from || 1)) * (WIDTH - LEFT - 8);
+  const x = (at) => LEFT + ((at - from) / (to - from || 1)) * (width - LEFT - 8);
   const y = (value) => TOP + (1 - value / top) * (height - TOP - BOTTOM);
   const grid = [];
   for (let line = 0; line <= LINES; line += 1) {
     const value = (top * line) / LINES;
-    grid.push(h("line", { class: "grid", x1: LEFT, x2: WIDTH - 8, y1: y(value), y2: y(value) }));
+    grid.push(h("line", { class: "grid", x1: LEFT, x2: width - 8, y1: y(value), y2: y(value) }));
     grid.push(h("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
   const clock = (at) => time(at).slice(11, 19);
-  const labels = [h("text", { x: LEFT, y: height - 4 }, clock(from)), h("text", { x: WIDTH - 8, y: height - 4, "text-anchor": "end" }, clock(to))];
+  const labels = [h("text", { x: LEFT, y: height - 4 }, clock(from)), h("text", { x: width - 8, y: height - 4, "text-anchor": "end" }, clock(to))];
   const last = series.map((each) => `${each.name}: ${format(each.points.at(-1)?.[1] ?? null)}`).join(", ");
   return h(
     "figure", { class: "form", style: null },
     h(
-      "svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${label}. Latest values: ${last}` },
+      "svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label}. Latest values: ${last}` },
       grid, labels,
       series.slice(0, 6).map((each, index) => drawn(each.points, index + 1, x, y, area)),
     ),
