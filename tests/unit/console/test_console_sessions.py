@@ -117,7 +117,7 @@ def test_the_end_of_a_session_ends_its_streams_and_clients() -> None:
         async def close() -> None:
             closed.append(True)
 
-        client.close = close  # type: ignore[method-assign]
+        client.close = close
         await world.sessions.end(session)
         assert closed == [True]
         with pytest.raises(ConsoleError, match="ended"):
