@@ -80,6 +80,11 @@ class Decoder:
     def __init__(self, wanted: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
         self._wanted, self._schemas = wanted, schemas
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a look-up of a schema may keep the thread waiting."""
+        return self._schemas is not None and self._wanted in (Format.AUTO, Format.SCHEMA)
+
     def preview(self, raw: bytes | None) -> Shown:
         """The bytes for a list, cut to PREVIEW_BYTES."""
         return self._shown(raw, PREVIEW_BYTES, is_pretty=False)
@@ -128,9 +133,7 @@ class Decoder:
         return shown_as_hex(raw, limit, is_dump=is_pretty)
 
     def _has_schema(self, raw: bytes) -> bool:
-        if self._schemas is None or self._wanted not in (Format.AUTO, Format.SCHEMA):
-            return False
-        return len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
+        return self.may_wait and len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
 
     def _by_schema(self, raw: bytes) -> tuple[SchemaCodec, Value]:
         """Decodes a value with a schema id. Raises FormatError."""

@@ -159,7 +159,7 @@ async def balance(action: Action) -> Outcome:
             runs_of(action).start(
                 action.cluster,
                 run,
-                action.connection.client(),
+                action.connection.lasting_client(),
                 found,
                 changes,
                 leaving=leaving,
