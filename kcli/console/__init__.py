@@ -47,6 +47,7 @@ How to add a page
    - Librdkafka's clients and other things that live with the session: `call.connection.identity.properties` are the
      client properties of the user (with secrets: never log them). `call.connection.own(name, close)` closes something
      at the end of the session. `call.connection.client()` makes a further admin client, for long requests.
+     The end of the session closes it too.
      `call.shared.get(name, make, close)` keeps something until the console stops.
    - Work whose size a user chooses is done in slices with `await asyncio.sleep(0)` between them, because one event loop
      serves everybody.

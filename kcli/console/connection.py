@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TypeVar, cast
+from weakref import WeakSet
 
 from kcli.client.admin.admin import AdminClient
 from kcli.console.cache import Cache
+from kcli.console.failures import LOGIN_NEEDED, ConsoleError
 from kcli.console.identity import Identity
 from kcli.http.server import HttpError
 from kcli.runtime.network import Network
@@ -33,7 +35,9 @@ class ClusterConnection:
         self._network = network
         self.cache = Cache(now)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
-        self._streams = 0
+        self._streams: set[asyncio.Timeout] = set()
+        self._clients: WeakSet[AdminClient] = WeakSet()
+        self._is_closed = False
         self._kept: dict[str, object] = {}
         self._owned: dict[str, Callable[[], Awaitable[None]]] = {}
 
@@ -48,32 +52,63 @@ class ClusterConnection:
         self._owned[name] = close
 
     def client(self) -> AdminClient:
-        """Makes another client of the same user. The caller closes it. A long Fetch then delays no other call."""
+        """Makes another client of the same user. The caller closes it. A long Fetch then delays no other call.
+
+        The end of the session closes it too. Raises HttpError after that end.
+        """
+        client = self.lasting_client()
+        self._clients.add(client)
+        return client
+
+    def lasting_client(self) -> AdminClient:
+        """Makes a client for work that goes on after the end of the session. The caller closes it."""
+        self._check_open()
         return AdminClient(self.admin.config, self._network)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits until a request may use the cluster."""
+        """Waits until a request may use the cluster. Raises HttpError if the session has ended."""
         async with self._turns:
+            self._check_open()
             yield
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[None]:
-        """Counts a stream. Raises HttpError if there are too many."""
-        if self._streams >= STREAMS_AT_ONCE:
+        """Counts a stream. Raises HttpError if there are too many, and at the end of the session."""
+        self._check_open()
+        if len(self._streams) >= STREAMS_AT_ONCE:
             raise HttpError(
                 HTTPStatus.TOO_MANY_REQUESTS, f"{STREAMS_AT_ONCE} streams are open: close one first"
             )
-        self._streams += 1
+        end = asyncio.timeout(None)
+        self._streams.add(end)
         try:
-            yield
+            async with end:
+                yield
+        except TimeoutError:
+            if end.expired():
+                raise _session_ended() from None
+            raise
         finally:
-            self._streams -= 1
+            self._streams.discard(end)
 
     async def close(self) -> None:
-        """Closes the clients. Calls on their way end with an error."""
+        """Ends the streams, and closes the clients."""
+        self._is_closed = True
         self.cache.close()
+        # A closed client connects again at its next call, so the streams must end first.
+        for end in self._streams:
+            end.reschedule(0.0)
         owned, self._owned = self._owned, {}
         for close in owned.values():
             await close()
-        await self.admin.close()
+        for client in (self.admin, *self._clients):
+            await client.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise _session_ended()
+
+
+def _session_ended() -> ConsoleError:
+    return ConsoleError(HTTPStatus.UNAUTHORIZED, LOGIN_NEEDED, "the session has ended: log in again")

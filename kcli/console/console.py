@@ -119,7 +119,7 @@ class Console:
         secret = request.query.get("secret")
         if secret is None:
             return self._files.respond(request, _INDEX)
-        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+        if not hmac.compare_digest(secret.encode(errors="replace"), self._secret.encode()):
             raise HttpError(
                 HTTPStatus.FORBIDDEN, "this address is old: use the address that kcli console printed"
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kcli.console.connection import ClusterConnection
 
 SESSIONS_MAX = 512
-"""The most sessions. If there are more, the oldest session without a login is dropped, or else the oldest session."""
+"""The most sessions. If there are more, the oldest session without rights is dropped, or else the oldest session."""
 
 IDLE_MAX_SECONDS = 3600.0
 """How long a session lasts without a request. An open page asks regularly, so its session goes on."""
@@ -37,9 +37,14 @@ class Session:
     csrf: str = field(default_factory=_new_secret, repr=False)
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
 
+    @property
+    def has_rights(self) -> bool:
+        """Whether the browser could lose something. Anybody can begin a session without a login."""
+        return self.is_owner or bool(self.connections)
+
     def accepts(self, csrf: str | None) -> bool:
         """Whether a request has the token that only a page of this session can read."""
-        return hmac.compare_digest(self.csrf.encode(), (csrf or "").encode())
+        return hmac.compare_digest(self.csrf.encode(), (csrf or "").encode(errors="replace"))
 
 
 class Sessions:
@@ -63,9 +68,7 @@ class Sessions:
     async def begin(self, *, is_owner: bool = False) -> Session:
         """Makes a session. May end another one."""
         while len(self._sessions) >= SESSIONS_MAX:
-            await self.end(
-                min(self._sessions.values(), key=lambda each: (bool(each.connections), each.used_at))
-            )
+            await self.end(min(self._sessions.values(), key=lambda each: (each.has_rights, each.used_at)))
         now = self._now()
         session = Session(now, now, is_owner)
         self._sessions[session.id] = session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from http import HTTPStatus
 
 from kcli.http.server import Connection, HttpError, Request
@@ -12,6 +13,9 @@ BODY_MAX_SECONDS = 60.0
 """The longest time in which a client sends a body. A slow line sends some megabytes in this time."""
 
 _PART_BYTES = 64 * 1024
+
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+"""The escape of a surrogate. Two of them are one character, but one alone is no character."""
 
 
 async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
@@ -45,9 +49,18 @@ async def read_object(request: Request, *, body_max_bytes: int) -> dict[str, obj
         )
     body = await read_body(request, body_max_bytes=body_max_bytes)
     try:
-        found = json.loads(body)
+        found = _decoded(body)
     except (ValueError, RecursionError):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not valid JSON") from None
     if not isinstance(found, dict):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
+    return found
+
+
+def _decoded(body: bytes) -> object:
+    """Decodes JSON. Raises ValueError for a text that UTF-8 cannot hold, because no broker could get it."""
+    text = body.decode()
+    found: object = json.loads(text)
+    if _HALF_CHARACTER.search(text):
+        json.dumps(found, ensure_ascii=False).encode()
     return found

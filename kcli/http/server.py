@@ -288,8 +288,16 @@ class Stream:
     memory. The methods raise StreamEnded if the client has gone.
     """
 
-    def __init__(self, request: Request, content_type: str, headers: Mapping[str, str] | None = None) -> None:
-        self._request = request
+    def __init__(
+        self,
+        request: Request,
+        content_type: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        part_max_seconds: float | None = None,
+    ) -> None:
+        """`part_max_seconds` is the time for each part. None means RESPONSE_MAX_SECONDS."""
+        self._request, self._part_max_seconds = request, part_max_seconds
         self.response = StreamResponse(headers={**(headers or {}), hdrs.CONTENT_TYPE: content_type})
 
     async def __aenter__(self) -> Self:
@@ -310,7 +318,7 @@ class Stream:
 
     async def _in_time(self, step: Awaitable[object]) -> None:
         try:
-            async with asyncio.timeout(RESPONSE_MAX_SECONDS):
+            async with asyncio.timeout(self._part_max_seconds or RESPONSE_MAX_SECONDS):
                 await step
         except (TimeoutError, ConnectionError) as error:
             raise StreamEnded("the client has gone, or reads too slowly") from error

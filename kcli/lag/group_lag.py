@@ -28,8 +28,16 @@ class TopicSums:
 
     committed: int = 0
     lag: int = 0
+    known: int = 0
+    unknown: int = 0
+    """The partitions with a known lag, and the others."""
     members: int = 0
     assigned_partitions: int = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there are lags, and none of them is known."""
+        return self.unknown > 0 and not self.known
 
 
 @dataclass(slots=True)
@@ -72,11 +80,20 @@ class GroupLag:
         self.status = max(self.status, found.status)
         sums = self._sums(partition.topic)
         sums.committed += found.committed
-        if found.lag is not None:
+        if found.lag is None:
+            sums.unknown += 1
+        else:
+            sums.known += 1
             sums.lag += found.lag
             self.lag += found.lag
         if found.lag_seconds is not None and found.lag_seconds >= (self.lag_seconds or 0.0):
             self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the group has committed offsets, and the lag of none of them is known."""
+        sums = self.topics.values()
+        return any(each.unknown for each in sums) and not any(each.known for each in sums)
 
     def _sums(self, topic: str) -> TopicSums:
         return self.topics.setdefault(topic, TopicSums())

@@ -43,3 +43,24 @@ class PartitionLag:
     """The number of commits in the window."""
     is_withheld: bool
     """Whether Burrow's verdict is worse than OK but withheld (patience.py)."""
+
+
+def without_end(committed: int, time_ms: int, now_ms: int) -> PartitionLag:
+    """Returns the values for an end offset that is unknown now. `time_ms` is the time of the commit."""
+    age_seconds = max(now_ms - time_ms, 0) / 1000
+    return PartitionLag(
+        status=Status.OK,
+        committed=committed,
+        end=None,
+        lag=None,
+        lag_seconds=None,
+        is_at_least=False,
+        catch_up_seconds=None,
+        commit_age_seconds=age_seconds,
+        same_offset_seconds=age_seconds,
+        rewound_from=None,
+        first_lag=None,
+        window_seconds=0.0,
+        commits=1,
+        is_withheld=False,
+    )

@@ -18,8 +18,10 @@ rule measures two times:
   often but falls behind owes the old records.
 
 A verdict of WARN, STOP or STALL is withheld (OK) until the group owes the commit for more than twice the longest
-pause in its window. Without a known pause, the limit is `first_patience_ms`. REWIND is never withheld, because an
-offset goes back only by an act. In all other cases, the verdict is Burrow's.
+pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may be an outage, and
+must not hide the next outage. So the limit is at most twice the second longest pause, or `first_patience_ms` if this is
+longer. A group with rare commits has several long pauses. REWIND is never withheld, because an offset goes back only by
+an act. In all other cases, the verdict is Burrow's.
 """
 
 from __future__ import annotations
@@ -64,8 +66,13 @@ def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms:
 
 def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
     """Returns the time for which a verdict is withheld."""
-    pauses = [commit.pause_ms for commit in commits if commit.pause_ms is not None]
-    return PAUSES * max(pauses) if pauses else first_patience_ms
+    pauses = sorted(commit.pause_ms for commit in commits if commit.pause_ms is not None)
+    if not pauses:
+        return first_patience_ms
+    if len(pauses) == 1:
+        return PAUSES * pauses[0]
+    second, longest = pauses[-2:]
+    return min(PAUSES * longest, max(PAUSES * second, first_patience_ms))
 
 
 def first_at_same_offset(commits: Sequence[Commit]) -> Commit:

@@ -66,6 +66,14 @@ class ExportQueue:
         if len(self._spans) >= self._batch_max and not self._wake.is_set():
             self._wake.set()
 
+    def has_room(self, spans: int) -> bool:
+        """Returns whether this number of spans can be added. If not, they count as dropped."""
+        if len(self._spans) + spans <= self._queue_max:
+            return True
+        self._added += spans
+        self.dropped += spans
+        return False
+
     def flush(self, max_seconds: float) -> None:
         """Waits until all spans are exported or dropped, for at most `max_seconds`. Does not wait if the collector did
         not accept the last spans."""

@@ -20,6 +20,14 @@ class Sink(Protocol):
     def add(self, span: Span) -> None: ...
 
 
+class BoundedSink(Sink, Protocol):
+    """A sink that is asked for room before spans are made."""
+
+    def has_room(self, spans: int) -> bool:
+        """Returns whether this number of spans can be added. If not, they count as dropped."""
+        ...
+
+
 class Tracer:
     """Begins and ends spans. An unsampled span has a context, which is propagated, but is never exported."""
 

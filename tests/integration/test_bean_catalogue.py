@@ -262,6 +262,8 @@ def _check_absent(found: Beans) -> None:
         "AlterLogDirsReplication",
         "client-metrics",
         "event-queue-size",
+        "cipher",
+        "commit-id",
     }
     assert not absent & words
 

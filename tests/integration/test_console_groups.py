@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from kcli.cli.running import _parsed
+from kcli.cli.syntax.registry import TOOLS
 from kcli.console.group_memory import WATCHED_GROUPS_MAX
 from kcli.console.settings import ClusterSettings
 from kcli.errors import ErrorCode
@@ -186,6 +189,17 @@ async def test_invalid_bodies_are_refused(tmp_path: Path) -> None:
 
 
 @on_a_loop
+async def test_the_name_of_a_group_cannot_be_an_option_of_the_command(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, found):
+        answer = await found.post(f"{API}/groups/--all-groups/delete", {"preview": True})
+        assert answer["command"].endswith(" --delete --group=--all-groups")
+        words = shlex.split(answer["command"])
+        assert words[:2] == ["kcli", "consumer-groups"]
+        options: Any = _parsed(TOOLS["consumer-groups"].load(), words[2:])[0]
+        assert (options.group, options.all_groups) == (("--all-groups",), False)
+
+
+@on_a_loop
 async def test_a_group_and_its_offsets_are_deleted(tmp_path: Path) -> None:
     async with opened(tmp_path) as (speaker, found):
         await speaker.commit({("t", 0): 4, ("t", 1): 0})
@@ -196,10 +210,7 @@ async def test_a_group_and_its_offsets_are_deleted(tmp_path: Path) -> None:
         assert (await speaker.fetch())[1] == {}
         await speaker.commit({("t", 0): 4})
         answer = await found.post(f"{API}/groups/g/delete", {})
-        assert (
-            answer["command"].endswith("consumer-groups --delete --group g")
-            or "--delete" in answer["command"]
-        )
+        assert answer["command"].endswith(" --delete --group g")
         assert (await found.get(f"{API}/groups?fresh=1"))["total"] == 0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kcli.console import sessions
@@ -14,6 +16,7 @@ from rigs.console import Browser, browser, console
 from rigs.node import RunningNode, running
 from rigs.sasl import SASL_LISTENER, add_user
 
+PATIENCE_S = 30.0
 TOPICS = "/api/clusters/main/topics"
 SCRAM_USER, SCRAM_PASSWORD = 'eve "the\\user', 'p"w\\1234\n;'
 RIGHTS = {
@@ -155,5 +158,23 @@ def test_the_clients_of_a_user_are_closed_with_the_login(
         assert not open_links()
         monkeypatch.setattr(sessions, "IDLE_MAX_SECONDS", -1.0)
         assert (await page.get(TOPICS))["error"] == "LOGIN_NEEDED"
+
+    with_console(tmp_path, story)
+
+
+def test_the_tail_of_a_user_ends_with_the_login(tmp_path: Path) -> None:
+    async def story(node: RunningNode, address: str, page: Browser) -> None:
+        assert await log_in(page, PLAIN) == 200
+        await page.post(TOPICS, {"name": "orders", "partitions": 1})
+        tail = f"{page.address}{TOPICS}/orders/messages/tail"
+        for end in ({"path": "logout", "cluster": "main"}, {"path": "login", **BOB}):
+            async with asyncio.timeout(PATIENCE_S), page.http.get(tail) as answer:
+                assert b"progress" in await answer.content.readany()
+                await page.post(f"/api/session/{end['path']}", end)
+                assert page.status == 200
+                with contextlib.suppress(aiohttp.ClientError):  # the end of the body is missing
+                    while await answer.content.readany():
+                        pass
+            await log_in(page, PLAIN)
 
     with_console(tmp_path, story)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kcli.http import client
 from kcli.lag.tracker import LagTracker
 from kcli.model.addresses import Address
@@ -93,6 +95,41 @@ async def test_the_lag_follows_the_commits_and_goes_with_the_offsets(tmp_path: P
         for _ in range(SAMPLES_PER_CLEANING):
             found = await beans(speaker)
         assert found["type=Sampler"]["Partitions"] == 0
+
+
+@on_a_loop
+async def test_without_an_end_offset_in_this_sample_there_is_no_lag_and_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        await speaker.commit({("t", 0): 7})
+        found = await beans(speaker)
+        assert found["type=Partition,group=g,topic=t,partition=0"]["StatusName"] == "OK"
+        with monkeypatch.context() as silent:
+            silent.setattr(GroupLagSampler, "_own_end", lambda *_: None)
+            found = await beans(speaker)
+        partition = found["type=Partition,group=g,topic=t,partition=0"]
+        assert set(partition) == {"CommitAgeSeconds", "CommittedOffset", "Explanation"}
+        assert partition["Explanation"] == "the end offset of t-0 is unknown"
+        assert not {"Lag", "Status", "StatusName"} & set(found["type=Group,group=g"])
+        assert "Lag" not in found["type=Topic,group=g,topic=t"]
+        assert found["type=Sampler"]["UnknownEndOffsets"] == 1
+        found = await beans(speaker)
+        assert found["type=Group,group=g"]["StatusName"] == "OK"
+
+
+@on_a_loop
+async def test_a_sample_is_not_in_the_processing_time_of_the_coordinator(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        await speaker.commit({("t", 0): 7})
+        runner = speaker.node.broker.groups.runner("g")
+        before = runner._times.processing_ms.count
+        await beans(speaker)
+        assert runner._times.processing_ms.count == before
+        runner.ask(lambda shard, _: shard.list_groups())
+        assert runner._times.processing_ms.count == before + 1
 
 
 @on_a_loop

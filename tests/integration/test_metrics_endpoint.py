@@ -15,7 +15,8 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.http import client
 from kcli.model.addresses import Address
-from kcli.server.beans.endpoint import ANSWERS_MAX
+from kcli.server.beans import endpoint, places
+from kcli.server.beans.places import PLACES_MAX
 from kcli.testing.rigs.certificates import Certificates
 from rigs.node import running
 
@@ -131,12 +132,40 @@ def test_a_filter_that_is_no_expression_is_refused(tmp_path: Path) -> None:
         asyncio.run(story())
 
 
-def test_many_scrapes_at_once_all_get_their_answer(tmp_path: Path) -> None:
+def test_a_client_that_reads_nothing_loses_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "PROGRESS_MAX_SECONDS", 0.3)
+    monkeypatch.setattr(endpoint, "encoded", lambda *_: iter([b"# many bytes\n" * 20_000] * 100))
+
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            assert node.metrics_endpoint is not None
+            port = node.metrics_endpoint.port
+            writers = []
+            for _ in range(places.PLACES_PER_PEER):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                await reader.readexactly(1)
+                writers.append(writer)
+            address = Address("127.0.0.1", port)
+            monkeypatch.setattr(places, "WAIT_SECONDS", 0.01)
+            refused = await client.get(address, "/jmx", body_max_bytes=10_000_000)
+            assert refused.status == 503 and b"too many answers" in refused.body
+            monkeypatch.setattr(places, "WAIT_SECONDS", 60.0)
+            assert (await client.get(address, "/jmx", body_max_bytes=10_000_000)).status == 200
+            for writer in writers:
+                writer.transport.abort()
+
+    asyncio.run(story())
+
+
+def test_many_scrapes_at_once_all_get_their_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "WAIT_SECONDS", 60.0)
+
     async def story() -> None:
         async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
             assert node.metrics_endpoint is not None
             address = Address("127.0.0.1", node.metrics_endpoint.port)
-            targets = ["/metrics", "/jmx"] * ANSWERS_MAX * 2
+            targets = ["/metrics", "/jmx"] * PLACES_MAX * 2
             answers = await asyncio.gather(
                 *(client.get(address, each, body_max_bytes=10_000_000) for each in targets)
             )
@@ -146,12 +175,16 @@ def test_many_scrapes_at_once_all_get_their_answer(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_client_that_goes_away_leaves_its_place_to_others(tmp_path: Path) -> None:
+def test_a_client_that_goes_away_leaves_its_place_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "WAIT_SECONDS", 60.0)
+
     async def story() -> None:
         async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
             assert node.metrics_endpoint is not None
             port = node.metrics_endpoint.port
-            for _ in range(ANSWERS_MAX * 3):
+            for _ in range(PLACES_MAX * 3):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
                 await writer.drain()

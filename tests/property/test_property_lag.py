@@ -3,7 +3,7 @@ not change their state."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcli.lag.burrow import Status, judge
@@ -166,3 +166,30 @@ def test_a_member_that_falls_behind_is_found(per_second: int, samples: int) -> N
         world.committed = (step * SAMPLE_MS, step * 10 * per_second)
         world.sample(step * SAMPLE_MS)
     assert world.statuses[-1] is Status.WARN
+
+
+@settings(max_examples=20)
+@given(st.integers(360, 1000), st.integers(12, 40))
+def test_a_second_death_after_an_outage_is_found_as_soon_as_the_first(outage: int, alive: int) -> None:
+    """A member commits each 10 s, is dead for some time, commits again at least a window of commits, and dies."""
+    world, step, committed_step = World(), 0, 0
+    for samples, commits in ((40, True), (outage, False), (alive, True), (60, False)):
+        world.statuses.clear()
+        for _ in range(samples):
+            step += 1
+            world.end = step * 10
+            committed_step = step if commits else committed_step
+            world.committed = (committed_step * SAMPLE_MS, committed_step * 10)
+            world.sample(step * SAMPLE_MS)
+    assert world.statuses.index(Status.STOP) * SAMPLE_MS <= FIRST_PATIENCE_MS
+
+
+@given(st.lists(st.integers(0, 10_000_000), max_size=10), st.integers(0, 600_000))
+def test_a_single_long_pause_does_not_make_the_patience_long(pauses: list[int], first_ms: int) -> None:
+    found = patience_ms([Commit(0, 0, None, pause) for pause in pauses], first_ms)
+    if len(pauses) < 2:
+        assert found == (2 * pauses[0] if pauses else first_ms)
+        return
+    assert found <= 2 * max(pauses)
+    assert found <= max(2 * sorted(pauses)[-2], first_ms)
+    assert found >= 2 * sorted(pauses)[-2]

@@ -248,6 +248,13 @@ ABSENT = {
     "broker-connection-accept-rate, MemoryPoolAvgDepletedPercent, MemoryPoolDepletedTimeTotal": (
         "these are not measured; AcceptorBlockedPercent has the time for which connections wait for a place"
     ),
+    "socket-server-metrics connection-accept-rate of each ip": (
+        "the rate is measured for each listener, not for each address"
+    ),
+    "socket-server-metrics connections of each cipher and protocol": (
+        "connections are counted by their client software, not by their cipher"
+    ),
+    "app-info commit-id": ("the version names the release, and there is no commit id"),
     "group-coordinator-metrics event-queue-size, event-queue-time-ms": (
         "a request reaches its group at once; there is no queue"
     ),

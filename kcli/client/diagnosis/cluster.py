@@ -11,6 +11,7 @@ from kcli.client.client import Client, Node, raise_for
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 from kcli.errors import ErrorCode, KafkaError, TopicAuthorizationException
 from kcli.model.acl import AclOperation
+from kcli.model.command_words import quoted_option
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -79,7 +80,7 @@ class ClusterWalk:
             )
             return
         except KafkaError as error:
-            advice = f"kcli topics --create --topic {name}"
+            advice = f"kcli topics --create {quoted_option('topic', name)}"
             is_missing = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield wrong(TOPIC, name, error.message, advice if is_missing else "see the broker's log")
             return

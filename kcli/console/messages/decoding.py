@@ -10,7 +10,7 @@ import base64
 import datetime
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -80,6 +80,11 @@ class Decoder:
     def __init__(self, wanted: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
         self._wanted, self._schemas = wanted, schemas
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a look-up of a schema may keep the thread waiting."""
+        return self._schemas is not None and self._wanted in (Format.AUTO, Format.SCHEMA)
+
     def preview(self, raw: bytes | None) -> Shown:
         """The bytes for a list, cut to PREVIEW_BYTES."""
         return self._shown(raw, PREVIEW_BYTES, is_pretty=False)
@@ -128,9 +133,7 @@ class Decoder:
         return shown_as_hex(raw, limit, is_dump=is_pretty)
 
     def _has_schema(self, raw: bytes) -> bool:
-        if self._schemas is None or self._wanted not in (Format.AUTO, Format.SCHEMA):
-            return False
-        return len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
+        return self.may_wait and len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
 
     def _by_schema(self, raw: bytes) -> tuple[SchemaCodec, Value]:
         """Decodes a value with a schema id. Raises FormatError."""
@@ -153,7 +156,7 @@ class Decoder:
     def _shown_by_schema(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
         try:
             codec, value = self._by_schema(raw)
-            text = json_text(value, is_pretty=is_pretty)
+            text, is_cut = cut(json_pieces(value, is_pretty=is_pretty), limit)
         except (FormatError, ValueError, RecursionError) as error:
             found = shown_as_hex(raw, limit, is_dump=is_pretty)
             return Shown(
@@ -165,9 +168,9 @@ class Decoder:
             )
         return Shown(
             format=codec.kind,
-            text=text[:limit],
+            text=text,
             size_bytes=len(raw),
-            is_cut=len(text) > limit,
+            is_cut=is_cut,
             schema_id=codec.id,
         )
 
@@ -218,8 +221,8 @@ def _shown_as_json(raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
         except ValueError as problem:
             error = f"not JSON: {problem}"
     if error is None and is_pretty:
-        text = indented(raw.decode("utf-8", "replace"))
-        return Shown(format="json", text=text[:limit], size_bytes=len(raw), is_cut=len(text) > limit)
+        text, is_cut = cut(indented(raw.decode("utf-8", "replace")), limit)
+        return Shown(format="json", text=text, size_bytes=len(raw), is_cut=is_cut)
     shown = _shown_as_text(raw, limit, "json" if error is None else "text")
     if error is None:
         return shown
@@ -249,36 +252,91 @@ def _hex_line(raw: bytes, at: int) -> str:
     return f"{at:08x}  {line.hex(' '):<47}  {characters}"
 
 
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 INDENT = "  "
 MAX_INDENT = 100
 """The deepest indentation, because each level makes every line longer."""
 
 
-def indented(text: str) -> str:
-    """Indents valid JSON. Names, numbers and texts stay as they are, so that no digit and no repeated name is lost."""
-    out: list[str] = []
+def cut(pieces: Iterable[str], limit: int) -> tuple[str, bool]:
+    """The first `limit` characters of a text, and whether the text has more. Takes no piece after the limit, because an
+    indented text may have 200 times the size of its value."""
+    found: list[str] = []
+    length = 0
+    for piece in pieces:
+        found.append(piece)
+        length += len(piece)
+        if length > limit:
+            return "".join(found)[:limit], True
+    return "".join(found), False
+
+
+def indented(text: str) -> Iterator[str]:
+    """Indents valid JSON, and yields it in pieces. Names, numbers and texts stay as they are, so that no digit and no
+    repeated name is lost."""
+    return _with_lines(found.group() for found in _JSON_TOKEN.finditer(text))
+
+
+def _with_lines(tokens: Iterable[str]) -> Iterator[str]:
     depth, after = 0, ""
-    for token in _JSON_TOKEN.findall(text):
+    for token in tokens:
         if token in "}]":
             depth -= 1
-            out.append(token if after in "{[" and after else _line(depth) + token)
+            yield token if after in "{[" and after else _line(depth) + token
         else:
             if after in ("{", "[", ","):
-                out.append(_line(depth))
-            out.append(": " if token == ":" else token)
+                yield _line(depth)
+            yield ": " if token == ":" else token
             depth += token in "{["
         after = token
-    return "".join(out)
 
 
 def _line(depth: int) -> str:
     return "\n" + INDENT * min(depth, MAX_INDENT)
 
 
-def json_text(value: Value, *, is_pretty: bool) -> str:
-    """A decoded value as JSON. Bytes become an object with their base64 text."""
-    return json.dumps(plain(value), ensure_ascii=False, indent=2 if is_pretty else None, default=str)
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_Members = Iterator[tuple[tuple[str, ...], Tree]]
+
+
+def json_pieces(value: Value, *, is_pretty: bool) -> Iterator[str]:
+    """Yields a decoded value as JSON in pieces. Bytes become an object with their base64 text."""
+    tokens = _tokens(plain(value))
+    if is_pretty:
+        return _with_lines(tokens)
+    return (f"{token} " if token in (",", ":") else token for token in tokens)
+
+
+def _tokens(tree: Tree) -> Iterator[str]:
+    """Yields the tokens of JSON. It has no recursion, because a deep tree would then cost much time for each token."""
+    levels: list[tuple[_Members, str]] = [(iter([((), tree)]), "")]
+    while levels:
+        members, closing = levels[-1]
+        for before, value in members:
+            yield from before
+            if isinstance(value, dict):
+                yield "{"
+                levels.append((_members_of_object(value), "}"))
+                break
+            if isinstance(value, list):
+                yield "["
+                levels.append((_members_of_list(value), "]"))
+                break
+            yield _encode(value)
+        else:
+            levels.pop()
+            if closing:
+                yield closing
+
+
+def _members_of_object(tree: dict[str, Tree]) -> _Members:
+    for number, (name, value) in enumerate(tree.items()):
+        yield ((",",) if number else ()) + (_encode(name), ":"), value
+
+
+def _members_of_list(tree: list[Tree]) -> _Members:
+    for number, value in enumerate(tree):
+        yield (",",) if number else (), value
 
 
 def plain(value: Value) -> Tree:
@@ -301,4 +359,5 @@ def plain(value: Value) -> Tree:
 def _plain_list(values: list[Value]) -> Tree:
     if values and all(isinstance(each, tuple) and len(each) == 2 for each in values):
         return {str(each[0]): plain(each[1]) for each in values if isinstance(each, tuple)}
-    return [plain(each) for each in values]
+    # A call for each scalar would take microseconds in a deep tree, because each may need a new piece of the stack.
+    return [each if isinstance(each, (int, float, str)) else plain(each) for each in values]

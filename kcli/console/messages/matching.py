@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from kcli.console.messages.fetching import Fetched
 from kcli.console.messages.filters.record_filter import RecordFilter
@@ -20,7 +21,7 @@ from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
 
 CHECK_RECORDS = 64
-"""The records between two looks at the deadline."""
+"""The records between two looks at the deadline. If a record may need a look-up, each record has its own look."""
 
 
 class Stop:
@@ -55,6 +56,11 @@ class Wanted:
     record_filter: RecordFilter | None = None
     limit: int
 
+    @property
+    def check_records(self) -> int:
+        """The records between two looks at the deadline."""
+        return 1 if self.decoders.key.may_wait or self.decoders.value.may_wait else CHECK_RECORDS
+
     def holds(self, record: ReadRecord) -> bool | None:
         """Whether a record matches. None means unknown."""
         if self.record_filter is None:
@@ -85,10 +91,11 @@ def first_matches(fetched: Fetched, end: int, wanted: Wanted, stop: Stop) -> Fou
     """Returns the first matching records of a chunk before offset `end`, up to the limit of `wanted`."""
     kept: list[Match] = []
     found = Found(matches=kept, next_offset=fetched.offset)
+    check_records = wanted.check_records
     for record in records_of(fetched, end):
         found.saw(record)
         _add(record, wanted, kept.append, found)
-        if len(kept) >= wanted.limit or (found.records % CHECK_RECORDS == 0 and stop):
+        if len(kept) >= wanted.limit or (found.records % check_records == 0 and stop):
             return found
     found.next_offset = max(found.next_offset, next_offset(fetched, end))
     return found
@@ -98,12 +105,12 @@ def last_matches(window: Iterable[Fetched], end: int, wanted: Wanted, stop: Stop
     """Returns the last matching records of a window before offset `end`, with the last record first."""
     kept: deque[Match] = deque(maxlen=wanted.limit)
     found = Found()
-    for fetched in window:
-        for record in records_of(fetched, end):
-            found.saw(record)
-            _add(record, wanted, kept.append, found)
-            if found.records % CHECK_RECORDS == 0 and stop:
-                break
+    check_records = wanted.check_records
+    for record in chain.from_iterable(records_of(fetched, end) for fetched in window):
+        found.saw(record)
+        _add(record, wanted, kept.append, found)
+        if found.records % check_records == 0 and stop:
+            break
     found.matches = tuple(reversed(kept))
     return found
 

@@ -34,6 +34,9 @@ MAX_SCHEMAS = 1_000
 FAILED_SECONDS = 10.0
 """The time for which a failed look-up is remembered, so that a missing registry does not slow down every record."""
 
+SILENT_SECONDS = 10.0
+"""The time for which a registry that cannot be reached gets no requests. Each would keep a thread waiting."""
+
 MAX_FAILURES = 10_000
 MAX_IMPORTS = 50
 """The schemas that a schema of Protobuf may import, directly and indirectly."""
@@ -85,6 +88,7 @@ class SchemaRegistry:
         self._tls = (tls or ssl.create_default_context()) if where.is_https else None
         self._known: OrderedDict[int, SchemaCodec] = OrderedDict()
         self._failed: dict[int, tuple[float, str]] = {}
+        self._silence: tuple[float, str] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
@@ -95,14 +99,13 @@ class SchemaRegistry:
         """Forgets the schemas."""
         self._known.clear()
         self._failed.clear()
+        self._silence = None
 
     def find(self, schema_id: int) -> SchemaCodec:
         """Returns the decoder of a schema. Called in a thread. Raises FormatError."""
-        if (known := self._known.get(schema_id)) is not None:
-            return known
-        until, reason = self._failed.get(schema_id, (0.0, ""))
-        if time.monotonic() < until:
-            raise FormatError(reason)
+        if (kept := self.kept(schema_id)) is not None:
+            return kept
+        self._try_again()
         try:
             found = self._fetch(schema_id)
         except FormatError as error:
@@ -115,6 +118,23 @@ class SchemaRegistry:
             self._known.popitem(last=False)
         return found
 
+    def kept(self, schema_id: int) -> SchemaCodec | None:
+        """Returns the decoder of a known schema, and None if it must be looked up. Raises a remembered FormatError."""
+        if (known := self._known.get(schema_id)) is not None:
+            return known
+        for until, reason in (self._silence or (0.0, ""), self._failed.get(schema_id, (0.0, ""))):
+            if time.monotonic() < until:
+                raise FormatError(reason)
+        return None
+
+    def _try_again(self) -> None:
+        """After a silence, lets one thread ask. The others do not wait for its answer."""
+        if self._silence is not None:
+            self._note_silence(self._silence[1])
+
+    def _note_silence(self, reason: str) -> None:
+        self._silence = (time.monotonic() + SILENT_SECONDS, reason)
+
     def _fetch(self, schema_id: int) -> SchemaCodec:
         assert self._loop is not None, "start() comes first"
         future = asyncio.run_coroutine_threadsafe(self.codec(schema_id), self._loop)
@@ -122,7 +142,9 @@ class SchemaRegistry:
             return future.result(REQUEST_SECONDS * 4)
         except TimeoutError:
             future.cancel()
-            raise FormatError(f"the schema registry did not answer for schema {schema_id}") from None
+            reason = f"the schema registry did not answer for schema {schema_id}"
+            self._note_silence(reason)
+            raise FormatError(reason) from None
 
     async def codec(self, schema_id: int) -> SchemaCodec:
         """Requests a schema, and makes its decoder. Raises FormatError."""
@@ -185,8 +207,12 @@ class SchemaRegistry:
                     tls=self._tls,
                 )
         except (OSError, NotHttp, ResponseTooLong) as error:
-            reason = str(error) or "no answer in time"
-            raise FormatError(f"the schema registry {where.address} cannot be read: {reason}") from None
+            cause = str(error) or "no answer in time"
+            reason = f"the schema registry {where.address} cannot be read: {cause}"
+            if isinstance(error, OSError):
+                self._note_silence(reason)
+            raise FormatError(reason) from None
+        self._silence = None
         if answer.status == 404:
             raise FormatError(f"the schema registry does not know {target.partition('?')[0]}")
         if answer.status != 200:

@@ -12,6 +12,7 @@ from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from kcli.model.command_words import option
 from kcli.security.acls.entry import number_name
 from kcli.security.acls.filters import AclFilter
 from kcli.security.acls.grants import TYPES, spelt
@@ -157,8 +158,8 @@ def _arguments(action: Action, verb: str, acls: Sequence[AclEntry]) -> list[str]
     else:
         words += [word for each in acls for word in ("--operation", spelt(AclOperation(each.operation)))]
     for resource, name in dict.fromkeys((each.resource_type, each.resource_name) for each in acls):
-        option = _OPTIONS[ResourceType(resource)]
-        words += ["--cluster"] if option == "cluster" else [f"--{option}", name]
+        kind_of = _OPTIONS[ResourceType(resource)]
+        words += ["--cluster"] if kind_of == "cluster" else option(kind_of, name)
     if first.pattern_type == PatternType.PREFIXED:
         words += ["--resource-pattern-type", "prefixed"]
     return words

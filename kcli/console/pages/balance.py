@@ -20,6 +20,7 @@ from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
+from kcli.model.command_words import option, topic_pattern
 from kcli.model.topic_partition import TopicPartition
 
 MOVES_SHOWN_MAX = 500
@@ -158,7 +159,7 @@ async def balance(action: Action) -> Outcome:
             runs_of(action).start(
                 action.cluster,
                 run,
-                action.connection.client(),
+                action.connection.lasting_client(),
                 found,
                 changes,
                 leaving=leaving,
@@ -217,9 +218,9 @@ def _matching(action: Action) -> Callable[[str], bool]:
 
 def _balance_command(action: Action, leaving: frozenset[int], factor: int | None, rate: int | None) -> str:
     words = ["--decommission", ",".join(map(str, sorted(leaving)))] if leaving else ["--balance"]
-    patterns = [each.replace(".", r"\.").replace("*", ".*") for each in action.texts("topics")]
+    patterns = [topic_pattern(each).replace("*", ".*") for each in action.texts("topics")]
     if patterns and not leaving:
-        words += ["--topics", "|".join(patterns)]
+        words += option("topics", "|".join(patterns))
     if factor is not None:
         words += ["--replication-factor", str(factor)]
     if action.flag("ignore_racks"):

@@ -13,6 +13,7 @@ from kcli.console.calls import Action, bad_request
 from kcli.console.pages.groups import memory_of
 from kcli.console.routes import Change
 from kcli.errors import GroupIdNotFoundException, GroupNotEmptyException, KafkaError
+from kcli.model.command_words import option
 from kcli.model.topic_partition import TopicPartition, numbers_by_topic
 
 INACTIVE = ("Empty", "Dead")
@@ -72,7 +73,7 @@ async def delete_group(action: Action) -> Outcome:
         memory_of(action).forget(group_id)
     verb = "would be deleted" if action.is_preview else "was deleted"
     return Outcome(
-        command=action.command("consumer-groups", "--delete", "--group", group_id),
+        command=action.command("consumer-groups", "--delete", *option("group", group_id)),
         summary=f"The group {group_id} with all its offsets {verb}.",
     )
 
@@ -92,7 +93,9 @@ async def delete_offsets(action: Action) -> Outcome:
         memory_of(action).forget(group_id)
     verb = "would be deleted" if action.is_preview else "were deleted"
     return Outcome(
-        command=action.command("consumer-groups", "--delete-offsets", "--group", group_id, "--topic", topic),
+        command=action.command(
+            "consumer-groups", "--delete-offsets", *option("group", group_id), *option("topic", topic)
+        ),
         summary=f"The offsets of {_plural(len(partitions), 'partition')} of {topic} {verb}.",
     )
 
@@ -182,7 +185,7 @@ async def _commit(action: Action, group_id: str, new: Mapping[TopicPartition, in
 
 def _command(action: Action, group_id: str, position: Position, value: int) -> str:
     topics = action.texts("topics")
-    scope = [word for text in topics for word in ("--topic", text)] or ["--all-topics"]
+    scope = [word for text in topics for word in option("topic", text)] or ["--all-topics"]
     more: list[str] = []
     if position is Position.TIME:
         more = [
@@ -195,8 +198,7 @@ def _command(action: Action, group_id: str, position: Position, value: int) -> s
     return action.command(
         "consumer-groups",
         "--reset-offsets",
-        "--group",
-        group_id,
+        *option("group", group_id),
         *scope,
         _FLAGS[position],
         *more,
@@ -208,7 +210,10 @@ def _file_command(action: Action, group_id: str, new: Mapping[TopicPartition, in
     """The command for offsets of single partitions: a CSV file, written by the same line."""
     lines = [f"{topic},{number},{new[TopicPartition(topic, number)]}" for topic, number in _sorted(new)]
     made = action.command(
-        "consumer-groups", "--reset-offsets", "--group", group_id, "--from-file", "offsets.csv", "--execute"
+        "consumer-groups",
+        "--reset-offsets",
+        *option("group", group_id),
+        *("--from-file", "offsets.csv", "--execute"),
     )
     return f"printf '%s\\n' {shlex.join(lines)} > offsets.csv\n{made}"
 

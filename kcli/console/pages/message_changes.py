@@ -15,6 +15,7 @@ from kcli.console.messages.single import read_one
 from kcli.console.pages.message_sharing import refusals, workers_of
 from kcli.console.routes import Change
 from kcli.errors import KafkaError
+from kcli.model.command_words import option
 from kcli.model.topic_partition import TopicPartition
 
 COMMAND_BYTES = 4_096
@@ -193,7 +194,7 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
     sent |= {} if record.partition is None else {"partition": record.partition}
     sent |= {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
     line = json.dumps(sent, ensure_ascii=False)
-    arguments = ["--topic", topic, "--input", "json"]
+    arguments = [*option("topic", topic), "--input", "json"]
     arguments += [] if record.partition is None else ["--keep-partition"]
     command = action.command("console-producer", *arguments)
     if len(line) > COMMAND_BYTES:
@@ -204,8 +205,8 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
 def _copy_command(action: Action, topic: str, target: str, found: ReadRecord) -> str:
     """The command line that copies a record from one topic to another."""
     place = ["--partition", str(found.partition), "--offset", str(found.offset), "--max-messages", "1"]
-    read = action.command("console-consumer", "--topic", topic, *place, "--output", "json")
-    return f"{read} | {action.command('console-producer', '--topic', target, '--input', 'json')}"
+    read = action.command("console-consumer", *option("topic", topic), *place, "--output", "json")
+    return f"{read} | {action.command('console-producer', *option('topic', target), '--input', 'json')}"
 
 
 def _delete_command(action: Action, topic: str, rows: list[dict[str, int]]) -> str:

@@ -9,6 +9,7 @@ from kcli.console.failures import ConsoleError
 from kcli.console.messages.decoding import Decoder, Format
 from kcli.console.messages.filters.record_filter import RecordFilter
 from kcli.console.messages.limits import DEFAULT_ROWS, DOWNLOAD_RECORDS, MAX_ROWS
+from kcli.console.messages.look_ups import LookUps
 from kcli.console.messages.matching import Wanted
 from kcli.console.messages.positions import Origin, Start
 from kcli.console.messages.rows import Decoders, Json
@@ -34,7 +35,7 @@ def filter_of(call: Call) -> RecordFilter | None:
 def decoders_of(call: Call) -> Decoders:
     """The formats of keys and values."""
     registry = schemas_of(call)
-    schemas = None if registry is None else registry.find
+    schemas = None if registry is None else LookUps(registry).find
     return Decoders(
         Decoder(_format(call, "key_format"), schemas), Decoder(_format(call, "value_format"), schemas)
     )

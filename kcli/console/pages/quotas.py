@@ -10,6 +10,7 @@ from kcli.client.admin.quotas import CLIENT_ID, IP, USER, ClientQuota, QuotaEnti
 from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
+from kcli.model.command_words import option
 
 NAME_MAX = 1000
 KEYS = {
@@ -112,7 +113,7 @@ def _entity_words(entity: QuotaEntity) -> list[str]:
         if kind in entity:
             name = entity[kind]
             words += ["--entity-type", _TYPES[kind]]
-            words += ["--entity-default"] if name is None else ["--entity-name", name]
+            words += ["--entity-default"] if name is None else option("entity-name", name)
     return words
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
+from kcli.config.describe import broker_key
+from kcli.config.topic import TOPIC
 from kcli.console.answers import Rows
 from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
@@ -68,11 +70,10 @@ def config_changes(action: Action) -> list[AlterConfig]:
 
 
 def change_arguments(changes: Iterable[AlterConfig]) -> list[str]:
-    """The options of `kcli configs` for these changes. A value with a comma is in brackets."""
+    """The options of `kcli configs` for these changes. A value with a comma is in brackets, and a
+    secret is a placeholder."""
     changes = list(changes)
-    added = [
-        f"{each.name}={in_brackets(each.value or '')}" for each in changes if each.op is ConfigOperation.SET
-    ]
+    added = [setting_text(each.name, each.value or "") for each in changes if each.op is ConfigOperation.SET]
     deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]
     return [
         *(["--add-config", ",".join(added)] if added else []),
@@ -90,5 +91,11 @@ def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: 
     )
 
 
-def in_brackets(value: str) -> str:
-    return f"[{value}]" if "," in value else value
+def setting_text(name: str, value: str) -> str:
+    """A setting in a command line. The value of a sensitive or unknown key may be a secret, so a word stands for it."""
+    key = TOPIC.get(name) or broker_key(name)
+    if key is None:
+        return f"{name}=VALUE"
+    if key.sensitive:
+        return f"{name}=PASSWORD"
+    return f"{name}=[{value}]" if "," in value else f"{name}={value}"

@@ -15,14 +15,15 @@ from kcli.console.pages.settings import (
     change_arguments,
     changes_summary,
     config_changes,
-    in_brackets,
     setting_list,
     setting_rows,
+    setting_text,
 )
 from kcli.console.pages.storage import kept_storage, known_storage, samples
 from kcli.console.pages.topology import TopicSummary, kept_topology
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
+from kcli.model.command_words import option, topic_pattern
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 
 PARTITIONS_MAX = 100_000
@@ -163,13 +164,13 @@ async def create(action: Action) -> Outcome:
     configs = {key: value for key, value in action.settings_of("configs").items() if value is not None}
     topic = NewTopic(name=name, partitions=partitions, replication_factor=replication, configs=configs)
     _raise(await action.admin.create_topics([topic], validate_only=action.is_preview), name)
-    arguments = ["--create", "--topic", name]
+    arguments = ["--create", *option("topic", name)]
     if partitions > 0:
         arguments += ["--partitions", str(partitions)]
     if replication > 0:
         arguments += ["--replication-factor", str(replication)]
     for key, value in configs.items():
-        arguments += ["--config", f"{key}={in_brackets(value)}"]
+        arguments += ["--config", setting_text(key, value)]
     return Outcome(
         command=action.command("topics", *arguments),
         summary=f"The cluster accepts the new topic {name}, {_counts(partitions, replication)}."
@@ -182,7 +183,7 @@ async def delete(action: Action) -> Outcome:
     """POST /topics/{topic}/delete: deletes a topic with all its records."""
     name = action.part("topic")
     action.target = f"topic {name}"
-    command = action.command("topics", "--delete", "--topic", name)
+    command = action.command("topics", "--delete", *option("topic", topic_pattern(name)))
     if action.is_preview:
         found = (await kept_partitions(action, name)).value
         records = sum(row.records_max or 0 for row in found.rows)
@@ -203,7 +204,9 @@ async def add_partitions(action: Action) -> Outcome:
     wanted = NewPartitions(topic=name, count=count)
     _raise(await action.admin.create_partitions([wanted], validate_only=action.is_preview), name)
     return Outcome(
-        command=action.command("topics", "--alter", "--topic", name, "--partitions", str(count)),
+        command=action.command(
+            "topics", "--alter", *option("topic", topic_pattern(name)), "--partitions", str(count)
+        ),
         summary=f"The topic {name} gets {count} partitions. Records with keys may then go to other partitions than "
         "before, and the number cannot be lowered again."
         if action.is_preview
@@ -224,7 +227,12 @@ async def change_settings(action: Action) -> Outcome:
         raise error
     return Outcome(
         command=action.command(
-            "configs", "--alter", "--entity-type", "topics", "--entity-name", name, *change_arguments(changes)
+            "configs",
+            "--alter",
+            "--entity-type",
+            "topics",
+            *option("entity-name", name),
+            *change_arguments(changes),
         ),
         summary=changes_summary(f"the topic {name}", changes, is_preview=action.is_preview),
     )

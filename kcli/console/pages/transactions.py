@@ -13,6 +13,7 @@ from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
+from kcli.model.command_words import option
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import SystemClock
 
@@ -125,8 +126,7 @@ async def abort_hanging(action: Action) -> Outcome:
         command=action.command(
             "transactions",
             "abort",
-            "--topic",
-            topic,
+            *option("topic", topic),
             "--partition",
             str(number),
             "--start-offset",
@@ -148,7 +148,7 @@ async def terminate(action: Action) -> Outcome:
         await action.admin.force_terminate_transaction(name)
     count = len(found.partitions)
     return Outcome(
-        command=action.command("transactions", "forceTerminateTransaction", "--transactionalId", name),
+        command=action.command("transactions", "forceTerminateTransaction", *option("transactionalId", name)),
         summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of {name} in {count} "
         f"partition{'s' * (count != 1)}. Its producer gets an error and cannot go on.",
     )

@@ -11,6 +11,7 @@ from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
+from kcli.model.command_words import option
 from kcli.security.mechanisms.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 NAME_MAX = 1000
@@ -120,7 +121,7 @@ async def _acls_by_principal(call: Call) -> Counter[str] | None:
 
 
 def _entity(name: str) -> tuple[str, ...]:
-    return ("--entity-type", "users", "--entity-name", name)
+    return ("--entity-type", "users", *option("entity-name", name))
 
 
 def _name(action: Action) -> str:

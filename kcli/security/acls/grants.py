@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from kcli.model.acl import AclOperation, ResourceType
+from kcli.model.command_words import quoted_option
 
 TYPES = {
     "topic": ResourceType.TOPIC,
@@ -39,7 +40,7 @@ class Right:
 def granting(principal: str, right: Right) -> str:
     """Returns the command that gives a right to a principal such as `User:alice`."""
     option = _OPTIONS[right.resource_type]
-    resource = "--cluster" if option == "cluster" else f"--{option} {shlex.quote(right.name)}"
+    resource = "--cluster" if option == "cluster" else quoted_option(option, right.name)
     if right.is_prefix:
         resource += " --resource-pattern-type prefixed"
     who = shlex.quote(principal)

@@ -47,6 +47,7 @@ from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
 from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.own_beans import Certificates, OwnSources, own_beans
+from kcli.server.beans.places import Places
 from kcli.server.metrics.buckets import Buckets
 from kcli.storage.directory import AppendWatch
 
@@ -55,8 +56,9 @@ _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
 # The time of a scrape in one turn of the event loop, so that producers do not wait long for a scrape.
 TURN_SECONDS = 0.001
-# The answers that are made or sent at the same time. With 10,000 partitions, each has up to 30 MB of lines in memory.
-ANSWERS_MAX = 4
+# The longest time until a client has taken one part of an answer, about 200 KB. A client that reads nothing would
+# keep its place from others.
+PROGRESS_MAX_SECONDS = 10.0
 # The beans between two looks at the clock. They take about 0.1 ms.
 BEANS_PER_LOOK = 16
 
@@ -92,7 +94,7 @@ class MetricsEndpoint:
         self._server = HttpServer(routes, network, tls=security.tls, logins=security.logins)
         # Only one scrape runs at a time, because a scrape uses the event loop that also serves clients.
         self._reading = asyncio.Lock()
-        self._answering = asyncio.Semaphore(ANSWERS_MAX)
+        self._places = Places()
 
     async def start(self) -> None:
         """Starts to listen. Raises OSError if the port is not free."""
@@ -125,7 +127,7 @@ class MetricsEndpoint:
         if profile is None:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"the profile must be one of {', '.join(PROFILES)}")
         format_ = accepted_format(",".join(request.headers.getall("Accept", [])))
-        async with self._answering:
+        async with self._places.place(request.remote or ""):
             families = Families(profile, with_exemplars=format_.is_open)
             async for beans in self._turns():
                 for bean in beans:
@@ -134,7 +136,7 @@ class MetricsEndpoint:
 
     async def _jmx(self, request: Request) -> StreamResponse:
         patterns = _patterns(request)
-        async with self._answering:
+        async with self._places.place(request.remote or ""):
             found: list[str] = []
             async for beans in self._turns(singly=True):
                 found += [
@@ -167,7 +169,7 @@ class MetricsEndpoint:
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
     """Sends the parts one by one, so that the text of all metrics is never in memory as a whole."""
-    async with Stream(request, content_type) as stream:
+    async with Stream(request, content_type, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
         try:
             async with asyncio.timeout(RESPONSE_MAX_SECONDS):
                 for part in parts:

@@ -67,11 +67,11 @@ def _groups(broker: BrokerPorts) -> Beans:
     states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
     offsets = 0
     for runner in broker.groups.shards.loaded():
-        for number, (protocol, state) in enumerate(runner.ask(lambda shard, _: shard.group_states())):
+        for number, (protocol, state) in enumerate(runner.look(lambda shard, _: shard.group_states())):
             states.setdefault(protocol, Counter())[state] += 1
             if number % STEPS_PER_PAUSE == 0:
                 yield None
-        offsets += runner.ask(lambda shard, _: shard.offset_count)
+        offsets += runner.look(lambda shard, _: shard.offset_count)
         yield None
     for protocol, counts in states.items():
         yield bean(SERVER, _METRICS, {"group-count": counts.total()}, protocol=protocol)

@@ -46,29 +46,30 @@ def _sampler_bean(sampler: GroupLagSampler) -> Bean:
 
 
 def _group_bean(group: GroupLag) -> Bean:
+    is_unknown = group.is_unknown
     attributes: dict[str, str | int | float | None] = {
-        "Lag": group.lag,
+        "Lag": None if is_unknown else group.lag,
         "LagSeconds": _seconds(group.lag_seconds, is_at_least=group.is_at_least),
         "Members": group.members,
         "MembersWithoutPartitions": group.idle_members,
         "Protocol": one_line(group.protocol),
         "ProtocolType": one_line(group.protocol_type),
         "State": group.state,
-        "Status": group.status.value,
-        "StatusName": group.status.name,
+        "Status": None if is_unknown else group.status.value,
+        "StatusName": None if is_unknown else group.status.name,
     }
     return bean(LAG, "Group", _known(attributes), group=group.group_id)
 
 
 def _topic_beans(group: GroupLag) -> Iterator[Bean]:
     for topic, sums in group.topics.items():
-        attributes: Attributes = {
+        attributes: dict[str, str | int | float | None] = {
             "AssignedPartitions": sums.assigned_partitions,
             "CommittedOffset": sums.committed,
-            "Lag": sums.lag,
+            "Lag": None if sums.is_unknown else sums.lag,
             "Members": sums.members,
         }
-        yield bean(LAG, "Topic", attributes, group=group.group_id, topic=topic)
+        yield bean(LAG, "Topic", _known(attributes), group=group.group_id, topic=topic)
 
 
 def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
@@ -81,8 +82,8 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
         "Explanation": one_line(group.sentence(partition)),
         "Lag": found.lag,
         "LagSeconds": _seconds(found.lag_seconds, is_at_least=found.is_at_least),
-        "Status": found.status.value,
-        "StatusName": found.status.name,
+        "Status": None if found.end is None else found.status.value,
+        "StatusName": None if found.end is None else found.status.name,
     }
     return bean(
         LAG,

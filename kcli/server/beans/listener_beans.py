@@ -31,6 +31,8 @@ _LOGINS = {
 
 SOFTWARE_MAX = 100
 """The most versions of client software that have a bean of their own, as in Kafka."""
+OTHER_SOFTWARE = "(others)"
+"""The name of all other versions. ApiVersions refuses parentheses, so no client has this name."""
 
 
 def listener_beans(sources: BeanSources) -> Beans:
@@ -91,13 +93,17 @@ def _of_listener(sources: BeanSources, name: str, listener: Acceptor) -> Beans:
 
 def _software(name: str, listener: Acceptor) -> Beans:
     """The connections by the software of their clients (KIP-511). If there are more than SOFTWARE_MAX versions, the
-    versions with the fewest connections are left out."""
+    versions with the fewest connections are counted together as OTHER_SOFTWARE."""
     found: Counter[tuple[str, str]] = Counter()
     for number, connection in enumerate(list(listener.served)):
         found[connection.notes.software] += 1
         if number % STEPS_PER_PAUSE == 0:
             yield None
-    for (software, version), count in found.most_common(SOFTWARE_MAX):
+    counts = found.most_common(SOFTWARE_MAX)
+    others = found.total() - sum(count for _, count in counts)
+    if others:
+        counts.append(((OTHER_SOFTWARE, ""), others))
+    for (software, version), count in counts:
         yield bean(
             SERVER,
             _GROUP,

@@ -23,6 +23,7 @@ from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.shard import GroupShard
 from kcli.errors import ErrorCode, KafkaError, ProtocolError
 from kcli.lag.group_lag import GroupLag, Member, member_names
+from kcli.lag.partition_lag import without_end
 from kcli.lag.tracker import LagTracker
 from kcli.metadata.image import MetadataImage
 from kcli.model.ids import NO_LEADER
@@ -152,7 +153,7 @@ class GroupLagSampler:
 
     def _read_groups(self, groups: list[_Group]) -> Steps[None]:
         for runner in self._groups.shards.loaded():
-            for listed in runner.ask(lambda shard, _: shard.list_groups()):
+            for listed in runner.look(lambda shard, _: shard.list_groups()):
                 if str(listed.group_type).lower() not in _CONSUMER_TYPES:
                     continue
                 group = _Group(runner, listed)
@@ -208,6 +209,10 @@ class GroupLagSampler:
             yield from _add_members(group, lag)
             for partition, offset, time_ms in group.commits():
                 yield
+                if partition not in ends:
+                    # The commit is added to the window when the end is known, because the window needs the lag.
+                    lag.add_partition(partition, without_end(offset, time_ms, now_ms))
+                    continue
                 if not tracker.see_commit(lag.group_id, partition, time_ms, offset):
                     report.skipped += 1
                     continue
@@ -236,10 +241,10 @@ def _leader(image: MetadataImage, partition: TopicPartition) -> int:
 
 def _read_offsets(group: _Group) -> Steps[None]:
     group_id = group.listed.group_id
-    topics = group.runner.ask(lambda shard, _: shard.topics_with_offsets(group_id))
+    topics = group.runner.look(lambda shard, _: shard.topics_with_offsets(group_id))
     for topic in topics:
         yield
-        group.topics.append((topic, group.runner.ask(partial(_commits_of, group_id, topic))))
+        group.topics.append((topic, group.runner.look(partial(_commits_of, group_id, topic))))
 
 
 def _commits_of(group_id: str, topic: str, shard: GroupShard, _now_ms: int) -> list[tuple[int, int, int]]:
@@ -259,7 +264,7 @@ def _add_members(group: _Group, lag: GroupLag) -> Steps[None]:
 
 def _classic_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
     group_id = group.listed.group_id
-    described = group.runner.ask(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
+    described = group.runner.look(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
     members = []
     for each in described.members:
         members.append(
@@ -280,7 +285,7 @@ def _assigned(raw: bytes) -> tuple[TopicPartition, ...]:
 
 def _consumer_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
     group_id = group.listed.group_id
-    described = yield from group.runner.ask(lambda shard, _: shard.describe_consumer_group(group_id))
+    described = yield from group.runner.look(lambda shard, _: shard.describe_consumer_group(group_id))
     if described.error_code is not ErrorCode.NONE:
         return "", []
     members = []

@@ -29,6 +29,9 @@ ACCESS = OPEN
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
+SOFTWARE_MAX_CHARACTERS = 64
+"""The characters that are kept of the name and of the version of a client's software. Metrics have both, and a client
+sends them before it logs in."""
 # From this version on, the answer contains features whose lowest level is 0. Older clients refuse such features
 # (KIP-1022).
 _MIN_ZERO_FROM = 4
@@ -52,7 +55,10 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     if context.api_version >= _SOFTWARE_FROM:
-        context.notes.software = request.client_software_name, request.client_software_version
+        context.notes.software = (
+            request.client_software_name[:SOFTWARE_MAX_CHARACTERS],
+            request.client_software_version[:SOFTWARE_MAX_CHARACTERS],
+        )
     features = context.ports.features()
     return ApiVersionsResponse(
         api_keys=_ranges(context.ports.served_on(context.listener), context.api_version, _limits(context)),

@@ -2,11 +2,14 @@
 
 The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If a file of this hour exists
 already, because the size was reached, the name also gets a number: `server.log.2026-11-21-08.1`.
+
+Another program may rename or remove the file. So the name is looked at now and then, and the file is opened again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -14,11 +17,16 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 HOUR_SECONDS = 3600
+_NEWLINE = ord("\n")
 OUTPUT_MAX_BYTES = 10 << 20
 """The size at which the output file of a server is put aside at a start. It has the lines of some thousand starts."""
+CHECK_SECONDS = 5.0
+"""The pause between two looks at the name of the file, and after a rotation that failed. A try of a rotation lists the
+directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +47,17 @@ class RotatedFile(logging.Handler):
         self._limits = limits
         self._now = now
         self._is_broken = False
-        self._file = path.open("ab", buffering=0)
-        stat = os.fstat(self._file.fileno())
-        self._size = stat.st_size
-        self._hour = _hour(stat.st_mtime if stat.st_size else now())
+        self._is_torn = False
+        """Whether the last line has no end, because the disk was full."""
+        self._looked_at = now()
+        self._failed_at: float | None = None
+        self._use(path.open("ab", buffering=0))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
-            self._rotate_if_due(len(line))
-            self._size += self._file.write(line)
+            self._prepare(len(line))
+            self._write(line)
             self._is_broken = False
         except OSError as error:
             self._report(error)
@@ -59,22 +68,80 @@ class RotatedFile(logging.Handler):
         self._file.close()
         super().close()
 
-    def _rotate_if_due(self, more_bytes: int) -> None:
-        hour = _hour(self._now())
-        is_full = self._size > 0 and self._size + more_bytes > self._limits.max_bytes
-        if hour > self._hour or is_full:
-            if self._size:
-                self._rotate()
-            self._hour = hour
+    def _use(self, file: FileIO) -> None:
+        stat = os.fstat(file.fileno())
+        self._file = file
+        self._size = stat.st_size
+        self._hour = _hour(stat.st_mtime if stat.st_size else self._now())
+        self._is_torn = False
 
-    def _rotate(self) -> None:
-        """Renames the file. If the file cannot be renamed, goes on with the same file."""
+    def _write(self, line: bytes) -> None:
+        """Writes the whole line. If the disk is full after a part of it, the next line begins with a new line."""
+        rest = b"\n" + line if self._is_torn else line
+        while rest:
+            written = self._file.write(rest)
+            if not written:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self._size += written
+            self._is_torn = rest[written - 1] != _NEWLINE
+            rest = rest[written:]
+
+    def _prepare(self, more_bytes: int) -> None:
+        """Opens the file again if it has lost its name, and renames it if it is time."""
+        now = self._now()
+        if self._must_rotate(now, more_bytes) or _has_passed(self._looked_at, now):
+            self._looked_at = now
+            self._open_again_if_moved()
+            if self._must_rotate(now, more_bytes):
+                self._rotate(now)
+
+    def _must_rotate(self, now: float, more_bytes: int) -> bool:
+        if not self._size:
+            self._hour = max(self._hour, _hour(now))
+            return False
+        is_due = _hour(now) > self._hour or self._size + more_bytes > self._limits.max_bytes
+        return is_due and (self._failed_at is None or _has_passed(self._failed_at, now))
+
+    def _open_again_if_moved(self) -> None:
+        """If the file cannot be opened again, the lines go to the old file until the next look."""
         with contextlib.suppress(OSError):
-            os.replace(self.path, self._renamed())
-            file = self.path.open("ab", buffering=0)
-            self._file.close()
-            self._file, self._size = file, 0
+            if not self._has_name():
+                file = self.path.open("ab", buffering=0)
+                self._file.close()
+                self._use(file)
+
+    def _has_name(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return False
+
+    def _rotate(self, now: float) -> None:
+        """Renames the file. If that fails, goes on with the same file and tries again after a pause."""
+        try:
+            file = self._renamed_and_new()
+        except OSError:
+            self._failed_at = now
+            return
+        self._failed_at = None
+        self._file.close()
+        self._use(file)
+        with contextlib.suppress(OSError):
             self._delete_oldest()
+
+    def _renamed_and_new(self) -> FileIO:
+        """Returns the new file. It is opened under another name first, because the old file must keep its name if
+        the new one cannot be opened."""
+        fresh = self.path.with_name(f"{self.path.name}.new")
+        file = fresh.open("wb", buffering=0)
+        try:
+            os.replace(self.path, self._renamed())
+            os.replace(fresh, self.path)
+        except OSError:
+            file.close()
+            fresh.unlink(missing_ok=True)
+            raise
+        return file
 
     def _renamed(self) -> Path:
         stamp = time.strftime("%Y-%m-%d-%H", time.localtime(self._hour))
@@ -116,6 +183,11 @@ def bound_output_file(path: str | os.PathLike[str]) -> None:
 
 def _hour(seconds: float) -> int:
     return int(seconds) // HOUR_SECONDS * HOUR_SECONDS
+
+
+def _has_passed(since: float, now: float) -> bool:
+    """Whether the pause has passed. A clock that was put back ends the pause too."""
+    return not 0 <= now - since < CHECK_SECONDS
 
 
 def _is_numbered(path: Path, base: Path) -> bool:

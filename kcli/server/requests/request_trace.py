@@ -45,6 +45,7 @@ class RequestTrace:
     """What is known about one request while it is served."""
 
     __slots__ = (
+        "_may_choose",
         "_now",
         "began",
         "creator",
@@ -57,8 +58,17 @@ class RequestTrace:
         "unlisted_stages",
     )
 
-    def __init__(self, now: Callable[[], float], *, is_sampled: bool, reads_headers: bool) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        is_sampled: bool,
+        reads_headers: bool,
+        may_choose: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Makes a trace. `may_choose` tells whether a sampled record may choose the request."""
         self._now = now
+        self._may_choose = may_choose
         self.began = now()
         self.is_sampled = is_sampled
         self.reads_headers = reads_headers
@@ -86,7 +96,7 @@ class RequestTrace:
         if self.reads_headers and self.creator is None and len(self.topics) == 1:
             self.creator = creator_of(records)
             if self.creator is not None and self.creator.is_sampled:
-                self.is_sampled = True
+                self.is_sampled = self.is_sampled or self._may_choose()
         return self.stage("append", topic, partition)
 
 

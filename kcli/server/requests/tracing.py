@@ -11,7 +11,8 @@
       throttle                  the time in which the client is muted, because its quota is exceeded
 
 `traced` wraps the dispatch of requests as `measured` does. A broker without traces has no wrapper. The sampled requests
-are a random part. If the broker reads headers, a Produce request is also sampled if its first record is.
+are a random part. If the broker reads headers, a Produce request is also sampled if its first record is. Clients choose
+at most CLIENT_SAMPLES_PER_SECOND requests in this way.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ from kcli.server.requests.request_trace import RequestTrace, Stage
 from kcli.tracing.record_spans import CLIENT_ID, DESTINATION, PARTITION, SYSTEM, Attributes
 from kcli.tracing.span import Kind, Span
 from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
-from kcli.tracing.tracer import Sink
+from kcli.tracing.tracer import BoundedSink
 
 SHORTEST_STAGE_SECONDS = 0.000_05
 """Shorter waits are left out. They are single turns of the event loop."""
+
+CLIENT_SAMPLES_PER_SECOND = 100
+"""The requests that clients can choose in one second by a sampled record. Each takes about 30 µs, and more with many
+stages."""
 
 NEVER = float("inf")
 
@@ -78,7 +83,7 @@ class RequestTracer:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: BoundedSink,
         rules: Rules,
         node_id: int,
         now: Callable[[], float],
@@ -94,6 +99,7 @@ class RequestTracer:
         self._exemplars = exemplars
         self._chance = chance
         self._clears_notes = clears_notes
+        self._client_samples = _PerSecond(CLIENT_SAMPLES_PER_SECOND, now)
         self.now = now
 
     def begin(self, connection: Connection, key: bytes) -> RequestTrace | None:
@@ -107,7 +113,12 @@ class RequestTracer:
         reads_headers = rules.reads_headers and key == _PRODUCE
         if not (is_sampled or reads_headers or rules.slow_seconds < NEVER):
             return None
-        trace = RequestTrace(self.now, is_sampled=is_sampled, reads_headers=reads_headers)
+        trace = RequestTrace(
+            self.now,
+            is_sampled=is_sampled,
+            reads_headers=reads_headers,
+            may_choose=self._client_samples.take,
+        )
         if queued:
             stage = trace.stage("queue")
             stage.ended = trace.began
@@ -127,6 +138,8 @@ class RequestTracer:
         seconds = ended - trace.began
         counted = seconds - _waited(trace) if request.key in WAITS_BY_DESIGN else seconds
         if not trace.is_sampled and counted < self._rules.slow_seconds:
+            return
+        if not self._sink.has_room(_span_count(trace)):
             return
         parent = trace.creator
         trace_id = new_trace_id() if parent is None else parent.trace_id
@@ -169,7 +182,7 @@ class RequestTracer:
                     attributes,
                 )
             )
-        throttle_ms = 0 if trace.throttle is None else trace.throttle.throttle_ms
+        throttle_ms = _throttle_ms(trace)
         if throttle_ms:
             begin = to_wall(ended)
             context = TraceContext(root.trace_id, new_span_id())
@@ -264,6 +277,31 @@ def _answered(request: _Request, tracer: RequestTracer) -> None:
             sent()
 
     asyncio.get_running_loop().call_soon(written)
+
+
+def _throttle_ms(trace: RequestTrace) -> int:
+    return 0 if trace.throttle is None else trace.throttle.throttle_ms
+
+
+def _span_count(trace: RequestTrace) -> int:
+    return 1 + len(trace.stages) + (1 if _throttle_ms(trace) else 0)
+
+
+class _PerSecond:
+    """Lets a number of events pass in each second."""
+
+    def __init__(self, limit: int, now: Callable[[], float]) -> None:
+        self._limit = limit
+        self._now = now
+        self._second = 0
+        self._taken = 0
+
+    def take(self) -> bool:
+        second = int(self._now())
+        if second != self._second:
+            self._second, self._taken = second, 0
+        self._taken += 1
+        return self._taken <= self._limit
 
 
 def _waited(trace: RequestTrace) -> float:

@@ -102,6 +102,7 @@ def test_what_the_cluster_answers_is_in_the_snapshot() -> None:
     # t-1 has no leader.
     assert found.history == dict.fromkeys([("t", 0), ("u", 0)], PartitionHistory(10, 100, 40, 40))
     assert found.topic_configs["t"]["min.insync.replicas"] == "2"
+    assert found.topic_overrides["t"] == {"retention.ms", "password"}
     assert found.last_record_ms == {"t": 5_000, "u": 5_000}
     assert found.log_dirs.keys() == {1}
     assert found.certificates == {}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from kcli.cli.running import _parsed
 from kcli.cli.syntax.registry import TOOLS
+from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.features import FeatureDescription
 from kcli.client.admin.offsets import LogDirDescription, ReplicaInfo
@@ -22,7 +24,7 @@ from kcli.client.client import Node
 from kcli.client.diagnosis.checkup import snapshot as parts
 from kcli.client.diagnosis.checkup.disks import Growth, days_until_full
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
-from kcli.client.diagnosis.checkup.rules import RULES, check_up
+from kcli.client.diagnosis.checkup.rules import RULES, Rule, check_up
 from kcli.client.diagnosis.checkup.snapshot import (
     ClientSoftware,
     GroupHistory,
@@ -181,6 +183,12 @@ FAULTS: list[tuple[Snapshot, list[Severity], list[str], str]] = [
         [Severity.ADVICE],
         ["min-isr"],
         "t: min.insync.replicas 1, 3 replicas",
+    ),
+    (
+        with_topic(partition(0, 1, 2)),
+        [Severity.WARNING],
+        ["min-isr"],
+        "t: min.insync.replicas 2, 2 replicas",
     ),
     (
         with_topic(*(partition(number, 1, 2, 3) for number in range(9))),
@@ -386,9 +394,88 @@ def test_a_command_has_the_servers() -> None:
         "kcli leader-election --bootstrap-server h:1 --election-type preferred --all-topic-partitions"
     )
     fenced = only_with_servers(replace(HEALTHY, nodes=(*HEALTHY.nodes, Node(4, "d", 9092, None, True))))
-    assert fenced == "kcli cluster unregister --id 4 --bootstrap-server h:1"
+    assert fenced == "kcli cluster list-endpoints --include-fenced-brokers --bootstrap-server h:1"
     smaller = only_with_servers(replace(HEALTHY, topic_configs={"t": {"min.insync.replicas": "3"}}))
     assert smaller.endswith("--entity-type topics --entity-name t --add-config min.insync.replicas=2")
+
+
+def test_two_replicas_get_a_third_one() -> None:
+    finding = only(
+        replace(
+            HEALTHY,
+            topics={"a.b": topic("a.b", partition(0, 1, 2))},
+            topic_configs={"a.b": {"min.insync.replicas": "2"}},
+        )
+    )
+    assert finding.command == (
+        r"kcli reassign-partitions --balance --topics 'a\.b' --replication-factor 3 --dry-run"
+    )
+    two = replace(with_topic(partition(0, 1, 2)), nodes=HEALTHY.nodes[:2])
+    assert only(two).text.endswith("Add a third broker, and then a third replica")
+    assert only(two).command == ""
+
+
+def test_a_fenced_broker_is_unregistered_only_without_replicas() -> None:
+    fenced = (*HEALTHY.nodes[:2], Node(3, "c", 9092, None, True))
+    (finding,) = (each for each in check_up(replace(HEALTHY, nodes=fenced)) if each.check == "fenced-broker")
+    assert "3 partitions have a replica on it" in finding.evidence
+    assert "Only if it never comes back" in finding.text
+    assert finding.text.index("--decommission 3") < finding.text.index("unregister --id 3")
+
+
+def test_only_overrides_of_topics_of_users_are_deleted() -> None:
+    def command(**overrides: set[str]) -> str:
+        names = ("__consumer_offsets", "t")
+        of_one = {TopicPartition(name, 0): 2000 for name in names}
+        replicas = [replace(replica(GB), topic=name) for name in names]
+        return only(
+            replace(
+                HEALTHY,
+                log_dirs={1: (log_dir(900 * GB, *replicas),)},
+                metrics=Metrics(segments=of_one),
+                topic_overrides={name: frozenset(keys) for name, keys in overrides.items()},
+            )
+        ).command
+
+    alter = "kcli configs --alter --entity-type topics --entity-name t --delete-config "
+    internal = {"__consumer_offsets": {"segment.bytes", "cleanup.policy"}}
+    assert command(**internal, t={"segment.ms", "retention.ms"}) == alter + "segment.ms"
+    assert command(t={"segment.ms", "segment.bytes"}) == alter + "segment.bytes,segment.ms"
+    assert command(**internal, t={"retention.ms"}).startswith("kcli configs --describe --all")
+
+
+def test_an_unused_topic_is_deleted_without_its_namesakes() -> None:
+    names = ("a.b", "axb")
+    finding = only(
+        replace(
+            HEALTHY,
+            topics={name: topic(name, partition(0, 1, 2, 3)) for name in names},
+            last_record_ms={"a.b": -1, "axb": NOW_MS},
+        )
+    )
+    _, tool, *arguments = shlex.split(finding.command)
+    options: Any = _parsed(TOOLS[tool].load(), arguments)[0]
+    assert list(filter(topic_filter(options.topic), names)) == ["a.b"]
+
+
+def test_a_long_number_in_a_version_does_not_end_the_report() -> None:
+    clients = tuple(
+        ClientSoftware(1, "librdkafka", version, 1) for version in ("9" * 5000, "1." + "9" * 5000)
+    )
+    finding = only(replace(HEALTHY, metrics=Metrics(clients=clients)))
+    assert finding.evidence == (f"librdkafka 1.{'9' * 48}: 1 connection",)
+
+
+def test_a_rule_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_rule(_: Snapshot) -> Iterator[CheckupFinding]:
+        yield CheckupFinding(Severity.ADVICE, "half", "cluster", "never shown")
+        raise ValueError("x" * 5000)
+
+    monkeypatch.setattr("kcli.client.diagnosis.checkup.rules.RULES", (Rule(broken_rule), *RULES))
+    found = check_up(with_topic(partition(0, 1)))
+    assert [each.check for each in found] == ["one-replica", "not-checked"]
+    assert found[1].subject == "broken-rule"
+    assert found[1].evidence[0].startswith("ValueError: xxx") and len(found[1].evidence[0]) == 300
 
 
 def only_with_servers(snapshot: Snapshot) -> str:

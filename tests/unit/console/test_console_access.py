@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -267,5 +268,22 @@ def test_a_body_that_is_too_long_or_no_object_is_refused() -> None:
             assert page.status == 413
             await page.post(CONFIGS, [1])
             assert page.status == 400
+
+    asyncio.run(story())
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    async def story() -> None:
+        async with scripted() as page:
+            (cookie,) = page.http.cookie_jar
+            where = urlsplit(page.address)
+            reader, writer = await asyncio.open_connection(where.hostname, where.port)
+            head = f"POST {CONFIGS} HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie.key}={cookie.value}\r\n"
+            writer.write(head.encode() + b"X-Kcli-Csrf: \xff\xfe\r\nContent-Length: 0\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 403 ")
+            writer.close()
+            for settings in ({"a": "\ud800"}, {"\ud800": "a"}):
+                await page.post(CONFIGS, {"settings": settings})
+                assert page.status == 400
 
     asyncio.run(story())

@@ -69,19 +69,49 @@ def test_a_preview_of_a_change_asks_the_cluster_and_changes_nothing() -> None:
         cluster = ScriptedCluster()
         async with scripted(cluster) as browser:
             path = "/api/clusters/main/brokers/1/configs"
-            body = {"settings": {"log.cleaner.threads": "2", "a.list": "x,y", "log.retention.ms": None}}
+            body = {
+                "settings": {
+                    "log.cleaner.threads": "2",
+                    "log.cleanup.policy": "a,b",
+                    "log.retention.ms": None,
+                }
+            }
             found = await browser.post(path, {**body, "preview": True})
             assert found["preview"] is True
             assert found["command"].endswith(
                 "configs --bootstrap-server "
                 f"{cluster.server.address} --alter --entity-type brokers --entity-name 1 "
-                "--add-config 'log.cleaner.threads=2,a.list=[x,y]' --delete-config log.retention.ms"
+                "--add-config 'log.cleaner.threads=2,log.cleanup.policy=[a,b]' --delete-config log.retention.ms"
             )
             assert [
                 request.validate_only for key, _, request in cluster.server.requests if "ALTER" in key.name
             ] == [True]
             assert (await browser.post(path, body))["preview"] is False
             assert not cluster.server.requests[-1][2].validate_only
+
+    asyncio.run(story())
+
+
+def test_a_secret_is_not_in_the_command() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        async with scripted(cluster) as browser:
+            path = "/api/clusters/main/brokers/1/configs"
+            names = (
+                "listener.name.plaintext.ssl.keystore.password",
+                "listener.name.sasl.scram-sha-256.sasl.jaas.config",
+                "ssl.key.password",
+                "my.plugin.token",
+            )
+            settings = dict.fromkeys(names, "s3cret,x")
+            for is_preview in (True, False):
+                found = await browser.post(path, {"settings": settings, "preview": is_preview})
+                assert "s3cret" not in str(found)
+                assert found["command"].endswith(
+                    ",".join([*(f"{name}=PASSWORD" for name in names[:3]), "my.plugin.token=VALUE"])
+                )
+            sent = cluster.server.requests[-1][2].resources[0].configs
+            assert {each.value for each in sent} == {"s3cret,x"}
 
     asyncio.run(story())
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.console.messages.decoding import Decoder, Format, SchemaCodec, indented
+from kcli.console.messages import decoding
+from kcli.console.messages.decoding import (
+    MAX_INDENT,
+    Decoder,
+    Format,
+    SchemaCodec,
+    cut,
+    indented,
+    json_pieces,
+)
 from kcli.console.messages.limits import FULL_BYTES, PARSE_BYTES, PREVIEW_BYTES
 from kcli.console.messages.record import ReadRecord
 from kcli.console.messages.rows import Decoders, envelope, row
@@ -75,7 +84,7 @@ def test_indentation_keeps_numbers_and_repeated_names() -> None:
         '{\n  "a": 1.10,\n  "a": 12345678901234567890,\n  "b": [],\n  "c": {},\n  "d": [\n    "x, {y}",\n'
         "    true\n  ]\n}"
     )
-    assert indented(text) == expected
+    assert "".join(indented(text)) == expected
 
 
 @given(
@@ -84,7 +93,59 @@ def test_indentation_keeps_numbers_and_repeated_names() -> None:
     )
 )
 def test_indented_json_has_the_same_meaning(tree: object) -> None:
-    assert repr(json.loads(indented(json.dumps(tree)))) == repr(json.loads(json.dumps(tree)))
+    assert repr(json.loads("".join(indented(json.dumps(tree))))) == repr(json.loads(json.dumps(tree)))
+
+
+DEEP = 100
+MANY_LINES = b"[" * DEEP + b",".join([b"1"] * 100_000) + b"]" * DEEP
+"""An indented line has 203 characters, so the text would have 20 MB."""
+
+
+class Lines:
+    """Counts the lines that are produced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self._line = 0, decoding._line
+        monkeypatch.setattr(decoding, "_line", self)
+
+    def __call__(self, depth: int) -> str:
+        self.count += 1
+        return self._line(depth)
+
+
+def test_indentation_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+    shown = Decoder().full(MANY_LINES)
+    assert (shown.format, shown.is_cut, len(shown.text)) == ("json", True, FULL_BYTES)
+    assert lines.count <= FULL_BYTES // (2 * DEEP) + DEEP
+
+
+@pytest.mark.parametrize("depth", [DEEP, DEEP * 3])
+def test_indentation_by_a_schema_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    lines = Lines(monkeypatch)
+    raw = b"[" * depth + b",".join([b"1"] * 100_000) + b"]" * depth
+    shown = Decoder(Format.AUTO, lambda id_: SchemaCodec(id_, "json", json.loads)).full(b"\0\0\0\0\7" + raw)
+    assert (shown.format, shown.is_cut, len(shown.text)) == ("json", True, FULL_BYTES)
+    assert DEEP < lines.count <= FULL_BYTES // (2 * DEEP) + depth
+    assert max(len(line) for line in shown.text.splitlines()) <= 2 * MAX_INDENT + 2
+
+
+def test_no_piece_is_taken_after_the_limit() -> None:
+    pieces = iter(["ab", "cd", "ef", "gh"])
+    assert cut(pieces, 3) == ("abc", True)
+    assert list(pieces) == ["ef", "gh"]
+    assert cut(iter(["ab", "cd"]), 4) == ("abcd", False)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+    )
+)
+def test_a_decoded_value_has_the_text_of_the_json_library(tree: Value) -> None:
+    assert "".join(json_pieces(tree, is_pretty=False)) == json.dumps(tree, ensure_ascii=False)
+    assert "".join(json_pieces(tree, is_pretty=True)) == json.dumps(tree, ensure_ascii=False, indent=2)
 
 
 @given(st.binary(max_size=200), st.sampled_from(Format))

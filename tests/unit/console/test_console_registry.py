@@ -9,12 +9,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kcli.console.messages import look_ups
+from kcli.console.messages import registry as registries
 from kcli.console.messages.avro_arrays import without_endless_arrays
-from kcli.console.messages.decoding import Decoder, Format
+from kcli.console.messages.decoding import Decoder, Format, SchemaCodec
+from kcli.console.messages.fetching import Fetched
+from kcli.console.messages.look_ups import LookUps
+from kcli.console.messages.matching import Stop, Wanted, first_matches, last_matches
 from kcli.console.messages.registry import InvalidRegistry, SchemaRegistry, registry_address
+from kcli.console.messages.rows import Decoders
 from kcli.formats.codec import FormatError
 from kcli.http.server import HttpServer, Request, Response, get
+from kcli.protocol.batches.batch import encode_batch
 from kcli.runtime.network import SystemNetwork
+from rigs.console_topics import record
 from rigs.protobuf import descriptors
 
 AVRO = json.dumps({"type": "record", "name": "O", "fields": [{"name": "n", "type": "int"}]})
@@ -109,6 +117,85 @@ def test_failures_are_errors_of_the_format_and_are_remembered() -> None:
         "/base/schemas/ids/7": {"schema": "[7]"},
     }
     with_registry(answers, use)
+
+
+def test_a_mute_registry_gets_one_request_and_then_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "REQUEST_SECONDS", 0.05)
+
+    async def run() -> None:
+        asked = 0
+
+        async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal asked
+            asked += 1
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(mute, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        schemas = SchemaRegistry(registry_address(f"http://127.0.0.1:{port}"))
+        schemas.start()
+        for schema_id in range(50):
+            with pytest.raises(FormatError, match="no answer in time"):
+                await asyncio.to_thread(schemas.find, schema_id)
+        assert asked == 1
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_after_the_pause_one_look_up_asks_the_registry_again() -> None:
+    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
+        schemas._note_silence("no answer")
+        with pytest.raises(FormatError, match="no answer"):
+            await asyncio.to_thread(schemas.find, 5)
+        assert registry.asked == []
+        schemas._silence = (0.0, "no answer")  # the pause is over
+        schemas._try_again()
+        with pytest.raises(FormatError, match="no answer"):
+            schemas.kept(6)  # another thread does not wait meanwhile
+        schemas._silence = (0.0, "no answer")
+        assert (await asyncio.to_thread(schemas.find, 5)).kind == "avro"
+        assert schemas.kept(6) is None, "the registry has answered, so the pause is over for all"
+
+    with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use)
+
+
+def test_a_request_looks_up_only_some_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_ups, "LOOK_UPS_MAX", 3)
+
+    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
+        finder = LookUps(schemas)
+        assert (await asyncio.to_thread(finder.find, 5)).kind == "avro"
+        for schema_id in (1, 1, 1, 2, 3, 4, 6):
+            with pytest.raises(FormatError):
+                await asyncio.to_thread(finder.find, schema_id)
+        assert len(registry.asked) == 3
+        assert finder.find(5).kind == "avro", "a known schema needs no look-up"
+        monkeypatch.setattr(look_ups, "LOOK_UPS_SECONDS", 0.0)
+        with pytest.raises(FormatError, match="does not know"):
+            await asyncio.to_thread(finder.find, 4)
+
+    with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use)
+
+
+def test_the_work_stops_after_a_look_up_if_the_page_is_closed() -> None:
+    asked: list[int] = []
+    stop = Stop(float("inf"))
+
+    def find(schema_id: int) -> SchemaCodec:
+        asked.append(schema_id)
+        stop.close()  # the page is closed during the look-up
+        raise FormatError("unknown")
+
+    values = tuple(b"\0" + bytes((0, 0, 0, n)) + b"x" for n in range(20))
+    batch = encode_batch([record(n, value=each) for n, each in enumerate(values)])
+    wanted = Wanted(decoders=Decoders(Decoder(Format.TEXT), Decoder(Format.AUTO, find)), limit=20)
+    fetched = Fetched(partition=0, offset=0, records=batch, aborted=None, end=20)
+    assert first_matches(fetched, 20, wanted, stop).records == 1
+    stop = Stop(float("inf"))
+    assert last_matches([fetched, fetched], 20, wanted, stop).records == 1
+    assert asked == [0, 0]
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kcli.console import sessions
-from kcli.console.connection import ClusterConnection
+from kcli.console.connection import STREAMS_AT_ONCE, ClusterConnection
+from kcli.console.failures import ConsoleError
 from kcli.console.identity import Identity
 from kcli.console.sessions import AGE_MAX_SECONDS, IDLE_MAX_SECONDS, Sessions
 from kcli.runtime.network import SystemNetwork
@@ -83,6 +84,67 @@ def test_too_many_sessions_drop_those_without_a_login_first(monkeypatch: pytest.
     with_world(story)
 
 
+def test_visitors_do_not_drop_the_session_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+
+    async def story(world: World) -> None:
+        owner = await world.sessions.begin(is_owner=True)
+        for _ in range(10):
+            world.now += 1
+            await world.sessions.begin()
+        assert len(world.sessions) == 3
+        assert world.sessions.find(owner.id) is owner
+
+    with_world(story)
+
+
+def test_the_end_of_a_session_ends_its_streams_and_clients() -> None:
+    async def story(world: World) -> None:
+        session = await world.sessions.begin()
+        connection = session.connections["main"] = world.connection("alice")
+        begun = asyncio.Event()
+
+        async def follow() -> None:
+            async with connection.stream():
+                begun.set()
+                await asyncio.Event().wait()
+
+        tail = asyncio.create_task(follow())
+        await begun.wait()
+        client = connection.client()
+        closed: list[bool] = []
+
+        async def close() -> None:
+            closed.append(True)
+
+        client.close = close
+        await world.sessions.end(session)
+        assert closed == [True]
+        with pytest.raises(ConsoleError, match="ended"):
+            await asyncio.wait_for(tail, 30)
+        for make in (connection.client, connection.lasting_client):
+            with pytest.raises(ConsoleError, match="ended"):
+                make()
+        for enter in (connection.stream, connection.turn):
+            with pytest.raises(ConsoleError, match="ended"):
+                async with enter():
+                    pytest.fail("a closed connection was used")
+
+    with_world(story)
+
+
+def test_a_stream_that_ends_on_its_own_gives_its_place_back_and_keeps_its_error() -> None:
+    async def story(world: World) -> None:
+        connection = world.connection("alice")
+        for _ in range(STREAMS_AT_ONCE + 1):
+            with pytest.raises(TimeoutError):
+                async with connection.stream():
+                    raise TimeoutError
+        await connection.close()
+
+    with_world(story)
+
+
 def test_an_unknown_or_missing_cookie_is_no_session() -> None:
     async def story(world: World) -> None:
         session = await world.sessions.begin()
@@ -90,7 +152,7 @@ def test_an_unknown_or_missing_cookie_is_no_session() -> None:
         assert world.sessions.find("") is None
         assert world.sessions.find(session.id[:-1]) is None
         assert session.accepts(session.csrf)
-        assert not session.accepts(None) and not session.accepts("ü")
+        assert not session.accepts(None) and not session.accepts("ü") and not session.accepts("\udcff\udcfe")
         assert session.csrf not in repr(session) and session.id not in repr(session)
 
     with_world(story)

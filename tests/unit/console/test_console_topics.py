@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import Any
 
 import pytest
 
+from kcli.cli.running import _parsed
+from kcli.cli.syntax.registry import TOOLS
+from kcli.cli.topic_filter import topic_filter
 from kcli.protocol.wire.api import ApiKey
 from rigs.console import Browser, scripted
 from rigs.scripted_cluster import ScriptedCluster
@@ -162,6 +166,21 @@ def test_a_preview_of_a_deletion_deletes_nothing() -> None:
             assert not requests(cluster, ApiKey.DELETE_TOPICS)
             await browser.post(f"{TOPICS}/t/delete", {})
             assert len(requests(cluster, ApiKey.DELETE_TOPICS)) == 1
+
+    asyncio.run(story())
+
+
+def test_the_shown_commands_act_on_no_other_topic() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.topics = {"a.b": 1, "axb": 1, "-a": 1}
+        async with scripted(cluster) as browser:
+            for name in cluster.topics:
+                for path, body in (("delete", {}), ("partitions", {"count": 3})):
+                    preview = await browser.post(f"{TOPICS}/{name}/{path}", {**body, "preview": True})
+                    words = shlex.split(preview["command"])
+                    options: Any = _parsed(TOOLS[words[1]].load(), words[2:])[0]
+                    assert list(filter(topic_filter(options.topic), cluster.topics)) == [name]
 
     asyncio.run(story())
 

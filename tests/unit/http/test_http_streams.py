@@ -153,6 +153,10 @@ def test_a_body_that_arrives_too_slowly_is_refused(monkeypatch: pytest.MonkeyPat
         ("application/json", b"[" * 90, 400),
         ("application/json", b'{"a": "%s"}' % (b"x" * 100), 413),
         ("text/plain", b"{}", 415),
+        ("application/json", rb'{"a": "\ud83d\ude00"}', 200),
+        ("application/json", rb'{"a": ["\ud800"]}', 400),
+        ("application/json", rb'{"\uDfff": 1}', 400),
+        ("application/json", b'{"a": "\xed\xa0\x80"}', 400),
         ("application/x-www-form-urlencoded", b"a=b", 415),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -352,3 +353,13 @@ def test_long_texts_are_encoded_in_parts() -> None:
 def test_json_in_parts_is_one_document(count: int) -> None:
     beans = [json_bean(gauge("kafka.log", "Log", "Size", number)) for number in range(count)]
     assert len(json.loads(b"".join(json_parts(beans)))["beans"]) == count
+
+
+def test_a_bean_in_json_has_texts_for_numbers_that_json_lacks() -> None:
+    made = bean("d", "T", {"a": math.nan, "b": math.inf, "c": -math.inf, "d": 1.5, "e": "text"})
+
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"{constant} is not JSON")
+
+    found = json.loads(json_bean(made), parse_constant=refuse)
+    assert found == {"name": "d:type=T", "a": "NaN", "b": "Infinity", "c": "-Infinity", "d": 1.5, "e": "text"}

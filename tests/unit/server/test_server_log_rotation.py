@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -116,6 +117,112 @@ def test_a_file_that_cannot_be_renamed_is_written_further(
     stage.write("one")
     stage.write("two")
     assert stage.files() == {"a.log": "one\ntwo\n"}
+
+
+def failing_open(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Path]:
+    """Lets the opening of a file fail until the returned list is cleared. The list gets the tries."""
+    whole, tries = Path.open, [Path("none")]
+
+    def refuse(path: Path, *rest: Any, **options: Any) -> Any:
+        if path.name == name and tries:
+            tries.append(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole(path, *rest, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    return tries
+
+
+def test_a_rotation_whose_new_file_cannot_be_opened_is_tried_again_after_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, FileLimits(max_bytes=4))
+    stage.write("one")
+    tries = failing_open(monkeypatch, "a.log.new")
+    stage.write("two")
+    stage.write("three")
+    assert len(tries) == 2, "the second line does not try again"
+    assert stage.files() == {"a.log": "one\ntwo\nthree\n"}
+    tries.clear()
+    stage.write("four")
+    assert stage.files() == {"a.log": "one\ntwo\nthree\nfour\n"}
+    stage.now += rotation.CHECK_SECONDS
+    stage.write("five")
+    assert stage.files() == {"a.log": "five\n", f"a.log.{stamp(HOUR)}": "one\ntwo\nthree\nfour\n"}
+
+
+def test_a_new_file_that_cannot_get_its_name_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, FileLimits(max_bytes=4))
+    stage.write("one")
+    whole = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if source.name == "a.log.new":
+            raise PermissionError
+        whole(source, target)
+
+    monkeypatch.setattr("os.replace", refuse)
+    stage.write("two")
+    assert stage.files() == {f"a.log.{stamp(HOUR)}": "one\ntwo\n"}
+    stage.now += rotation.CHECK_SECONDS
+    stage.write("three")
+    assert stage.files() == {"a.log": "three\n", f"a.log.{stamp(HOUR)}": "one\ntwo\n"}
+
+
+@pytest.mark.parametrize("target", [None, "moved"])
+def test_a_file_that_is_removed_or_moved_is_opened_again(tmp_path: Path, target: str | None) -> None:
+    stage = Stage(tmp_path, FileLimits())
+    stage.write("one")
+    moved = {} if target is None else {target: "one\ntwo\n"}
+    if target is None:
+        stage.file.path.unlink()
+    else:
+        stage.file.path.rename(tmp_path / target)
+    stage.write("two")
+    assert stage.files() == moved
+    stage.now += rotation.CHECK_SECONDS
+    stage.write("three")
+    stage.write("four")
+    assert stage.files() == moved | {"a.log": "three\nfour\n"}
+
+
+def test_a_removed_file_is_opened_again_at_a_rotation(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, FileLimits(max_bytes=4))
+    stage.write("one")
+    stage.file.path.unlink()
+    stage.write("two")
+    assert stage.files() == {"a.log": "two\n"}
+
+
+def test_a_line_after_a_part_of_a_line_begins_with_a_new_line(tmp_path: Path) -> None:
+    class Full:
+        """A file on a disk with room for some bytes."""
+
+        def __init__(self, file: Any, room: int) -> None:
+            self.file, self.room = file, room
+
+        def write(self, line: bytes) -> int:
+            if not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            written = self.file.write(line[: self.room])
+            self.room -= written
+            return int(written)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.file, name)
+
+    stage = Stage(tmp_path, FileLimits())
+    full: Any = Full(stage.file._file, 7)
+    stage.file._file = full
+    stage.write("whole")
+    stage.write("cut")
+    stage.write("lost")
+    full.room = 100
+    stage.write("next")
+    stage.write("last")
+    assert stage.files() == {"a.log": "whole\nc\nnext\nlast\n"}
 
 
 def test_a_large_output_file_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

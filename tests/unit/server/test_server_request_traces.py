@@ -20,7 +20,7 @@ from kcli.server.requests.request_trace import (
     RequestTrace,
     creator_of,
 )
-from kcli.server.requests.tracing import NEVER, RequestTracer, Rules, traced
+from kcli.server.requests.tracing import CLIENT_SAMPLES_PER_SECOND, NEVER, RequestTracer, Rules, traced
 from kcli.tracing.span import Span
 from rigs.loops import on_a_loop
 
@@ -52,6 +52,8 @@ class World:
     def __init__(self, rules: Rules, chance: float = 0.5) -> None:
         self.now = 100.0
         self.spans: list[Span] = []
+        self.room = 1_000_000
+        self.asked: list[int] = []
         self.exemplars = Exemplars()
         self.tracer = RequestTracer(
             self, rules, BROKER, lambda: self.now, self.exemplars, chance=lambda: chance
@@ -60,6 +62,10 @@ class World:
 
     def add(self, span: Span) -> None:
         self.spans.append(span)
+
+    def has_room(self, spans: int) -> bool:
+        self.asked.append(spans)
+        return len(self.spans) + spans <= self.room
 
     async def request(self, key: ApiKey, dispatch: Any) -> Any:
         frame = memoryview(int(key).to_bytes(2, "big") + b"\0\x09\0\0\0\x2a\0\x01c\0")
@@ -230,6 +236,28 @@ async def test_a_sampled_record_decides_if_the_broker_reads_headers() -> None:
             assert append.parent_id == work.context.span_id
             assert append.attributes["messaging.destination.partition.id"] == "3"
             assert world.seconds("append") == 0.25
+
+
+@on_a_loop
+async def test_clients_choose_a_limited_number_of_requests_per_second() -> None:
+    world = World(Rules(reads_headers=True))
+    dispatch = answering(world, records=batch(("traceparent", CONTEXT)))
+    for wanted in (CLIENT_SAMPLES_PER_SECOND, 2 * CLIENT_SAMPLES_PER_SECOND):
+        for _ in range(CLIENT_SAMPLES_PER_SECOND + 5):
+            await world.request(ApiKey.PRODUCE, dispatch)
+            world.now -= 0.25
+        assert world.names().count("kafka.Produce") == wanted
+        world.now += 1.0
+
+
+@on_a_loop
+async def test_no_spans_are_made_without_room_for_them() -> None:
+    world = World(Rules(ratio=1.0))
+    world.room = 3
+    await world.request(ApiKey.METADATA, answering(world))
+    await world.request(ApiKey.METADATA, answering(world))
+    assert world.asked == [3, 3]
+    assert world.names() == ["kafka.Metadata", "work", "send"]
 
 
 @on_a_loop

@@ -72,6 +72,21 @@ def test_a_full_queue_drops_and_counts() -> None:
     assert (queue.exported, queue.dropped) == (6, 15)
 
 
+def test_spans_without_room_count_as_dropped_before_they_are_made() -> None:
+    exporter = ScriptedExporter()
+    exporter.gate.clear()
+    queue = queue_of(exporter, queue_max=5, batch_max=1)
+    queue.add(span())
+    assert exporter.entered.wait(WAIT_SECONDS)
+    for _ in range(3):
+        queue.add(span())
+    assert queue.has_room(2)
+    assert not queue.has_room(3)
+    exporter.gate.set()
+    queue.close()
+    assert (queue.exported, queue.dropped) == (4, 3)
+
+
 def test_a_failing_collector_is_logged_once_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     exporter = ScriptedExporter("refused", "refused", None, "refused again", "refused again")
     with caplog.at_level(logging.WARNING, "kcli.tracing"):

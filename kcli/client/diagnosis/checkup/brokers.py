@@ -46,13 +46,21 @@ def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Brokers that are registered and do not serve clients."""
     for node in snapshot.nodes:
         if node.is_fenced:
+            held = sum(
+                node.id in each.replicas for topic in snapshot.topics.values() for each in topic.partitions
+            )
             yield CheckupFinding(
                 Severity.WARNING,
                 "fenced-broker",
                 f"broker {node.id}",
-                "The broker is registered but sends no heartbeats. Start it, or unregister it if it is gone",
-                (f"{node.host}:{node.port} is fenced",),
-                f"kcli cluster unregister --id {node.id}",
+                "The broker is registered but sends no heartbeats. Start it. Only if it never comes back: give its "
+                f"replicas to other brokers (kcli reassign-partitions --decommission {node.id}), and then remove its "
+                f"registration (kcli cluster unregister --id {node.id})",
+                (
+                    f"{node.host}:{node.port} is fenced",
+                    f"{counted(held, 'partition has a replica', 'partitions have a replica')} on it",
+                ),
+                "kcli cluster list-endpoints --include-fenced-brokers",
             )
 
 

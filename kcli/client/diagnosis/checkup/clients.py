@@ -6,16 +6,19 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
-from shlex import quote
 
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, Snapshot
+from kcli.model.command_words import quoted_option, topic_pattern
 
 DAY_MS = 24 * 3600 * 1000
 UNUSED_DAYS = 30
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"})
 LOOKS_MIN = 2
 """A group rebalances all the time if it does so in every look. One look shows a usual rebalance too."""
+DIGITS_MAX = 9
+"""The digits of a number in a version. Clients choose the text, and int() refuses thousands of digits."""
+VERSION_SHOWN_MAX = 50
 
 _OLD_BELOW = {
     "apache-kafka-java": (3,),
@@ -38,7 +41,7 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"The group rebalances all the time: {text}. Look for members that exceed max.poll.interval.ms, or "
                 "that start and end",
                 listed(f"{each.state}, {counted(each.members, 'member')}" for each in history.looks),
-                f"kcli consumer-groups --describe --members --verbose --group {quote(history.group_id)}",
+                f"kcli consumer-groups --describe --members --verbose {quoted_option('group', history.group_id)}",
             )
 
 
@@ -55,7 +58,7 @@ def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"producer id {producer.producer_id}, first offset {producer.start_offset}",
                 f"last record {_ago(snapshot, producer.last_timestamp_ms)}",
             ),
-            f"kcli transactions abort --topic {quote(topic)} --partition {number} "
+            f"kcli transactions abort {quoted_option('topic', topic)} --partition {number} "
             f"--start-offset {producer.start_offset}",
         )
 
@@ -73,7 +76,8 @@ def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"began {_ago(snapshot, each.start_ms or snapshot.time_ms)}",
                 *listed(each.partitions),
             ),
-            f"kcli transactions forceTerminateTransaction --transactionalId {quote(each.transactional_id)}",
+            "kcli transactions forceTerminateTransaction "
+            + quoted_option("transactionalId", each.transactional_id),
         )
 
 
@@ -87,6 +91,7 @@ def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             continue
         found.append(f"{name}: {'no records' if last_ms < 0 else 'last record ' + _ago(snapshot, last_ms)}")
     if found:
+        first = found[0].partition(":")[0]
         yield CheckupFinding(
             Severity.ADVICE,
             "unused-topics",
@@ -94,7 +99,7 @@ def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(found), 'topic has', 'topics have')} no record of the last {UNUSED_DAYS} days and no group "
             "with committed offsets. A consumer without a group would not be seen",
             listed(found),
-            f"kcli topics --delete --topic {quote(found[0].partition(':')[0])} --dry-run",
+            f"kcli topics --delete {quoted_option('topic', topic_pattern(first))} --dry-run",
         )
 
 
@@ -103,9 +108,9 @@ def old_clients(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     found: Counter[tuple[str, str]] = Counter()
     for each in snapshot.metrics.clients:
         oldest = _OLD_BELOW.get(each.name)
-        version = tuple(map(int, re.findall(r"\d+", each.version)[:3]))
+        version = tuple(map(int, re.findall(rf"\d{{1,{DIGITS_MAX}}}", each.version)[:3]))
         if oldest is not None and version and version < oldest:
-            found[each.name, each.version] += each.connections
+            found[each.name, each.version[:VERSION_SHOWN_MAX]] += each.connections
     if found:
         yield CheckupFinding(
             Severity.ADVICE,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 
 from kcli.client.admin.offsets import LogDirDescription
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.command_words import quoted_option
+from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 
 DAY_MS = 24 * 3600 * 1000
@@ -25,6 +26,8 @@ SEGMENTS_MAX = 100
 SMALL_SEGMENT_BYTES = 1 << 20
 """A partition has too many small segments if it has more segments than SEGMENTS_MAX, and their mean is smaller than
 this. Each segment costs three open files, and time at a start."""
+SEGMENT_KEYS = ("segment.bytes", "segment.ms")
+"""The settings of a topic that make its segments small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,21 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(found), 'partition has', 'partitions have')} more than {SEGMENTS_MAX} segments with a mean "
             f"below {_size(SMALL_SEGMENT_BYTES)}. They cost open files and time at a start",
             listed(f"{key}: {count} segments of {_size(mean)}" for key, count, mean in found),
-            f"kcli configs --alter --entity-type topics --entity-name {quote(found[0][0].topic)} --delete-config "
-            "segment.bytes,segment.ms",
+            _larger_segments(snapshot, [key.topic for key, *_ in found]),
         )
+
+
+def _larger_segments(snapshot: Snapshot, topics: list[str]) -> str:
+    """The command that deletes the overrides of the first topic that has some. Internal topics need theirs. Without
+    an override, the command shows where the values come from."""
+    for name in topics:
+        described = snapshot.topics.get(name)
+        is_own = not (described.is_internal if described else is_internal(name))
+        overrides = [key for key in SEGMENT_KEYS if key in snapshot.topic_overrides.get(name, ())]
+        if is_own and overrides:
+            entity = quoted_option("entity-name", name)
+            return f"kcli configs --alter --entity-type topics {entity} --delete-config {','.join(overrides)}"
+    return f"kcli configs --describe --all --entity-type topics {quoted_option('entity-name', topics[0])}"
 
 
 def _growth(snapshot: Snapshot, directory: LogDirDescription) -> list[Growth]:

@@ -29,7 +29,7 @@ from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot
 from kcli.errors import KafkaError, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
-from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -65,7 +65,8 @@ async def gather(
         survey.part(parts.QUORUM, survey.quorum(), (None, None, 0)),
         survey.part(parts.GROUPS, survey.groups(looks), ()),
     )
-    configs = await survey.part(parts.TOPIC_CONFIGS, survey.topic_configs(topics), {})
+    entries = await survey.part(parts.TOPIC_CONFIGS, survey.topic_configs(topics), {})
+    configs = {name: {each.name: each.value for each in found} for name, found in entries.items()}
     now_ms = _now_ms()
     return Snapshot(
         time_ms=now_ms,
@@ -75,6 +76,7 @@ async def gather(
         topics=topics,
         reassigning=await survey.part(parts.REASSIGNMENTS, survey.reassigning(), frozenset()),
         topic_configs=configs,
+        topic_overrides={name: _overrides(found) for name, found in entries.items()},
         broker_configs=await survey.part(parts.BROKER_CONFIGS, survey.broker_configs(), {}),
         log_dirs=await survey.part(parts.LOG_DIRS, survey.log_dirs(), {}),
         quorum=quorum[0],
@@ -135,7 +137,7 @@ class _Survey:
 
     async def topic_configs(
         self, topics: Mapping[str, TopicDescription]
-    ) -> Mapping[str, Mapping[str, str | None]]:
+    ) -> Mapping[str, tuple[ConfigEntry, ...]]:
         names, configs = sorted(topics), {}
         for at in range(0, len(names), TOPICS_AT_ONCE):
             wanted = [
@@ -143,7 +145,7 @@ class _Survey:
             ]
             for resource, entries in (await self.admin.describe_configs(wanted)).items():
                 if not isinstance(entries, KafkaError):
-                    configs[resource.name] = {each.name: each.value for each in entries}
+                    configs[resource.name] = entries
         return configs
 
     async def broker_configs(self) -> Mapping[int, tuple[ConfigEntry, ...]]:
@@ -240,6 +242,10 @@ class _Survey:
         if len(found.without) == len(self.alive):
             raise _NotKnown(f"broker {self.alive[0].id}: {found.without[self.alive[0].id]}")
         return found
+
+
+def _overrides(entries: Iterable[ConfigEntry]) -> frozenset[str]:
+    return frozenset(each.name for each in entries if each.source is ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 def _now_ms() -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from shlex import quote
 
 from kcli.client.admin.topics import PartitionDescription
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.command_words import quoted_option, topic_pattern
 from kcli.model.topic_partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
@@ -98,11 +98,14 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Topics whose min.insync.replicas is as large as their replicas, or that accept writes on one replica."""
     equal: list[tuple[str, int, int]] = []
     small: list[tuple[str, int, int]] = []
+    two: list[tuple[str, int, int]] = []
     for name, topic in sorted(snapshot.topics.items()):
         wanted, replicas = _min_isr(snapshot, name), _replicas(topic.partitions)
         if wanted is None or replicas < 2:
             continue
-        if wanted >= replicas:
+        if wanted >= replicas == 2:
+            two.append((name, wanted, replicas))
+        elif wanted >= replicas:
             equal.append((name, wanted, replicas))
         elif wanted == 1 and replicas > 2:
             small.append((name, wanted, replicas))
@@ -114,8 +117,10 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(equal), 'topic needs', 'topics need')} all replicas in sync. If one broker stops, records "
             "with acks=all are refused",
             _shown(equal),
-            _set_min_isr(equal[0][0], max(1, equal[0][2] - 1)),
+            _set_min_isr(equal[0][0], equal[0][2] - 1),
         )
+    if two:
+        yield _third_replica(snapshot, two)
     if small:
         yield CheckupFinding(
             Severity.ADVICE,
@@ -126,6 +131,23 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             _shown(small),
             _set_min_isr(small[0][0], 2),
         )
+
+
+def _third_replica(snapshot: Snapshot, topics: list[tuple[str, int, int]]) -> CheckupFinding:
+    """The finding about topics that need both of their replicas. A smaller min.insync.replicas would risk records."""
+    has_brokers = sum(not node.is_fenced for node in snapshot.nodes) >= 3
+    pattern = quoted_option("topics", topic_pattern(topics[0][0]))
+    return CheckupFinding(
+        Severity.WARNING,
+        "min-isr",
+        "two replicas",
+        f"{counted(len(topics), 'topic needs', 'topics need')} both replicas in sync. If one broker stops, records "
+        f"with acks=all are refused. Add a third {'replica' if has_brokers else 'broker, and then a third replica'}",
+        _shown(topics),
+        f"kcli reassign-partitions --balance {pattern} --replication-factor 3 --dry-run"
+        if has_brokers
+        else "",
+    )
 
 
 def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
@@ -187,7 +209,7 @@ def _shown(topics: list[tuple[str, int, int]]) -> tuple[str, ...]:
 
 def _set_min_isr(topic: str, value: int) -> str:
     return (
-        f"kcli configs --alter --entity-type topics --entity-name {quote(topic)} "
+        f"kcli configs --alter --entity-type topics {quoted_option('entity-name', topic)} "
         f"--add-config {MIN_ISR}={value}"
     )
 

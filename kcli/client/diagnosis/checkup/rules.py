@@ -25,6 +25,9 @@ from kcli.client.diagnosis.checkup.snapshot import (
     Snapshot,
 )
 
+REASON_MAX = 300
+"""The characters of an error that a finding shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -65,14 +68,28 @@ def check_up(snapshot: Snapshot, servers: str = "") -> Sequence[CheckupFinding]:
 
 
 def _applied(rule: Rule, snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    if not any(part in snapshot.missing for part in rule.needs):
-        yield from rule.check(snapshot)
+    if any(part in snapshot.missing for part in rule.needs):
+        return
+    try:
+        yield from list(rule.check(snapshot))
+    except Exception as error:  # an answer that the rule did not foresee must not end the report
+        yield CheckupFinding(
+            Severity.UNKNOWN,
+            "not-checked",
+            _name(rule),
+            "This check failed, and the others were made",
+            (f"{type(error).__name__}: {error}"[:REASON_MAX],),
+        )
+
+
+def _name(rule: Rule) -> str:
+    return rule.check.__name__.replace("_", "-")
 
 
 def _unknown(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """One finding for each missing part, with the rules that need it."""
     for part, reason in snapshot.missing.items():
-        names = sorted(rule.check.__name__.replace("_", "-") for rule in RULES if part in rule.needs)
+        names = sorted(_name(rule) for rule in RULES if part in rule.needs)
         if names:
             yield CheckupFinding(
                 Severity.UNKNOWN,

@@ -105,6 +105,8 @@ class Snapshot:
     topics: Mapping[str, TopicDescription] = field(default_factory=dict)
     reassigning: frozenset[TopicPartition] = frozenset()
     topic_configs: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    topic_overrides: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The names of the configs that a topic itself sets."""
     broker_configs: Mapping[int, tuple[ConfigEntry, ...]] = field(default_factory=dict)
     log_dirs: Mapping[int, tuple[LogDirDescription, ...]] = field(default_factory=dict)
     quorum: QuorumDescription | None = None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from kcli.config.definition import java_double
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType
 from kcli.server.beans.exposition.writers import Family
@@ -84,9 +86,20 @@ def _type_line(family: Family, format_: Format) -> str:
     return f"# TYPE {name} {family.type}"
 
 
+_encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 def json_bean(bean: Bean) -> str:
-    """The JSON text of one bean, an element of the list `beans`."""
-    return json.dumps({"name": bean.object_name, **bean.attributes}, ensure_ascii=False)
+    """The JSON text of one bean, an element of the list `beans`. JSON has no NaN and no infinity, so they are texts."""
+    try:
+        return _encode_json({"name": bean.object_name, **bean.attributes})
+    except ValueError:
+        attributes = {name: _json_value(value) for name, value in bean.attributes.items()}
+        return _encode_json({"name": bean.object_name, **attributes})
+
+
+def _json_value(value: str | float) -> str | float:
+    return java_double(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def json_parts(beans: list[str]) -> Iterator[bytes]:

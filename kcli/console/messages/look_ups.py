@@ -1,0 +1,38 @@
+"""Bounds the look-ups of schemas of one request, because each keeps a thread waiting that all sessions share."""
+
+from __future__ import annotations
+
+import time
+
+from kcli.console.messages.decoding import SchemaCodec
+from kcli.console.messages.registry import SchemaRegistry
+from kcli.formats.codec import FormatError
+
+LOOK_UPS_MAX = 100
+"""The look-ups of one request in LOOK_UPS_SECONDS. Schemas in memory do not count. A topic has a few schemas."""
+
+LOOK_UPS_SECONDS = 60.0
+
+
+class LookUps:
+    """The look-ups of one request. `find` is called in threads. A live tail may look up more after a while."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._left = LOOK_UPS_MAX
+        self._renewed_at = time.monotonic()
+
+    def find(self, schema_id: int) -> SchemaCodec:
+        """Returns the decoder of a schema. Raises FormatError."""
+        if (kept := self._registry.kept(schema_id)) is not None:
+            return kept
+        self._take()
+        return self._registry.find(schema_id)
+
+    def _take(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed_at >= LOOK_UPS_SECONDS:
+            self._left, self._renewed_at = LOOK_UPS_MAX, now
+        if self._left <= 0:
+            raise FormatError(f"the records have more than {LOOK_UPS_MAX} unknown schema ids")
+        self._left -= 1
