@@ -166,13 +166,13 @@ class HttpServer:
             if transport is not None:
                 transport.abort()
 
-    def _connect(self) -> asyncio.Protocol:
+    def _connect(self) -> asyncio.BaseProtocol:
         server = self._runner.server
         most = self._rules.connections_max or CONNECTIONS_MAX
         if server is None or self._connection_count(server) >= most:
             return _Refusal(most)
         if self._handshakes is not None:
-            return self._handshakes.protocol(lambda: self._connection(server))
+            return self._handshakes.protocol(self._connection(server))
         return self._connection(server)
 
     def _connection_count(self, server: web.Server) -> int:
@@ -199,8 +199,8 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
         # A response counts as sent when the kernel has the whole response. `_send` waits for this, at most
-        # RESPONSE_MAX_SECONDS.
-        cast(asyncio.Transport, transport).set_write_buffer_limits(high=0)
+        # RESPONSE_MAX_SECONDS. With the limit 0, asyncio's TLS would wait although nothing is left.
+        cast(asyncio.Transport, transport).set_write_buffer_limits(high=1)
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
