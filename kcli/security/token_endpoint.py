@@ -18,12 +18,12 @@ from kcli.config.definition import ConfigError
 from kcli.errors import SaslAuthenticationException
 from kcli.security.http_calls import called
 from kcli.security.jaas import LoginModule
+from kcli.security.token_source import LookUp, TokenSource, read_text
 
 if TYPE_CHECKING:
     from urllib.request import Request
 
     from kcli.security.tls.contexts import ClientTls
-    from kcli.security.token_sources import LookUp, TokenSource
 
 ANSWER_BYTES_MAX = 1 << 20
 """The largest answer of a token endpoint. A token has a few thousand characters."""
@@ -148,8 +148,6 @@ class SignedAssertion:
         return self.endpoint.post(form | ({"scope": self.scope} if self.scope else {}), {})
 
     def _assertion(self) -> str:
-        from kcli.security.token_sources import read_text
-
         if self.file is not None:
             return read_text(self.file, f"{_ASSERTION}file")
         import jwt  # imported late, because only this grant signs tokens

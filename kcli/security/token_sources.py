@@ -11,15 +11,12 @@ import binascii
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kcli.security.allowed_sources import AllowedSources
 from kcli.security.jaas import LoginModule
-
-TOKEN_BYTES_MAX = 1 << 20
-"""The largest token file. Tokens have a few thousand characters."""
+from kcli.security.token_source import LookUp, TokenSource, read_text
 
 REFRESH_FACTOR = 0.8
 """The part of its lifetime for which a token is used again (sasl.login.refresh.window.factor)."""
@@ -33,16 +30,6 @@ _URL = "sasl.oauthbearer.token.endpoint.url"
 _FILES = tuple(f"sasl.oauthbearer.assertion.{name}" for name in ("file", "private.key.file", "template.file"))
 _CLAIM = "unsecuredLogin{}Claim_"
 _EXTENSION, _UNSECURED_EXTENSION = "extension_", "unsecuredLoginExtension_"
-
-LookUp = Callable[[str], str | None]
-"""Returns the value of a property without a prefix, or None if it is not set."""
-
-
-class TokenSource(Protocol):
-    """A source of tokens."""
-
-    def token(self) -> str:
-        """Returns a token that is valid now. Raises SaslAuthenticationException if no token can be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +129,6 @@ def expiry(token: str, now: float) -> float:
         return float(claims["exp"])
     except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
         return now
-
-
-def read_text(path: str, key: str) -> str:
-    """Reads a small text file that a property names. Raises SaslAuthenticationException if it cannot be read."""
-    from kcli.errors import SaslAuthenticationException
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(TOKEN_BYTES_MAX + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SaslAuthenticationException(
-            f"{key}: {path} cannot be read ({error.__class__.__name__})"
-        ) from None
-    if len(text) > TOKEN_BYTES_MAX:
-        raise SaslAuthenticationException(f"{key}: {path} has more than {TOKEN_BYTES_MAX} characters")
-    return text.strip()
 
 
 def _unsecured(module: LoginModule) -> UnsecuredTokens:

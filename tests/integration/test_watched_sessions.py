@@ -117,6 +117,18 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+@pytest.mark.parametrize(("replica", "told"), [(2, [3]), (-1, [])])
+def test_a_follower_that_lists_a_partition_hears_of_it(tmp_path: Path, replica: int, told: list[int]) -> None:
+    """The follower may have ignored the last answer. Without this, its high watermark could stay behind forever."""
+
+    async def scenario(rig: BrokerRig) -> None:
+        reader = await settled(rig, replica=replica)
+        reader.moved = [3]
+        assert list(await reader.fetch()) == told
+
+    run(tmp_path, scenario)
+
+
 def test_only_changed_partitions_are_read(tmp_path: Path, reads: list[int]) -> None:
     async def scenario(rig: BrokerRig) -> None:
         reader = await settled(rig)

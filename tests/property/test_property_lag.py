@@ -11,6 +11,7 @@ from kcli.lag.patience import owed_ms, patience_ms, withheld
 from kcli.lag.tracker import LagTracker
 from kcli.lag.window import Commit
 from kcli.model.topic_partition import TopicPartition
+from kcli.testing.rigs.examples import examples
 
 PARTITION = TopicPartition("orders", 0)
 SAMPLE_MS = 10_000
@@ -168,7 +169,7 @@ def test_a_member_that_falls_behind_is_found(per_second: int, samples: int) -> N
     assert world.statuses[-1] is Status.WARN
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(360, 1000), st.integers(12, 40))
 def test_a_second_death_after_an_outage_is_found_as_soon_as_the_first(outage: int, alive: int) -> None:
     """A member commits each 10 s, is dead for some time, commits again at least a window of commits, and dies."""

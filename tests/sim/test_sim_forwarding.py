@@ -251,11 +251,11 @@ def test_a_broker_lists_only_the_versions_that_its_controller_supports(
     async def story(cluster: SimCluster, connection: Connection) -> None:
         await ask(connection, ApiKey.CREATE_TOPICS, new_topics("t"))
         channel = running(cluster, FIRST).ports.channel
-        known = dict(channel._remote.versions)  # type: ignore[attr-defined]
+        known = dict(channel.remote.versions)  # type: ignore[attr-defined]
         assert known[ApiKey.ENVELOPE] == (0, 0)
         known[ApiKey.CREATE_TOPICS] = (2, 5)
         del known[ApiKey.ELECT_LEADERS]
-        monkeypatch.setattr(channel._remote, "versions", known)  # type: ignore[attr-defined]
+        monkeypatch.setattr(channel.remote, "versions", known)  # type: ignore[attr-defined]
         listed = (await connected(cluster, FIRST)).versions
         assert listed[ApiKey.CREATE_TOPICS] == (2, 5)
         assert ApiKey.ELECT_LEADERS not in listed

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from kcli.errors import SaslAuthenticationException
 from kcli.security.mechanisms import plain, scram
-from kcli.security.token_sources import TokenSource
+from kcli.security.token_source import TokenSource
 
 OAUTHBEARER, GSSAPI = "OAUTHBEARER", "GSSAPI"
 

@@ -380,6 +380,9 @@ def _update(session: FetchSession, request: FetchRequest) -> Generator[None, Non
         else:
             known.wants = target.wants
             session.wake(known)
+            if session.is_follower:
+                # A follower may have ignored the last answer, because it was cutting its log.
+                known.told_high_watermark = -1
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
             session.remove((topic.topic_id or topic.topic, partition))

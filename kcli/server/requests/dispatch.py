@@ -17,10 +17,9 @@ import dataclasses
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kcli.errors import (
     ErrorCode,
@@ -63,6 +62,7 @@ from kcli.server.requests.forwarding import (
 )
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
+from kcli.server.requests.route import AnyRoute, Context, RequestT, ResponseT, Route
 from kcli.server.requests.turns import run_in_turns
 
 if TYPE_CHECKING:
@@ -70,12 +70,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
-Context = RequestContext[object]
-"""A context whose `ports` have no known type. Each handler declares which ports it uses."""
-
 T = TypeVar("T")
-RequestT = TypeVar("RequestT")
-ResponseT = TypeVar("ResponseT")
 
 # This module is imported by its name after the start, because its import is the slowest of all.
 CODEC = "kcli.protocol.wire.codec"
@@ -116,24 +111,6 @@ ONLY_READ = frozenset(
 )
 """APIs whose work is dropped if the client leaves, because it has no effect. It also awaits nothing that other requests
 await, because a cancelled task cancels the future that it awaits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route(Generic[RequestT, ResponseT]):
-    """The functions that decode the request of one API, handle it, and encode the response."""
-
-    spec: ApiSpec
-    handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
-    decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]
-    encode: Callable[[ResponseT, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
-    error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
-    error_code: Callable[[ResponseT], ErrorCode] | None
-    """Returns the top-level error code of a response. If the response has no such code, this field is None, and the
-    handler counts its errors for the metrics."""
-
-
-AnyRoute = Route[Any, Any]
-"""A route with messages of any type. Only the module of the handler knows the types."""
 
 
 class Dispatch:

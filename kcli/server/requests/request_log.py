@@ -20,9 +20,9 @@ from kcli.server.network.tls_transport import TlsTransport
 from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.message_json import Node, message_json
+from kcli.server.requests.route import AnyRoute
 
 if TYPE_CHECKING:
-    from kcli.server.requests.dispatch import AnyRoute
     from kcli.server.requests.forwarding import Caller
 
 REQUEST_LOG = logging.getLogger("kcli.request.logger")

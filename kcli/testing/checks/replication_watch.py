@@ -332,10 +332,25 @@ class ReplicationWatch:
                 self._check_complete(partition, node_id)
         for node_id, replica in partition.replicas.items():
             if replica.log is not None and replica.log.directory.error is None:
+                self._take_unseen_commits(partition, image, replica.log.high_watermark)
                 assert replica.log.high_watermark <= partition.end, (
                     f"{partition.name}: the high watermark on {node_id} is {replica.log.high_watermark}, "
                     f"only records before {partition.end} are committed"
                 )
+
+    def _take_unseen_commits(self, partition: Partition, image: PartitionImage, high_watermark: int) -> None:
+        """Takes over the commits of a leader that moved its high watermark and ended in the same turn of the loop.
+
+        Its followers heard of them. Such records are committed if every member of the ISR has them.
+        """
+        members = [partition.replicas.get(member) for member in image.isr]
+        holder = members[0] if members else None
+        if high_watermark <= partition.end or holder is None:
+            return
+        last = holder.batches.before(high_watermark)
+        if all(each is not None and self._has(partition, each, high_watermark, last) for each in members):
+            for batch in holder.batches.between(partition.end, high_watermark):
+                self._commit(partition, image.isr[0], batch)
 
     def _leaders(self, partition: Partition) -> Iterator[tuple[int, LeaderPartition]]:
         for machine in self._machines.values():

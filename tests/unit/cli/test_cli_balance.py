@@ -238,6 +238,8 @@ def test_deleted_partitions_are_left_out(call: Call, cluster: MovingCluster) -> 
 def test_a_signal_removes_the_throttle_and_names_what_moves(
     call: Call, cluster: MovingCluster, number: signal.Signals, code: int
 ) -> None:
+    # Another test of this process may have left its own handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     cluster.looks = 1_000_000
     alter = cluster.alter
 
@@ -247,7 +249,10 @@ def test_a_signal_removes_the_throttle_and_names_what_moves(
 
     for server in cluster.servers.values():
         server.script = {**server.script, ApiKey.ALTER_PARTITION_REASSIGNMENTS: interrupting}
-    done = call("--balance")
+    try:
+        done = call("--balance")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done.code == code
     assert "Still moving: t-" in done.err
     assert cluster.throttled() == set()

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from kcli.errors import SaslAuthenticationException
 from kcli.security.allowed_sources import AllowedSources
 from kcli.security.jaas import login_module
-from kcli.security.token_sources import Renewed, TokenSource, expiry, extensions, token_source
+from kcli.security.token_source import TokenSource
+from kcli.security.token_sources import Renewed, expiry, extensions, token_source
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
