@@ -52,7 +52,7 @@ class Handshakes:
 
     def cancel(self) -> None:
         """Ends the handshakes, because the server stops."""
-        for handshake in self._open:
+        for handshake in list(self._open):
             handshake.abort()
 
 

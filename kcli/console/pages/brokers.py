@@ -10,17 +10,14 @@ from kcli.console.answers import Outcome, Rows
 from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.settings import (
-    SettingRow,
     change_arguments,
     changes_summary,
     config_changes,
-    setting_list,
-    setting_rows,
+    settings_of,
 )
 from kcli.console.pages.storage import Storage, kept_storage
 from kcli.console.pages.topology import Topology, kept_topology
 from kcli.console.routes import Change, Read
-from kcli.errors import KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 
 
@@ -79,17 +76,7 @@ async def show_broker(call: Call) -> dict[str, object]:
 async def list_settings(call: Call) -> Rows:
     """GET /brokers/{id}/configs: the settings of a broker, with their sources."""
     resource = ConfigResource(ConfigResourceType.BROKER, str(_number(call.part("id"))))
-
-    async def load() -> list[SettingRow]:
-        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
-        if isinstance(found, KafkaError):
-            raise found
-        return setting_rows(found, ConfigSource.DYNAMIC_BROKER_CONFIG)
-
-    only_changed = call.query("changed") == "1"
-    kept = await call.kept(("broker-configs", resource.name), load)
-    rows = [row for row in kept.value if row.is_changed or not only_changed]
-    return setting_list(call, rows, kept.age_ms)
+    return await settings_of(call, resource, ConfigSource.DYNAMIC_BROKER_CONFIG)
 
 
 async def change_settings(action: Action) -> Outcome:

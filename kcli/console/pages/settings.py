@@ -11,7 +11,8 @@ from kcli.config.topic import TOPIC
 from kcli.console.answers import Rows
 from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
-from kcli.model.configs import ConfigOperation, ConfigSource
+from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +44,21 @@ def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[Set
     ]
 
 
-def setting_list(call: Call, rows: list[SettingRow], age_ms: int) -> Rows:
-    """The part of the settings that the page shows."""
+async def settings_of(call: Call, resource: ConfigResource, own: ConfigSource) -> Rows:
+    """The part of the settings of a broker or a topic that the page shows. `own` is the source of changed settings.
+    Raises KafkaError."""
+
+    async def load() -> list[SettingRow]:
+        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
+        if isinstance(found, KafkaError):
+            raise found
+        return setting_rows(found, own)
+
+    kept = await call.kept((f"{resource.type.name.lower()}-configs", resource.name), load)
+    only_changed = call.query("changed") == "1"
+    rows = [row for row in kept.value if row.is_changed or not only_changed]
     return call.listing().rows(
-        Aged(rows, age_ms),
+        Aged(rows, kept.age_ms),
         text=lambda row: f"{row.name} {row.value or ''} {row.source}",
         columns={
             "name": lambda row: row.name,

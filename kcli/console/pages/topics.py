@@ -11,13 +11,11 @@ from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.partitions import kept_partitions
 from kcli.console.pages.settings import (
-    SettingRow,
     change_arguments,
     changes_summary,
     config_changes,
-    setting_list,
-    setting_rows,
     setting_text,
+    settings_of,
 )
 from kcli.console.pages.storage import kept_storage, known_storage, samples
 from kcli.console.pages.topology import TopicSummary, kept_topology
@@ -141,17 +139,7 @@ async def show_growth(call: Call) -> dict[str, object]:
 async def list_settings(call: Call) -> Rows:
     """GET /topics/{topic}/configs: the settings, with the values that the topic would have without its own."""
     resource = ConfigResource(ConfigResourceType.TOPIC, call.part("topic"))
-
-    async def load() -> list[SettingRow]:
-        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
-        if isinstance(found, KafkaError):
-            raise found
-        return setting_rows(found, ConfigSource.DYNAMIC_TOPIC_CONFIG)
-
-    only_changed = call.query("changed") == "1"
-    kept = await call.kept(("topic-configs", resource.name), load)
-    rows = [row for row in kept.value if row.is_changed or not only_changed]
-    return setting_list(call, rows, kept.age_ms)
+    return await settings_of(call, resource, ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 async def create(action: Action) -> Outcome:
