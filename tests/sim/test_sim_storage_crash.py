@@ -185,7 +185,7 @@ def life(disk: SimDisk) -> tuple[list[bytes], int]:
                 writer.step()
                 progress[0] = (writer.values, writer.safe)
             log.set_high_watermark(log.log_end_offset)
-            store.delete_due_files(START_MS + 1)
+            store.delete_due_files()
             store.checkpoint_recovery_points()
             store.checkpoint_high_watermarks()
         finally:

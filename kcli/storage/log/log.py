@@ -675,7 +675,7 @@ class PartitionLog:
     def _set_aside(self, segment: Segment, paths: list[str]) -> None:
         paths += segment.rename_deleted()
         segment.close()
-        self.directory.deletions.add(paths, self._now_ms() + self.config.file_delete_delay_ms)
+        self.directory.deletions.add(paths, self.config.file_delete_delay_ms)
 
     # --- durability
 
