@@ -45,9 +45,6 @@ from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 25.0
 CALM_S = 240.0
-LEFTOVERS_S = 1500.0
-"""The limit for the removal of deleted files. It is longer than two jumps of a clock, because the clock of the machine
-counts the delay of a deletion, as in Kafka."""
 STORY_S = 3000.0
 SMALL_SEGMENT_BYTES = "12000"
 """The size of the segments of topics whose old segments are deleted or compacted. It is a little more than the largest
@@ -283,7 +280,7 @@ class ReplicationStory:
                 lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
             )
         await self._eventually_settled()
-        await eventually(lambda: not self._leftovers(), LEFTOVERS_S, "deleted topics leave nothing")
+        await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
 
