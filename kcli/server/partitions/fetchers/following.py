@@ -160,8 +160,8 @@ class Following:
         """Completes a cut in another thread: makes the cut and the lowered recovery point durable, and reads the
         producers at the new log end. If the log changes meanwhile, its next use reads the producers.
 
-        Both must be on the device before the next append. Otherwise a start after a power failure would not check the
-        new records before the old recovery point, and dropped segments might return.
+        The cut and the recovery point must be on the device before the next append. Otherwise, after a power failure,
+        recovery would not check the new records before the old recovery point, and dropped segments could exist again.
         """
         log = self.partition.log
         restoration, truncations = log.begin_restoring_producers(), log.truncations
