@@ -142,6 +142,7 @@ class PartitionLog:
         # The owner of the log, or the cleaner's thread, holds this lock while it changes the list of segments.
         self.segments_lock = threading.RLock()
         self.truncations = 0  # the number of truncations so far
+        self._durable_truncations = 0
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
@@ -621,6 +622,15 @@ class PartitionLog:
         """Makes a truncation durable. Without it, dropped segments might return after a power failure, with new records
         before them. May block. May be called in any thread."""
         self._unless_gone(self._sync_cut)
+
+    @property
+    def has_unsynced_cut(self) -> bool:
+        """Whether a truncation may not be durable yet, or the recovery point after it. Then nothing may be appended."""
+        return self._durable_truncations < self.truncations
+
+    def note_durable_cuts(self, truncations: int) -> None:
+        """Notes that the first `truncations` truncations are durable. The recovery point after them must be too."""
+        self._durable_truncations = max(self._durable_truncations, truncations)
 
     def _sync_cut(self) -> None:
         with self.segments_lock:

@@ -51,7 +51,7 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
-from kcli.storage.parallel import SYNC_THREADS
+from kcli.storage.parallel import SYNC_THREADS, in_threads
 from kcli.storage.store.closing import close_logs
 from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
@@ -187,6 +187,7 @@ class LogStore:
             store._ownership.release()
             reasons = "; ".join(str(directory.error) for directory in store.directories)
             raise StorageError(f"None of the log directories works: {reasons}")
+        store._settling.run()
         return store
 
     # --- opening
@@ -241,7 +242,7 @@ class LogStore:
         self._each(load, names, parallel=not clean)
         kept = {_key_of(name) for name in names}
         for key in {**recovery_points, **log_start_offsets, **high_watermarks}:
-            if key not in kept:  # deleted or renamed before the last life ended, or removed by hand
+            if key not in kept:  # deleted in the last life, or removed by hand
                 self._settling.gone(directory, key)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
@@ -556,6 +557,22 @@ class LogStore:
 
     def checkpoint_directory(self, directory: LogDirectory) -> None:
         self._checkpoints.write_all(directory)
+
+    def sync_cuts(self, logs: Sequence[PartitionLog]) -> None:
+        """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
+        once. A disk error takes its directory offline. May block.
+
+        The next append must wait for this. Otherwise a start after a power failure would not check the new records
+        before the old recovery point, and dropped segments might return.
+        """
+        cuts = [(log, log.directory, log.truncations) for log in logs]
+        in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
+        for directory in {id(directory): directory for _log, directory, _truncations in cuts}.values():
+            if directory.error is None:
+                self.checkpoint_directory(directory)
+        for log, directory, truncations in cuts:
+            if directory.error is None:
+                log.note_durable_cuts(truncations)
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self._every if directory.error is None]

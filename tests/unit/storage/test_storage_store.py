@@ -397,6 +397,39 @@ class TestDeletion:
         assert after_power_failure.delete_due_files() == 15
 
 
+class TestCuts:
+    def test_many_cuts_share_the_writes_of_the_checkpoints(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        logs = [store.create("t", number, TOPIC_ID) for number in range(30)]
+        for log in logs:
+            append(log, 9)
+            append(log, 9)
+        store.flush_all()
+        store.checkpoint_directory(store.directories[0])
+        disk.sync_dir("/")
+        for log in logs:
+            log.truncate_to(9)
+        assert all(log.has_unsynced_cut for log in logs)
+        before = disk.counts.copy()
+        store.sync_cuts(logs)
+        assert (disk.counts - before)["rename"] == 1  # only the recovery points have changed
+        assert not any(log.has_unsynced_cut for log in logs)
+        points = read_offsets(disk.crash_clone(1), f"/data/{RECOVERY_POINT_FILE}")
+        assert set(points.values()) == {9}
+
+    def test_a_cut_that_a_bad_disk_does_not_sync_stays_unsynced(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        log = store.create("t", 0, TOPIC_ID)
+        append(log, 9)
+        log.truncate_to(0)
+        disk.fail("sync", "/data/t-0")
+        store.sync_cuts([log])
+        assert store.directories[0].error is not None
+        assert log.has_unsynced_cut
+
+
 class TestHousekeeping:
     def test_checkpoints_are_written_only_when_they_change(self) -> None:
         disk = formatted()
