@@ -1,9 +1,9 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
-adds limits that aiohttp does not have: the number of connections, the time in which a client must read its response,
-and the bytes that a client may send before the answer to its last request. A handler is a coroutine `(Request) ->
-Response`, which may raise HttpError.
+adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
+that a client sends before it gets an answer. A handler is a coroutine `(Request) -> Response`, which may raise
+HttpError.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _SIZE = struct.Struct(">i")
 class Port:
     """What a port speaks.
 
-    `mechanisms` is None if the port asks for no login, or if that is unknown. `other` names the protocol of a port that
-    speaks neither Kafka's protocol nor TLS.
+    `mechanisms` is None if the port asks for no login, or if this is unknown. If the port speaks neither Kafka's
+    protocol nor TLS, `other` names its protocol.
     """
 
     is_kafka: bool = False

@@ -93,10 +93,10 @@ class Metrics:
 class Snapshot:
     """A cluster at one moment. `missing` has the reason for each part that could not be read.
 
-    `clock_ahead_ms` is the time of the active controller minus the time of this machine. `clock_error_ms` is the
-    largest error of it. `sampled_s` is the time between the first and the last look at the groups. `read_topics` are
-    the topics that a group has read or is assigned to. `last_record_ms` has the time of the newest record of a topic,
-    or -1 if the topic is empty.
+    `clock_ahead_ms` is the time of the active controller minus the time of this machine, and `clock_error_ms` is its
+    largest error. `sampled_s` is the time between the first and the last sample of the groups. `read_topics` are the
+    topics that a group has read or is assigned to. `last_record_ms` has the time of the newest record of a topic, or -1
+    if the topic is empty.
     """
 
     time_ms: int
