@@ -70,8 +70,8 @@ class Authorizer(Protocol):
     """Decides on each request of a broker's clients.
 
     An authorizer may also have the attribute `decisions_version`, whose value changes whenever a decision may change.
-    Fetch sessions check their partitions again only if the version has changed. Without a version (None), every check must
-    be made, because the audit log shows allowed checks.
+    Fetch sessions check their partitions again only if the version has changed. If the version is unknown (None), every
+    check must be made, because the audit log shows allowed checks.
     """
 
     @property
