@@ -117,15 +117,15 @@ class LocalCluster:
 
     @property
     def parent_pid(self) -> int | None:
-        """The process that watches the nodes, or None. A process that holds the lock itself must not ask, because the
-        system would release the lock."""
+        """The process that watches the nodes, or None. The process with the lock must not read this property, because
+        that would release its lock."""
         return lock_holder(self.directory / CLUSTER_LOCK)
 
 
 def exists(directory: Path) -> bool:
     """Whether the directory has a complete cluster. The nodes of a creation that was interrupted do not count.
 
-    Raises ClusterError if it contains anything else, because data of others must not be touched.
+    Raises ClusterError if the directory contains other files.
     """
     if (directory / CLUSTER_FILE).exists():
         return True
@@ -228,7 +228,7 @@ def load_cluster(directory: Path) -> LocalCluster:
 def check_agreement(
     cluster: LocalCluster, nodes: int | None, wanted: Mapping[int, Mapping[str, str]]
 ) -> None:
-    """Compares the options of `up` with an existing cluster, whose files are the user's.
+    """Compares the options of `up` with the files of an existing cluster. The files are not changed.
 
     `wanted` has the properties of each node that the options name. Raises ClusterError for a difference.
     """
@@ -264,7 +264,8 @@ def check_startable(cluster: LocalCluster) -> None:
 
 @contextmanager
 def held_by_this_process(directory: Path, machine: Machine) -> Iterator[None]:
-    """Holds the lock of a cluster. Raises ClusterError if another process holds it."""
+    """Holds the lock of a cluster while the `with` block runs. Raises ClusterError if another process holds the
+    lock."""
     path = directory / CLUSTER_LOCK
     try:
         make_durable_dir(machine.disk, str(directory))

@@ -204,9 +204,9 @@ class ClusterFaults:
         self.watch.died(node, lost_power=True, is_durable=self._failing is Failing.POWER)
 
     async def _lose_power_of_eligible(self) -> None:
-        """Takes unflushed records from a broker in the ELR, while the last broker in the ISR cannot be reached.
+        """A broker in the ELR loses power and its unflushed records, while the last broker of the ISR is unreachable.
 
-        The broker without its records must not become the leader when it is back.
+        When the broker in the ELR has restarted, it must not become the leader.
         """
         trio = self._trio() if await self._is_safe_to_lose_one() else None
         if trio is None:
@@ -293,8 +293,8 @@ class ClusterFaults:
     async def _is_safe_to_lose_one(self) -> bool:
         """Mends everything. Returns whether every broker is ready and every replica is in sync.
 
-        A broker that is not ready may not be registered again. The controller then removes it from the ISR a moment
-        later, so its records would not save those of another broker.
+        A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
+        later. So it does not count as a replica with all records.
         """
         self.cluster.network.mend_links()
         self._end_pauses()
