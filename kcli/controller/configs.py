@@ -170,8 +170,9 @@ def _check_min_insync_replicas(
 def clear_elr_records(image: MetadataImage, records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
     """The records that clear the ELRs if `records` change min.insync.replicas, because the ELRs depend on this key.
 
-    Partitions with an empty ISR keep their ELR and their last known leader, unlike in Kafka. No leader could commit a
-    record since, so these replicas are as complete as before, and without them only an unclean election would help.
+    Unlike in Kafka, partitions with an empty ISR keep their ELR and their last known leader. No record was committed
+    since, so these replicas still have all committed records. Without them, only an unclean election could elect a
+    leader.
     """
     if not elr_enabled(image):
         return []

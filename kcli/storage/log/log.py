@@ -437,8 +437,8 @@ class PartitionLog:
             self._sync_roll(sealed, base_offset)
 
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
-        """Flushes what a roll has written, if the records are flushed already. A start after a crash then reads only
-        the new segment, and must find the last index entries of the sealed one and the producers."""
+        """Flushes the index entries and producers that a roll has written, if the records are flushed already. After a
+        crash, a start reads only the new segment, so these files must be complete."""
         self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
@@ -619,13 +619,13 @@ class PartitionLog:
 
     @on_disk
     def sync_cut(self) -> None:
-        """Makes a truncation durable. Without it, dropped segments might return after a power failure, with new records
-        before them. May block. May be called in any thread."""
+        """Makes a truncation durable. Otherwise, after a power failure, dropped segments could exist again, with new
+        records before them. May block. May be called in any thread."""
         self._unless_gone(self._sync_cut)
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation may not be durable yet, or the recovery point after it. Then nothing may be appended."""
+        """Whether a truncation, or the recovery point after it, may not be durable yet. If so, do not append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:

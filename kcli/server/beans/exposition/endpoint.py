@@ -151,8 +151,8 @@ class MetricsEndpoint:
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self, *, singly: bool = False) -> AsyncIterator[list[Bean]]:
-        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others. With `singly` or a
-        filter, several gauges are beans of their own."""
+        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves other clients. With
+        `singly` or a filter, each gauge is a separate bean."""
         async with self._reading:
             beans = chain(broker_beans(self._sources), own_beans(self._own))
             shows, all_as_they_are = self._filter.shows, self._filter.shows_all and not singly
@@ -168,7 +168,7 @@ class MetricsEndpoint:
 
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
-    """Sends the parts one by one, so that the text of all metrics is never in memory as a whole."""
+    """Sends the text of all metrics in parts, so that the whole text is never in memory."""
     async with Stream(request, content_type, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
         try:
             async with asyncio.timeout(RESPONSE_MAX_SECONDS):
@@ -188,8 +188,8 @@ def _patterns(request: Request) -> list[ObjectName]:
 
 
 def _some(beans: Iterator[Bean | None]) -> list[Bean] | None:
-    """The next beans, at most BEANS_PER_LOOK, or None at the end. Functions that make beans yield None after long work
-    without a bean, and the part ends there."""
+    """Returns the next beans, at most BEANS_PER_LOOK, or None at the end. If the function that makes beans yields None,
+    because it has worked long without a bean, the part ends there."""
     part: list[Bean] = []
     for bean in beans:
         if bean is None:
