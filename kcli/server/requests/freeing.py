@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator
-from functools import cache
 
 from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.turns import Steps, run_in_turns
@@ -23,6 +22,7 @@ SMALL_ARRAY = 100
 """Arrays with at most this many elements are dropped together with their struct."""
 
 _freeing: set[asyncio.Future[None]] = set()
+_names_by_class: dict[type, tuple[str, ...]] = {}
 
 
 def free_later(message: object) -> None:
@@ -41,7 +41,7 @@ def freeing_steps(message: object) -> Steps[None]:
         array = arrays[-1]
         if not array:
             arrays.pop()
-        elif _array_names(type(array[-1])):
+        elif _array_names(array[-1]):
             arrays += _large_arrays(array.pop())
         else:
             del array[-ELEMENTS_PER_STEP:]
@@ -50,20 +50,22 @@ def freeing_steps(message: object) -> Steps[None]:
 
 def _large_arrays(message: object) -> Iterator[list[object]]:
     """The elements of the large arrays of a message, also of those in its small arrays."""
-    for name in _array_names(type(message)):
+    for name in _array_names(message):
         array = getattr(message, name)
         if not isinstance(array, tuple):
             continue
         if len(array) > SMALL_ARRAY:
             yield list(array)
-        elif array and _array_names(type(array[0])):
+        elif array and _array_names(array[0]):
             for element in array:
                 yield from _large_arrays(element)
 
 
-@cache
-def _array_names(cls: type) -> tuple[str, ...]:
+def _array_names(part: object) -> tuple[str, ...]:
     """The names of the fields of a message or struct that are arrays."""
-    if not dataclasses.is_dataclass(cls):
-        return ()
-    return tuple(field.name for field in dataclasses.fields(cls) if "tuple[" in str(field.type))
+    cls = type(part)
+    names = _names_by_class.get(cls)
+    if names is None:
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        names = _names_by_class[cls] = tuple(field.name for field in fields if "tuple[" in str(field.type))
+    return names
