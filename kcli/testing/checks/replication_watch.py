@@ -351,11 +351,17 @@ class ReplicationWatch:
     def _take_unseen_commits(self, partition: Partition, image: PartitionImage, high_watermark: int) -> None:
         """Takes over the commits of a leader that moved its high watermark and ended in the same turn of the loop.
 
-        Its followers heard of them. Such records are committed if every member of the ISR has them.
+        Its followers heard of them. Such records are committed if every member of the ISR has them, and if the last
+        leader knows this high watermark or has died meanwhile.
         """
+        if high_watermark <= partition.end or not partition.leaders:
+            return
+        leader = partition.replicas.get(partition.leaders[max(partition.leaders)])
+        if leader is not None and leader.log is not None and leader.log.high_watermark < high_watermark:
+            return
         members = [partition.replicas.get(member) for member in image.isr]
         holder = members[0] if members else None
-        if high_watermark <= partition.end or holder is None:
+        if holder is None:
             return
         last = holder.batches.before(high_watermark)
         if all(each is not None and self._has(partition, each, high_watermark, last) for each in members):

@@ -35,6 +35,7 @@ from kcli.testing.actors.cluster_clients import (
 from kcli.testing.actors.offset_committer import OffsetCommitter
 from kcli.testing.actors.passing_topic import NAME as PASSING
 from kcli.testing.actors.passing_topic import PassingTopic
+from kcli.testing.actors.voter_changes import VoterChanges
 from kcli.testing.checks.coordinator_watch import CoordinatorWatch
 from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
@@ -206,7 +207,14 @@ class ReplicationStory:
         )
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
         self.administrator = ClusterAdministrator(self.world, settings.topics)
-        self.faults = ClusterFaults(self.cluster, self.watch, self.rng, settings.failing)
+        replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
+        self.faults = ClusterFaults(
+            self.cluster,
+            self.watch,
+            self.rng,
+            settings.failing,
+            VoterChanges(self.world) if replaces_voters else None,
+        )
         self.producers: list[ReplicatedProducer] = []
         self.consumers: list[ReplicatedConsumer] = []
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
