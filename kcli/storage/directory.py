@@ -147,6 +147,11 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the delay of a file or directory is over."""
+        with self._guard:
+            return bool(self._queue) and self._queue[0][0] <= now_ms
+
     def run(self, now_ms: int) -> int:
         """Removes the files and directories whose delay is over. Returns their number. May block."""
         removed = 0

@@ -168,8 +168,11 @@ def test_a_copy_given_up_is_deleted() -> None:
     assert not list(store.futures)
     (aside,) = partition_names(disk, "/b")
     assert aside.endswith("-delete")
+    assert not store.has_due_files(START_MS)
+    assert store.has_due_files(START_MS + 3_600_000)
     store.delete_due_files(START_MS + 3_600_000)
     assert partition_names(disk, "/b") == []
+    assert not store.has_due_files(START_MS + 3_600_000)
 
 
 def test_deleting_the_partition_deletes_its_copy() -> None:
