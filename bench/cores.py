@@ -74,8 +74,13 @@ def create(load: Load, topic: str) -> None:
 
 
 def read(bootstrap: str, topic: str, count: int) -> None:
-    """Reads all partitions without a group, because the coordinator of a group is on one of the nodes."""
-    settings = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 10}
+    """Reads all partitions without a group, because the coordinator of a group is on one of the nodes. For the same
+    reason no offsets are committed."""
+    settings = {
+        "enable.auto.commit": False,
+        "queued.min.messages": 1_000_000,
+        "fetch.queue.backoff.ms": 10,
+    }
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "bench", "log_level": NO_LOG, **settings}
     )
