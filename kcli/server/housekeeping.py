@@ -123,8 +123,8 @@ def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[Periodi
         PeriodicJob(
             "file deletion",
             DELETION_INTERVAL_MS,
-            lambda: logs.delete_due_files(now_ms()),
+            logs.delete_due_files,
             blocking=True,
-            is_due=lambda: logs.has_due_files(now_ms()),
+            is_due=logs.has_due_files,
         ),
     ]
