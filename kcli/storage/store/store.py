@@ -493,6 +493,10 @@ class LogStore:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
         return sum(directory.deletions.run() for directory in self._every)
 
+    def has_due_files(self) -> bool:
+        """Whether `delete_due_files` has something to remove."""
+        return any(directory.deletions.is_due for directory in self._every)
+
     def expire_producers_after(self, expiration_ms: int) -> None:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
         self._settings.producer_expiration_ms = expiration_ms
