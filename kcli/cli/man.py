@@ -213,7 +213,7 @@ def _notes(option: Option) -> str:
     if option.required:
         notes += " Required."
     if option.argument is not Argument.NONE and option.default not in (None, "", ()):
-        default = ", ".join(option.default) if isinstance(option.default, tuple) else option.default
+        default = ", ".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
         notes += f" Default: {default}."
     return notes
 
