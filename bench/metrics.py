@@ -147,7 +147,7 @@ def _node(directory: str) -> Node:
 
 
 def costs(topics: int, per_topic: int, records: int, scrape_every: float) -> list[Figure]:
-    """The CPU per message in three nodes of their own."""
+    """The CPU per message in three separate nodes."""
     figures: list[Figure] = []
 
     def add(name: str, spent: float) -> None:
