@@ -21,7 +21,7 @@ A verdict of WARN, STOP or STALL is withheld (OK) until the group owes the commi
 pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may be an outage, and
 must not hide the next outage. So the limit is at most twice the second longest pause, or `first_patience_ms` if this is
 longer. A group with rare commits has several long pauses. REWIND is never withheld, because an offset goes back only by
-an act. In all other cases, the verdict is Burrow's.
+an act. In all other cases, the verdict is kept.
 """
 
 from __future__ import annotations
