@@ -41,7 +41,14 @@ from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean, single_beans
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
 from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
-from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
+from kcli.server.beans.exposition.encoding import (
+    accepted_format,
+    accepts_gzip,
+    encoded,
+    gzipped,
+    json_bean,
+    json_parts,
+)
 from kcli.server.beans.exposition.families import Families
 from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
@@ -169,11 +176,16 @@ class MetricsEndpoint:
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
     """Sends the parts one by one, so that the text of all metrics is never in memory as a whole."""
-    async with Stream(request, content_type, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
+    headers = {"Vary": "Accept-Encoding"}
+    if accepts_gzip(",".join(request.headers.getall("Accept-Encoding", []))):
+        headers["Content-Encoding"] = "gzip"
+        parts = gzipped(parts)
+    async with Stream(request, content_type, headers, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
         try:
             async with asyncio.timeout(RESPONSE_MAX_SECONDS):
                 for part in parts:
-                    await stream.write(part)
+                    if part:
+                        await stream.write(part)
                     await asyncio.sleep(0)
         except TimeoutError:
             raise StreamEnded("the client reads too slowly") from None
