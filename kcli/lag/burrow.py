@@ -14,8 +14,8 @@ the time is not shorter either."""
 
 
 class Status(IntEnum):
-    """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) is not here, because it stands
-    for STOP, STALL and REWIND together."""
+    """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) means STOP, STALL or REWIND,
+    so it is not needed here."""
 
     OK = 1
     WARN = 2
@@ -40,11 +40,11 @@ def judge(
 ) -> Status:
     """Returns Burrow's verdict. `commits` has at most ten commits, the oldest first.
 
-    `recent_ends` are the end offsets of the partition in the last time. `arrival_ms` is the time at which the first
-    unread record arrived. With it, STOP compares only times in which the group owed a commit (`_has_stopped`).
+    `recent_ends` are the newest end offsets of the partition. `arrival_ms` is the time at which the first unread record
+    arrived. With it, STOP compares only times in which the group owed a commit (`_has_stopped`).
 
-    Without a commit, without enough commits (`minimum_complete`), or with a lag of at most `allowed_lag`, the verdict
-    is OK. An unknown lag is OK too.
+    The verdict is OK if there are too few commits (`minimum_complete`), or if the lag is unknown or at most
+    `allowed_lag`.
     """
     if not commits or len(commits) / WINDOW_COMMITS < minimum_complete:
         return Status.OK
@@ -69,7 +69,7 @@ def worst(statuses: Iterable[Status]) -> Status:
 def _has_stopped(
     commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[int], arrival_ms: int | None
 ) -> bool:
-    """Whether the last commit is older than the whole window was long, and the group was behind in the last time.
+    """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag.
 
     A group that was idle for hours has a window of hours, so Burrow would find its death hours later. If the time of
     arrival is known, only the time counts in which the group owed a commit: in the silence, and in a window that is
@@ -85,7 +85,7 @@ def _has_stopped(
 
 
 def _has_rewound(commits: Sequence[Commit]) -> bool:
-    """Whether an offset went back, and no later commit reached the offset before."""
+    """Whether a committed offset went back, and no later commit has reached the old offset again."""
     return any(
         after.offset < before.offset
         and all(later.offset < before.offset for later in commits[position + 2 :])

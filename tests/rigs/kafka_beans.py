@@ -246,50 +246,53 @@ ABSENT = {
         "there are no share groups"
     ),
     "ShareGroupMetrics, SharePartitionMetrics, ShareSessionCache, DelayedShareFetchMetrics, "
-    "share-coordinator-metrics": "there are no share groups",
+    "share-coordinator-metrics": ("there are no share groups"),
     "RequestMetrics ResponseQueueTimeMs": (
-        "there is no queue of answers; an answer that waits for an earlier one has this time in RemoteTimeMs"
+        "there is no queue of answers; RemoteTimeMs includes the wait for earlier answers"
     ),
-    "RequestMetrics DeprecatedRequestsPerSec": "no version that this broker serves is deprecated in Kafka 4.1",
-    "DelayedRemoteFetchMetrics, DelayedRemoteListOffsetsMetrics, RemoteLogManager, RemoteStorageThreadPool, RLMCopy, "
-    "RLMFetch": "there is no tiered storage",
+    "RequestMetrics DeprecatedRequestsPerSec": (
+        "no version that this broker serves is deprecated in Kafka 4.1"
+    ),
+    "DelayedRemoteFetchMetrics, DelayedRemoteListOffsetsMetrics, RemoteLogManager, "
+    "RemoteStorageThreadPool, RLMCopy, RLMFetch": ("there is no tiered storage"),
     "socket-server-metrics select-rate, select-total, io-time-ns-avg, io-time-ns-total, io-ratio, "
-    "io-wait-time-ns-avg": ("one event loop selects, reads and serves, and does not measure its own turns"),
+    "io-wait-time-ns-avg": ("the event loop does not measure these times"),
     "socket-server-metrics MemoryPoolAvgDepletedPercent, MemoryPoolDepletedTimeTotal": (
-        "a connection that waits for memory is not timed; MemoryPoolAvailable shows the memory that is left"
+        "the waits for memory are not measured; MemoryPoolAvailable shows the memory that is left"
     ),
     "socket-server-metrics connections of each cipher and protocol": (
-        "connections are counted by their client software, not by their cipher"
+        "connections are counted for each client software, not for each cipher"
     ),
-    "app-info commit-id": ("the version names the release, and there is no commit id"),
+    "app-info commit-id": ("version has the release, and there is no commit id"),
     "group-coordinator-metrics event-queue-size, event-queue-time-ms": (
-        "a request reaches its group at once; there is no queue"
+        "there is no queue: a request reaches its group immediately"
     ),
     "group-coordinator-metrics share-group-count, streams-group-count, share-group-rebalance-rate, "
-    "streams-group-rebalance-rate": "there are no share groups and no streams groups",
+    "streams-group-rebalance-rate": ("there are no share groups and no streams groups"),
     "TransactionMarkerChannelManager LogAppendRetryQueueSize": (
         "a record that cannot be written stays in the shard of its transaction"
     ),
-    "raft-metrics number-unknown-voter-connections": "the voters in the metadata log have their addresses",
+    "raft-metrics number-unknown-voter-connections": ("the voters in the metadata log have their addresses"),
     "broker-metadata-metrics metadata-load-error-count": (
-        "a node that cannot read its metadata log stops, and says so in its log"
+        "a node that cannot read its metadata log writes an error to its log and stops"
     ),
     "LogManager remainingLogsToRecover, remainingSegmentsToRecover": (
-        "the endpoint begins after the recovery; the log of the node has its progress"
+        "there are no metrics before the recovery ends; the log of the node shows the progress of the "
+        "recovery"
     ),
     "ReplicaAlterLogDirsManager MinFetchRate, FailedPartitionsCount, DeadThreadCount": (
-        "a move between directories is a task of its own that tries again after an error"
+        "a move between directories tries again after each error"
     ),
     "DelayedOperationPurgatory AlterAcls, RemoteFetch, RemoteListOffsets, ShareFetch": (
         "no request of these kinds waits here"
     ),
-    "DelayedProduceMetrics ExpiresPerSec of each partition": "the bean counts all partitions together",
-    "Request exempt-request-time": "the time of requests between brokers is not measured",
+    "DelayedProduceMetrics ExpiresPerSec of each partition": ("the bean counts all partitions together"),
+    "Request exempt-request-time": ("the time of requests between brokers is not measured"),
     "AlterLogDirsReplication": (
-        "moves between directories pause for their limit, replica.alter.log.dirs.io.max.bytes.per.second"
+        "moves between directories obey only replica.alter.log.dirs.io.max.bytes.per.second"
     ),
-    "client-metrics, plugins": "client telemetry (KIP-714) and pluggable Java classes do not exist",
-    "java.lang": "there is no Java virtual machine; kcli:type=Process has the figures of the process",
+    "client-metrics, plugins": ("client telemetry (KIP-714) and pluggable Java classes do not exist"),
+    "java.lang": ("there is no Java virtual machine; see kcli:type=Process"),
 }
 """Names of Kafka without a bean here -> the reason."""
 

@@ -5,9 +5,10 @@ appends to lists. `fold` turns the lists into counts and histograms, once a seco
 the local time of a request is the time in which the broker works on it. The remote time is the time in which the
 request waits for commits, for records or for other members of a group.
 
-Most requests are served as soon as they are received. If a client sends many requests together, the others wait in the
-request line, and this is their queue time. A small answer is given to the socket at once, so its send time is 0. There
-is no queue of answers: an answer that waits for an earlier answer of its connection has this time in its remote time.
+Most requests are served as soon as they are received. If a client sends many requests together, they wait in the
+request line: this is the queue time. A small answer is passed to the socket immediately, so its send time is 0. There
+is no queue of answers. If an answer waits for an earlier answer of its connection, this time belongs to the remote
+time.
 """
 
 from __future__ import annotations
