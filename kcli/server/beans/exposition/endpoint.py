@@ -1,7 +1,7 @@
 """The metrics endpoint: serves the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
 
     GET /metrics      Prometheus' text format, or OpenMetrics if the header Accept asks for it;
-                      ?profile=NAME selects the names of metrics (exposition/profiles.py)
+                      ?profile=NAME selects the names of metrics (profiles.py)
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
@@ -40,8 +40,8 @@ from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean, single_beans
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
-from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
+from kcli.server.beans.exposition.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.families import Families
 from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
