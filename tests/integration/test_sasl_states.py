@@ -401,6 +401,10 @@ def test_refused_strangers_share_one_line_a_second(tmp_path: Path, caplog: pytes
     assert "not a kafka client" in lines[0]
 
 
+def numbers(counts: LoginCounts) -> dict[str, int]:
+    return {name: value for name, value in asdict(counts).items() if isinstance(value, int)}
+
+
 def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> None:
     async def story(node: RunningNode) -> None:
         client = await connect(node, "SASL")
@@ -417,8 +421,8 @@ def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> N
         expected = LoginCounts(
             succeeded=3, succeeded_without_again=1, succeeded_again=1, failed=1, failed_again=1
         )
-        assert asdict(counts) == asdict(expected)
-        assert asdict(node.sockets.listeners["PLAINTEXT"].logins) == asdict(LoginCounts())
-        assert node.sockets.listeners["SASL"].logins.failed == 1
+        assert numbers(counts) == numbers(expected)
+        assert (counts.again_ms.count, counts.again_ms.total > 0) == (1, True)
+        assert numbers(node.sockets.listeners["PLAINTEXT"].logins) == numbers(LoginCounts())
 
     with_sasl(tmp_path, story, **HOUR)

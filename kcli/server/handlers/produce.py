@@ -226,6 +226,8 @@ def _appended_all(
     context: BrokerContext, request: ProduceRequest, progress: Progress, topics: list[TopicProduceResponse]
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     response = ProduceResponse(responses=tuple(topics))
+    results = sum([len(topic.partition_responses) for topic in topics])
+    context.ports.metrics.requests.answered(context.api_key, results - 1)
     if progress.later:
         return _opened(context, request, response, progress)
     return _answer(context, request, response, progress.pending)

@@ -134,6 +134,7 @@ class Login:
         self._connection = connection
         self._old = old
         self._again_at = again_at
+        self._begun = self._now()
         self._state = _State.INITIAL if old is None else _State.HANDSHAKE
         self._exchanging = self._state
         self._mechanism = ""
@@ -277,6 +278,7 @@ class Login:
         logins = self._connection.logins
         if self._old is not None:
             logins.succeeded_again += 1
+            logins.again_ms.add((self._now() - self._begun) * 1000)
             return
         logins.succeeded += 1
         logins.succeeded_without_again += not self._answers.has_lifetime
