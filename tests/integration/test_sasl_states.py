@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from rigs.sasl import (
     add_user,
     handshake,
     log_in,
+    numbers,
     send_token,
 )
 from rigs.wire_client import Client
@@ -399,10 +399,6 @@ def test_refused_strangers_share_one_line_a_second(tmp_path: Path, caplog: pytes
     lines = [each for each in caplog.messages if "Closing connection" in each]
     assert 1 <= len(lines) < 10
     assert "not a kafka client" in lines[0]
-
-
-def numbers(counts: LoginCounts) -> dict[str, int]:
-    return {name: value for name, value in asdict(counts).items() if isinstance(value, int)}
 
 
 def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> None:

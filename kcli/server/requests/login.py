@@ -134,7 +134,6 @@ class Login:
         self._connection = connection
         self._old = old
         self._again_at = again_at
-        self._begun = self._now()
         self._state = _State.INITIAL if old is None else _State.HANDSHAKE
         self._exchanging = self._state
         self._mechanism = ""
@@ -278,7 +277,8 @@ class Login:
         logins = self._connection.logins
         if self._old is not None:
             logins.succeeded_again += 1
-            logins.again_ms.add((self._now() - self._begun) * 1000)
+            if self._again_at is not None:
+                logins.again_ms.add((self._now() - self._again_at) * 1000)
             return
         logins.succeeded += 1
         logins.succeeded_without_again += not self._answers.has_lifetime

@@ -19,7 +19,7 @@ LINES_PER_PART = 2_000
 
 
 GZIP_LEVEL = 1
-"""The fastest level, which makes the text of a scrape 20 times smaller."""
+"""The fastest level. A part of LINES_PER_PART lines takes about a millisecond."""
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
