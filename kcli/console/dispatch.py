@@ -26,7 +26,7 @@ REQUEST_MAX_SECONDS = 30.0
 """The longest time of a request, with the wait for a turn. A call to the cluster has a shorter limit of its own."""
 
 ACTION_MAX_SECONDS = 120.0
-"""The longest time of an action. An action that has begun goes on if the browser goes away."""
+"""The longest time of an action. An action that has begun continues if the browser goes away."""
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
