@@ -161,6 +161,12 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the delay of a file or directory is over."""
+        with self._guard:
+            return bool(self._queue) and self._queue[0][0] <= self._now_ms()
+
     def run(self) -> int:
         """Removes the files and directories whose delay is over. Returns their number. May block."""
         removed, now_ms = 0, self._now_ms()

@@ -406,8 +406,8 @@ class LogStore:
             self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
-        """Takes the log out of service at once. Its files are removed after `file.delete.delay.ms`. `more` is the same
-        as in `create`."""
+        """Takes the log out of service immediately. Its files are removed after `file.delete.delay.ms`. `more` is the
+        same as in `create`."""
         self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))
@@ -492,6 +492,10 @@ class LogStore:
     def delete_due_files(self) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
         return sum(directory.deletions.run() for directory in self._every)
+
+    def has_due_files(self) -> bool:
+        """Whether `delete_due_files` has something to remove."""
+        return any(directory.deletions.is_due for directory in self._every)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
