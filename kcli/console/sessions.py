@@ -13,7 +13,7 @@ SESSIONS_MAX = 512
 """The most sessions. If there are more, the oldest session without rights is dropped, or else the oldest session."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""How long a session lasts without a request. An open page asks regularly, so its session goes on."""
+"""How long a session lasts without a request. An open page asks regularly, so its session continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
 """The longest session: a working day. Then each user logs in again."""

@@ -87,7 +87,7 @@ class Site:
         self._node_stack.push_async_callback(self._client.close)
 
     async def close_node(self) -> None:
-        """Stops the node. The console goes on."""
+        """Stops the node. The console continues."""
         await self._node_stack.aclose()
 
     async def close(self) -> None:

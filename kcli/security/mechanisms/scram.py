@@ -143,7 +143,7 @@ class ScramClient:
 
     def _check(self, received: bytes) -> bytes | None:
         if not hmac.compare_digest(received.split(b",")[0], b"v=" + base64.b64encode(self._expected)):
-            raise self._refused("the server does not know the password either")
+            raise self._refused("the server cannot prove that it knows the password")
         return None
 
     def _refused(self, why: str) -> SaslAuthenticationException:
@@ -176,7 +176,7 @@ class ScramUsers:
     secret: bytes = field(default=b"", repr=False)
 
     def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """A credential that no password has. It is always the same for a name."""
+        """The credential of an unknown user: no password fits it. It is always the same for a user name."""
 
         def derived(label: str, size: int) -> bytes:
             said = f"{label},{mechanism.name},{name}".encode()

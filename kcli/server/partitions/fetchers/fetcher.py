@@ -1,4 +1,4 @@
-"""One fetcher: a task that fetches some partitions from one leader, with a connection and a fetch session of its own.
+"""One fetcher: a task that fetches some partitions from one leader, with its own connection and fetch session.
 
 A round is: wait until a partition may be fetched, send a request, carry out the decisions of kcli/replica/follower.py
 for each partition of the answer. If the request fails, the fetcher pauses for replica.fetch.backoff.ms. No answer of a
@@ -466,7 +466,7 @@ class ReplicaFetcher:
         finally:
             for following in asking:
                 if self._is_current(following) and following.state.phase is Phase.ASKING:
-                    self._act(following, BackOff("the leader did not tell the ends of its log"))
+                    self._act(following, BackOff("the leader did not report the ends of its log"))
 
     async def _ask(
         self, asking: list[Following], timestamp: int, decide: Callable[[Offset, OwnLog], Action]
