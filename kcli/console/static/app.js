@@ -11,6 +11,7 @@ import { toast } from "./parts/toast.js";
 import { groups, pages } from "./pages/index.js";
 
 const SESSION_SECONDS = 60;
+const RETRY_SECONDS = 5;
 
 const app = document.getElementById("app");
 let session = null;
@@ -148,6 +149,7 @@ async function render({ page, params }, cluster, query, root) {
   } catch (error) {
     if (error.name === "AbortError" || context.signal.aborted) return;
     root.replaceChildren(h("h1", null, page.title), notice("bad", error.message), h("p", null, h("button", { onclick: show }, icon("refresh"), "Try again")));
+    if (error.isPassing) context.onLeave(clearTimeout.bind(null, setTimeout(show, RETRY_SECONDS * 1000)));
   }
   clearTimeout(timer);
   if (!context.signal.aborted) reveal(root);
