@@ -271,10 +271,14 @@ def test_a_server_that_never_answers_times_out() -> None:
 
 
 def test_a_large_answer_is_decoded_in_turns() -> None:
-    partitions = tuple(
-        MetadataResponsePartition(partition_index=n, replica_nodes=(1, 2, 3)) for n in range(20)
-    )
-    topics = tuple(MetadataResponseTopic(name=f"topic-{n}", partitions=partitions) for n in range(1000))
+    def topic(number: int) -> MetadataResponseTopic:
+        epochs = range(20 * number, 20 * number + 20)
+        return MetadataResponseTopic(
+            name=f"topic-{number}",
+            partitions=tuple(MetadataResponsePartition(leader_epoch=epoch) for epoch in epochs),
+        )
+
+    topics = tuple(map(topic, range(1000)))
     large = MetadataResponse(cluster_id="large", topics=topics)
 
     async def scenario(server: ScriptedServer) -> None:
