@@ -20,7 +20,13 @@ from kcli.model.addresses import Address
 from kcli.model.channel_counts import ChannelCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.protocol.wire.codec import Message, decode_response, decode_response_steps, encode_request, has_arrays
+from kcli.protocol.wire.codec import (
+    Message,
+    decode_response,
+    decode_response_steps,
+    encode_request,
+    has_arrays,
+)
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 from kcli.security.client import ClientSecurity

@@ -114,6 +114,7 @@ function showLogin(cluster) {
 /** Shows the page of the present address. */
 async function show() {
   leave();
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close(); // it belongs to the page before
   openMenu(false);
   const { cluster: name, parts, query } = parse(location.hash);
   const cluster = current();
@@ -208,6 +209,11 @@ async function begin() {
   });
   addEventListener("hashchange", show);
   listenToKeys(goes);
+  // The address behind # belongs to the pages, so the link must not change it.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   document.addEventListener("keydown", (event) => event.key === "Escape" && openMenu(false));
   main.addEventListener("click", () => openMenu(false));
   // A request from time to time keeps the session of an open page.
