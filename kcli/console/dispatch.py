@@ -26,15 +26,15 @@ REQUEST_MAX_SECONDS = 30.0
 """The longest time of a request, with the wait for a turn. A call to the cluster has a shorter limit of its own."""
 
 ACTION_MAX_SECONDS = 120.0
-"""The longest time of an action. An action that has begun goes on if the browser goes away."""
+"""The longest time of an action. An action that has begun continues if the browser goes away."""
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
-_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "the console has a mistake: see its log")
+_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
 _ENDED = Failure(
     HTTPStatus.GATEWAY_TIMEOUT,
     "ENDED",
-    "the time or the session ended before the answer: it may be done or not",
+    "the session or the time ended first: the cluster may have done the action",
 )
 
 
@@ -78,7 +78,7 @@ class Dispatch:
         return run
 
     async def close(self) -> None:
-        """Waits for the actions that have begun, and closes what lives as long as the console."""
+        """Waits for the actions that have begun, and closes the shared objects of the console."""
         if self._actions:
             await asyncio.wait(self._actions, timeout=REQUEST_MAX_SECONDS)
         await self._shared.close()
@@ -92,7 +92,9 @@ class Dispatch:
         session = self._visitors.check_csrf(request)
         if self._settings.is_read_only:
             raise ConsoleError(
-                HTTPStatus.FORBIDDEN, READ_ONLY, "this console only reads: it runs with --read-only"
+                HTTPStatus.FORBIDDEN,
+                READ_ONLY,
+                "the console runs with --read-only, so it refuses every action",
             )
         name = request.match_info["cluster"]
         connection = self._visitors.connection(session, name)

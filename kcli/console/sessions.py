@@ -1,4 +1,4 @@
-"""The sessions of browsers: who has logged in to which cluster, until when.
+"""The sessions of browsers, with their logins to clusters and the times at which they end.
 
 A browser without a login has no session in memory. Its cookie is a random text with a signature of this console, and
 its token against CSRF is a signature of the cookie. So visitors cannot end the sessions of others by their number.
@@ -17,7 +17,7 @@ SESSIONS_MAX = 512
 """The most sessions with a login. If there are more, the session that was not used for the longest time ends."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""How long a session lasts without a request. An open page asks regularly, so its session goes on."""
+"""How long a session lasts without a request. An open page asks regularly, so its session continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
 """The longest session: a working day. Then each user logs in again."""
@@ -86,8 +86,8 @@ class Sessions:
     async def renew(self, session: Session) -> None:
         """Keeps a session, and gives it a new id and a new token, because its rights change. May end another session.
 
-        Another program of this machine may have put an id that it knows into the browser, since browsers send the
-        cookies of a host to all its ports.
+        Another program on this machine may have set the old id as a cookie, because a browser uses the
+        cookies of a host for all ports of the host.
         """
         self._sessions.pop(session.id, None)
         new = self.visit()

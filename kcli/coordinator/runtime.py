@@ -5,7 +5,7 @@ A shard is a deterministic state machine that owns one partition of an internal 
 committed. The shell does five things in this order: it appends the records, waits until the high watermark has passed
 them, calls `replay` with each record, calls `written`, and sends the replies. If the append fails, the shell calls
 `written` with the error, and sends the error in place of the replies. If a `Ready` has no records, its replies are sent
-at once. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
+immediately. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
 replies, and reports the result of the work to the shard.
 
 If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the
@@ -141,9 +141,9 @@ Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
 class Timers(Generic[KeyT]):
     """Deadlines by key. Moving a deadline to a later time must be cheap, because every heartbeat does this.
 
-    Such a move costs only a dictionary write. The heap keeps the entry with the earlier time. At the earlier time, the
-    key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry at or
-    before that deadline.
+    A move to a later time only writes to a dictionary. The heap still has the entry with the earlier time. At this
+    time, the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry
+    at or before that deadline.
     """
 
     __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")

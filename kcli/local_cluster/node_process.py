@@ -1,4 +1,4 @@
-"""A node in a process of its own, whose output goes to a file. Its log can have files of its own."""
+"""A node in a separate process, whose output goes to a file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class NodeProcess:
         command: Sequence[str] = SERVER_COMMAND,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """If `log_file` is given, the node writes its log to this file and to others beside it. Then its output ends
-        when it is ready, except for a crash of Python."""
+        """If `log_file` is given, the node writes its log to this file and to other files in the same directory. Its
+        output then has only the lines before it is ready, and errors of Python."""
         self.properties_file = properties_file
         self.output_file = output_file
         self.log_file = log_file
@@ -53,7 +53,7 @@ class NodeProcess:
         return self.process.pid if self.process is not None else None
 
     def start(self) -> None:
-        """Starts the process. It is in a session of its own, so that Ctrl-C reaches only its parent."""
+        """Starts the process. It is in its own session, so that Ctrl-C reaches only its parent."""
         assert self.exit_code() is not None or self.process is None, "it runs already"
         self._is_ready = False
         bound_output_file(self.output_file)

@@ -1,6 +1,6 @@
 """Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
 
-The metadata log has no HMACs. Every node computes the HMAC of a token from the token id and its own copy of
+HMACs are not stored. Every node computes the HMAC of a token from the token id and its own copy of
 `delegation.token.secret.key`. The Base64 text of the HMAC is the password of the token for a login with SCRAM.
 """
 
@@ -116,7 +116,7 @@ class TokenCredentials:
 
         The first call for a token and a mechanism takes some milliseconds, so call it in a thread unless `is_cached`.
         An expired token that the controller has not removed yet still has a credential, as in Kafka. The session of
-        such a login ends at once.
+        such a login ends immediately.
         """
         token = self._tokens().get(token_id)
         if token is None or self._secret_key is None:

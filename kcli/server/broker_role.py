@@ -159,7 +159,7 @@ class BrokerRole:
             background=given.background.submit,
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
-            checkpoint=given.logs.checkpoint_directory,
+            sync_cuts=given.logs.sync_cuts,
             secure=given.secure,
         )
 
@@ -344,8 +344,6 @@ class BrokerRole:
         self.lifecycle.send_soon()
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        for topic in delta.topics_deleted:
-            self._given.traffic.forget(topic.name)
         self.replicas.apply(delta, image)
         self.assignments.apply(delta)
         self.groups.apply(delta, image)

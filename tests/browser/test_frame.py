@@ -101,7 +101,7 @@ def test_a_wrong_password_is_refused_and_a_right_one_lasts_until_the_logout(page
     page.get_by_role("heading", name="Log in to secured").wait_for()
 
 
-def test_a_session_that_ends_asks_for_the_password_and_goes_on_at_the_same_place(
+def test_a_session_that_ends_asks_for_the_password_and_returns_to_the_same_place(
     page: Page, kafka: Site
 ) -> None:
     page.goto("#/secured/topics/orders")

@@ -183,7 +183,7 @@ class Site:
         self._stack.callback(server.close)
 
     async def close_node(self) -> None:
-        """Stops the node. The console goes on."""
+        """Stops the node. The console continues."""
         await self._node_stack.aclose()
 
     async def close(self) -> None:

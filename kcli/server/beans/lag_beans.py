@@ -1,6 +1,6 @@
 """The beans of the domain kcli.lag, which Kafka does not have: the lag of the groups that this broker coordinates.
 
-The values are those of the last sample (`coordinators/group_lag.py`). An attribute is left out if its value is unknown.
+The values come from the last sample (`coordinators/group_lag.py`). An attribute is left out if its value is unknown.
 Status has Burrow's numbers: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND.
 """
 
@@ -52,6 +52,7 @@ def _group_bean(group: GroupLag) -> Bean:
         "LagSeconds": _seconds(group.lag_seconds, is_at_least=group.is_at_least),
         "Members": group.members,
         "MembersWithoutPartitions": group.idle_members,
+        "OffsetCommits": group.commits,
         "Protocol": one_line(group.protocol),
         "ProtocolType": one_line(group.protocol_type),
         "State": group.state,
@@ -96,7 +97,7 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
 
 
 def _seconds(value: float | None, *, is_at_least: bool) -> float | None:
-    """The lag in seconds. "At least 0" says nothing, so the first sample after a start has no value."""
+    """The lag in seconds. The first sample after a start has no value, because it would only be "at least 0"."""
     return value or None if is_at_least else value
 
 

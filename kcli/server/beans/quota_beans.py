@@ -19,8 +19,15 @@ def quota_beans(sources: BeanSources) -> Beans:
         ("Fetch", "byte-rate", quotas.fetched),
         ("Request", "request-time", quotas.time),
     ):
+        yield _queue(sources, type_, limits)
         yield from _of_rates(sources, type_, name, limits)
+    yield _queue(sources, "ControllerMutation", quotas.mutations)
     yield from _of_buckets(sources, quotas.mutations)
+
+
+def _queue(sources: BeanSources, type_: str, limits: Limits[SampledRate] | Limits[TokenBucket]) -> Bean:
+    """The clients that are throttled now, because they have exceeded a limit of this type most."""
+    return bean(SERVER, type_, {"queue-size": limits.delays.count(sources.now)})
 
 
 def _replication(sources: BeanSources) -> Beans:
@@ -57,7 +64,7 @@ def _of_client(
     attributes: Attributes,
     metered: Metered[SampledRate] | Metered[TokenBucket],
 ) -> Bean:
-    """The bean of the clients that share a limit. Its tags are those by which they share it."""
+    """The bean of the clients that share a limit. Its tags are `user`, `client-id` or both, as in the limit."""
     throttled = sources.ports.metrics.watches.values(metered.throttled_ms, sources.now)
     user, client_id = map(sanitized, client)
     tags = {"user": user, "client-id": client_id}

@@ -109,6 +109,8 @@ class Replicas:
         self._image = MetadataImage()
         self._state_changes = StateChanges(node_id)
         self._waiting: deque[PartitionDiff] = deque()
+        self._left_topics: dict[str, None] = {}
+        """Topics of which this broker has lost a replica, until the change is applied."""
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._is_stopped = False
@@ -225,14 +227,14 @@ class Replicas:
         await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a small change at once, and a large change in slices. Requests are served between the slices."""
+        """Applies a small change in one step, and a large change in slices. Requests are served between the slices."""
         self._image = image
         is_idle = not self._waiting
         changes = self._changes(delta)
         self._state_changes.begin(changes)
         self._waiting.extend(changes)
         self._is_applied.clear()
-        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
+        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS and not any(map(self._cut_of, changes)):
             self._apply_slice()
         elif is_idle:
             self._prepare_slice()
@@ -263,27 +265,33 @@ class Replicas:
             return
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
+                if self._cut_of(self._waiting[0]):
+                    break
                 self._apply(self._waiting.popleft())
         finally:
             if self._waiting:
                 self._prepare_slice()
             else:
+                self._forget_traffic()
                 self.logs.settle_soon()
                 self._is_applied.set()
 
     def _prepare_slice(self) -> None:
-        """Creates the next log files in the background, because each file takes milliseconds on some file systems."""
-        part = islice(self._waiting, SLICE_PARTITIONS)
+        """Creates the next log files in the background, because each file takes milliseconds on some file systems. Also
+        makes the cuts of logs durable to which a leader will append."""
+        part = list(islice(self._waiting, SLICE_PARTITIONS))
+        cuts = [log for diff in part if (log := self._cut_of(diff)) is not None]
         wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
         loop = asyncio.get_running_loop()
 
         def make() -> None:
             try:
                 self.logs.make_ahead(wanted)
+                self.logs.sync_cuts(cuts)
             finally:
                 loop.call_soon_threadsafe(self._apply_slice)
 
-        if wanted:
+        if wanted or cuts:
             self._run_in_background(make)
         else:
             loop.call_soon(self._apply_slice)
@@ -294,6 +302,14 @@ class Replicas:
             and self.node_id in diff.after.replicas
             and self.logs.get(diff.topic, diff.partition) is None
         )
+
+    def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
+        """The log that this broker is to lead, if the log was cut and the cut is not durable yet."""
+        followed = self._followed.get((diff.topic, diff.partition))
+        if followed is None or diff.after is None or diff.after.leader != self.node_id:
+            return None
+        log = followed.log
+        return log if log.has_unsynced_cut and log.directory.error is None else None
 
     def _new_log(self, diff: PartitionDiff, after: PartitionImage) -> NewLog:
         assigned = after.directory(self.node_id) if after.directories else None
@@ -436,10 +452,20 @@ class Replicas:
         self._stop_leading(key)
         self._stop_following(key)
         self._offline.pop(key, None)
+        self._left_topics[diff.topic] = None
         try:
             self.logs.delete(diff.topic, diff.partition, more=True)
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
+
+    def _forget_traffic(self) -> None:
+        """Drops the counts of topics of which this broker has no replica any more, as in Kafka."""
+        left, self._left_topics = self._left_topics, {}
+        for name in left:
+            topic = self._image.topics.topic(name)
+            partitions = () if topic is None else topic.partitions.values()
+            if not any(self.node_id in each.replicas for each in partitions):
+                self.traffic.forget(name)
 
     def _take_offline(self, key: Key) -> None:
         self._offline[key] = None

@@ -2,7 +2,7 @@
 
 Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
 target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link
-is cut, its bytes wait, as TCP repeats them. A new connection is accepted and gets no answer.
+is cut, its bytes wait in the proxy and arrive later, as with TCP. A new connection is accepted, but gets no answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Route:
 
 
 class Links:
-    """The proxy, in a thread of its own. `pids` returns the process of each node that runs."""
+    """The proxy, in its own thread. `pids` returns the process of each node that runs."""
 
     def __init__(self, routes: list[Route], pids: Callable[[], Mapping[int, int]]) -> None:
         self._routes, self._pids = routes, pids
@@ -65,7 +65,7 @@ class Links:
         self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
 
     def mend(self, *, resets: bool) -> None:
-        """Mends all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
+        """Repairs all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
         self._loop.call_soon_threadsafe(self._mend, resets)
 
     def _mend(self, resets: bool) -> None:
