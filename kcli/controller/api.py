@@ -139,8 +139,8 @@ OWN_REQUEST = ControllerRequestContext()
 class ControllerApi(Generic[Q, R]):
     """One API of the controller.
 
-    `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or its steps. `now_ms` is
-    the time of the brokers' sessions, which comes from a monotonic clock.
+    `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or the steps of a
+    decision (`model.steps`). `now_ms` is the present time of the monotonic clock that measures the brokers' sessions.
     """
 
     key: ApiKey

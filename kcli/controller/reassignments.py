@@ -1,8 +1,9 @@
 """Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
 During a reassignment, the list of the partition's replicas has first the replicas of the target, and then the replicas
-to be removed. `adding` and `removing` have the differences. The reassignment is complete when the new replicas are in
-the ISR (`election.partition_change`). No function of this module waits for this.
+to be removed. `adding` has the replicas that are new, and `removing` the replicas that are not in the target. The
+reassignment is complete when the new replicas are in the ISR (`election.partition_change`). No function of this module
+waits for this.
 """
 
 from __future__ import annotations

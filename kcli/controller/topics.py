@@ -341,8 +341,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Describes a topic's configuration. The result is cached, because the topics of one request mostly have the same
-    configuration, and describing it is most of the work."""
+    """Describes a topic's configuration. The result is cached, because this description is most of the work, and the
+    topics of one request mostly have the same configuration."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:

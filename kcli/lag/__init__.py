@@ -11,5 +11,5 @@ end offset of each partition (`history.py`). It judges a partition in three step
 3. `sentences.py` describes the state in a sentence: "member c-2 on host h has committed nothing for 4 min on
    orders-3".
 
-The room is pure. It reads no clock, no file and no socket, so brokers, tools and tests use the same code.
+This package is pure. It reads no clock, no file and no socket, so brokers, tools and tests use the same code.
 """

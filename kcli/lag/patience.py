@@ -53,7 +53,7 @@ def withheld(
 
 
 def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms: int | None) -> int:
-    """Returns the time for which the group owes a commit."""
+    """Returns the time for which the group owes the next commit (see the module)."""
     match verdict:
         case Status.STOP:
             since_ms = commits[-1].time_ms
@@ -65,7 +65,7 @@ def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms:
 
 
 def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
-    """Returns the time for which a verdict is withheld."""
+    """Returns the time for which WARN, STOP and STALL are withheld."""
     pauses = sorted(commit.pause_ms for commit in commits if commit.pause_ms is not None)
     if not pauses:
         return first_patience_ms

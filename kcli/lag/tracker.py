@@ -23,9 +23,10 @@ Key = tuple[str, TopicPartition]
 
 
 class LagTracker:
-    """The windows and histories of many groups. Times must not go back, except those of commits.
+    """The windows and histories of many groups. The times that a caller passes must not go back, except the times of
+    commits.
 
-    `first_patience_ms` is the time for which a verdict is withheld if a group has only one known commit.
+    `first_patience_ms` is the time for which a bad state is not reported if a group has only one known commit.
     """
 
     def __init__(self, *, first_patience_ms: int, windows_max: int = WINDOWS_MAX) -> None:
@@ -95,7 +96,7 @@ class LagTracker:
         window.add(time_ms, offset, lag, _pause_ms(window.last, history, time_ms))
 
     def forget(self, keys: Collection[Key], partitions: Collection[TopicPartition]) -> None:
-        """Drops the windows and histories of offsets and partitions that are gone."""
+        """Drops the windows of offsets and the histories of partitions that no longer exist."""
         for key in keys:
             self._windows.pop(key, None)
         for partition in partitions:
@@ -118,8 +119,8 @@ class LagTracker:
     ) -> PartitionLag | None:
         """Judges a group on a partition. Returns None without a known commit.
 
-        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know it, the
-        history of end offsets gives this time.
+        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know this time, the
+        tracker computes it from the history of end offsets.
         """
         window = self._windows.get((group, partition))
         if window is None or window.last is None:
@@ -135,7 +136,7 @@ class LagTracker:
 
 
 def _pause_ms(last: tuple[int, int] | None, history: EndHistory | None, time_ms: int) -> int | None:
-    """Returns the time in which the group owed a commit, or None if it owed none."""
+    """Returns the time in which the group had unread records before the commit, or None if it had none."""
     arrival = None if last is None or history is None else history.arrival(last[1])
     if arrival is None or last is None or arrival.time_ms > time_ms:
         return None
@@ -201,7 +202,8 @@ def _age_seconds(arrival: Arrival | None, now_ms: int) -> float | None:
 def _catch_up_seconds(
     lag: int | None, commits: Sequence[Commit], history: EndHistory, now_ms: int
 ) -> float | None:
-    """Returns the lag divided by the difference of the two rates, over the time of the window."""
+    """Returns the lag divided by the difference of two rates: the commits of the group and the new records, in the time
+    of the window."""
     if lag is None:
         return None
     first, last = commits[0], commits[-1]

@@ -43,7 +43,8 @@ class ParkedFetch:
 
 
 class Leading:
-    """`on_commit` is called when the high watermark rises. `parked` are the waiting fetches by token."""
+    """`on_commit` is called when the high watermark rises. `parked` has the waiting fetches, by the token of the
+    request."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -75,7 +76,7 @@ class Leading:
         self.append_controls(records, now)
 
     def act(self, state: Leader, now: float) -> bool:
-        """Resigns or sends BeginQuorumEpoch if it is time. Returns True if the state changed."""
+        """Resigns or sends BeginQuorumEpoch if the deadline has passed. Returns True if the state changed."""
         member = self._member
         for token in [token for token, fetch in self.parked.items() if fetch.deadline <= now]:
             self._answer_fetch(token, self.parked.pop(token).request)
@@ -159,7 +160,8 @@ class Leading:
             self.resign(now)
 
     def _slot(self, replica: ReplicaKey) -> ReplicaKey:
-        """The key of the voter that the replica is. In kraft.version 0 this key has no directory id."""
+        """The key under which the progress of the replica is stored. In kraft.version 0 the key of a voter has no
+        directory id."""
         voter = self._member.voters.voter(replica)
         return replica if voter is None else voter.key
 
@@ -182,7 +184,7 @@ class Leading:
                 self._fetch(token, request, now)
 
     def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
-        """Records that the replica has this log up to `fetch_offset`. Answers the request, or parks it until there are
+        """Records that the replica has this log up to `fetch_offset`. Answers the request, or keeps it until there are
         new records."""
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:

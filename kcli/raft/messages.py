@@ -224,7 +224,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The caller's duties, in the order of the fields. If a duty fails, the caller must not do the later ones."""
+    """The work that the caller must do, in the order of the fields. If one part fails, the caller must not do the later
+    ones."""
 
     persist: tuple[ElectionState, ...] = ()
     """Write each state to the quorum-state file, and make it durable before the next."""

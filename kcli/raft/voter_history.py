@@ -9,7 +9,8 @@ from kcli.raft.voters import VoterSet, voter_set
 
 
 class VoterHistory:
-    """A change is in force as soon as it is in the log of the node, committed or not. Truncation undoes it (KIP-853).
+    """A change is in force as soon as it is in the log of the node, committed or not. If the log is truncated before
+    the change, the change is undone (KIP-853).
 
     The first entry is from the configuration or from `format`, at offset -1.
     """
@@ -31,7 +32,7 @@ class VoterHistory:
         return self._entries[-1].kraft_version
 
     def at(self, offset: Offset) -> VotersAt:
-        """The newest entry that is not after `offset`."""
+        """The entry in force at `offset`: the newest entry at this offset or an earlier one."""
         return next((entry for entry in reversed(self._entries) if entry.offset <= offset), self._entries[0])
 
     def read(self, controls: tuple[RaftControl, ...], base_offset: Offset) -> None:

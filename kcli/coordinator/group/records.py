@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` in the form that the shard uses, four small types, and their encoding.
+"""The records of `__consumer_offsets` as four small types that the shard uses, and their encoding.
 
 This broker writes `OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group). An
 `OtherRecord` belongs to a share or streams group. Its key and value are kept as bytes, because this broker only lists

@@ -21,7 +21,8 @@ class Unattached:
     voted: ReplicaKey | None = None
 
     def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """A voter has one vote in an epoch. It repeats the vote for the same candidate, because an answer can be lost.
+        """Whether to grant a vote or a pre-vote. A voter has one vote in an epoch. The voter repeats the vote for the
+        same candidate, because an answer can be lost.
 
         An answer to a pre-vote is not a vote.
         """

@@ -29,7 +29,8 @@ SKIP_ASSIGNMENT_VERSION = 9
 class Caller:
     """The client that sent a request, from the header of the request and the connection.
 
-    `visible` finds the topics that the client may describe. It is None if the client may describe every topic.
+    `visible` is a function that selects the topics that the client may describe, or None if the client may describe
+    every topic.
     """
 
     api_version: int
@@ -40,7 +41,8 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup: the request, its client, and the token for the answer."""
+    """One JoinGroup: the request, its client, and the token through which the answer is sent
+    (`coordinator.runtime`)."""
 
     request: JoinGroupRequest
     caller: Caller

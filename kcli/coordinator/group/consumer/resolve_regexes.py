@@ -12,7 +12,7 @@ class ResolveRegexes:
     """A request to match these expressions with the names of all topics, and to call `GroupShard.regexes_resolved` with
     the result.
 
-    The result has only the topics that the client may describe whose heartbeat made the request.
+    A heartbeat caused the request. The result has only the topics that the client of this heartbeat may describe.
     """
 
     group_id: str

@@ -46,7 +46,7 @@ class Downgrades:
         self._topics = topics
 
     def is_due(self, group: ConsumerGroup, leaving: Sequence[str], *, joining: int = 0) -> bool:
-        """Whether the group must become a classic group. It must if members of the consumer protocol leave, only
+        """Whether the group must become a classic group. This is True if members of the consumer protocol leave, only
         classic members remain, and the migration policy and the size limit allow a classic group. `joining` are classic
         members that join at the same time."""
         staying = len(group.members) - len(leaving) + joining

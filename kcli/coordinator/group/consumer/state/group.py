@@ -236,8 +236,8 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _disown(self, member: ConsumerMember) -> None:
-        """Frees the partitions of a member, except partitions that another member got later. A log can contain both
-        assignments, because compaction does not remove every old record."""
+        """Frees the partitions of a member, except partitions that another member got later. The log may assign a
+        partition to two members, because compaction does not remove every old record."""
         for has in (member.assigned, member.pending_revocation):
             for topic_id, partitions in has.items():
                 owners = self._owners.get(topic_id, {})
