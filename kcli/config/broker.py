@@ -38,7 +38,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     """The value of every broker key. A key that neither the file nor an override sets has its default."""
 
     def __init__(self, texts: Properties) -> None:
-        """Parses `texts` and converts each value to its type. `start_up.node_config` also checks the keys together."""
+        """Parses `texts` and converts each value to its type. `start_up.node_config` also checks that the keys fit
+        together."""
         self.texts = texts
         try:
             self._values = BROKER.parse(texts)

@@ -47,7 +47,7 @@ class UpdateMode(StrEnum):
 
 
 class ConfigError(ValueError):
-    """A key has an invalid value. `str()` is Kafka's text. `where` is the `file:line` of the value if that is known."""
+    """A key has an invalid value. `str()` is Kafka's text. `where` is the `file:line` of the value, if known."""
 
     def __init__(self, message: str, *, key: str | None = None, where: str | None = None) -> None:
         super().__init__(message)

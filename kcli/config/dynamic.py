@@ -73,15 +73,15 @@ class DynamicConfig:
         self._listeners.append(listener)
 
     def check_with(self, checks: Callable[[BrokerConfig], None]) -> None:
-        """Adds a check of a part of the node: `checks(after)` raises ConfigError if the part cannot take over the
-        changed configuration."""
+        """Adds a check of a part of the node: `checks(after)` raises ConfigError if this part cannot apply the changed
+        configuration."""
         self._checks.append(checks)
 
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that is invalid for this broker is logged and skipped. A newer release may have stored it. Keys
-        that this broker never changes while it runs are skipped too.
+        A stored value that is invalid for this broker is logged and skipped, because a newer release may have stored
+        it. Keys that this broker never changes while it runs are skipped too.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         self._warn_of_ignored({**default, **own})
@@ -151,8 +151,8 @@ class DynamicConfig:
 def is_dynamic(name: str) -> bool:
     """Whether Kafka changes a key without a restart. True for an unknown key, because a plugin may read it.
 
-    An unknown key of security is not dynamic. It may be a key with the prefix of a mechanism, such as
-    `plain.sasl.jaas.config`, which a node reads when it logs in to other nodes.
+    An unknown security key is not dynamic. For example, it may have the prefix of a mechanism, such as
+    `plain.sasl.jaas.config`. A node reads such a key when it logs in to other nodes.
     """
     key = broker_key(name)
     if key is None:
@@ -203,7 +203,8 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
 
 
 def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raises ConfigError, with Kafka's text, for other values of keys that a running listener never changes.
+    """Raises ConfigError, with Kafka's text, if a change gives another value to a key that a running listener never
+    changes.
 
     The running listeners check keys of TLS, because some of these keys may change.
     """
@@ -236,7 +237,7 @@ def _per_broker(key: ConfigKey | None) -> bool:
 
 
 def _refuse(message: str, names: Iterable[str], kind: str = "Set") -> None:
-    """Raises ConfigError if there are names. `kind` is the class of Scala whose text Kafka prints."""
+    """Raises ConfigError if `names` is not empty. Kafka's text contains `kind`, the name of a Scala class."""
     listed = ", ".join(names)
     if listed:
         raise ConfigError(f"{message}: {kind}({listed})")

@@ -31,7 +31,8 @@ class Heap:
         self._after_trim = 0
 
     def trim_if_grown(self) -> None:
-        """Returns free memory if the process has grown since the last call that did so. May take some milliseconds."""
+        """Returns free memory to the system, if the process has grown since memory was last returned. May take some
+        milliseconds."""
         if self._resident_bytes() - self._after_trim >= WORTH_BYTES:
             self._trim()
             self._after_trim = self._resident_bytes()

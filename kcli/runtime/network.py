@@ -1,4 +1,4 @@
-"""The interface to sockets. It has the methods of asyncio, so that simulated networks use the same asyncio
+"""The interface to sockets. This interface has the methods of asyncio, so simulated networks can use the same asyncio
 protocols."""
 
 from __future__ import annotations

@@ -394,8 +394,8 @@ def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
-    """Returns the byte string number `nth` of `spans`, as bytes or None. It copies the bytes, so it is too slow for all
-    records of a batch."""
+    """Returns the byte string number `nth` of `spans`, as bytes or None. Copies the bytes, so this function is too slow
+    for all records of a batch."""
     length = int(spans.lengths[nth])
     start = int(spans.starts[nth])
     return None if length < 0 else buffer[start : start + length]

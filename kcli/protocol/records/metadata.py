@@ -359,7 +359,8 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
-    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and unknown types."""
+    """Decodes a record. Returns the record and its version. Raises CorruptRecordError for invalid bytes and unknown
+    types."""
     return decode_framed(_TYPES, value)
 
 

@@ -123,8 +123,8 @@ def encode(value: object, version: int) -> bytes:
 
 
 def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
-    """Decodes a `cls` at `position`. If `exact` is True, the record must end at the end of the buffer. Raises
-    CorruptRecordError for invalid bytes."""
+    """Decodes a record of the class `cls` at `position`. If `exact` is True, the record must end at the end of the
+    buffer. Raises CorruptRecordError for invalid bytes."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:

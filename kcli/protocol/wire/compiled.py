@@ -74,7 +74,7 @@ def reader(cls: type, spec: ApiSpec, kind: str) -> Read:
 
 @cache
 def reader_in_turns(cls: type, spec: ApiSpec, kind: str) -> ReadInTurns:
-    """The same function as a generator, for a struct that has arrays."""
+    """The function of `reader` in the form of a generator, for a struct that has arrays."""
     return cast(ReadInTurns, _ReaderSource(cls, spec, kind, in_turns=True).compiled())
 
 
@@ -86,7 +86,7 @@ def writer(cls: type, spec: ApiSpec, kind: str) -> Write:
 
 @cache
 def writer_in_turns(cls: type, spec: ApiSpec, kind: str) -> WriteInTurns:
-    """The same function as a generator, for a struct that has arrays."""
+    """The function of `writer` in the form of a generator, for a struct that has arrays."""
     return cast(WriteInTurns, _WriterSource(cls, spec, kind, in_turns=True).compiled())
 
 

@@ -46,7 +46,7 @@ class LeaderEpochCache:
             self._replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Drops epochs that ended before `start_offset`. The epoch of `start_offset` now begins there."""
+        """Drops epochs that ended before `start_offset`. The epoch of `start_offset` now begins at this offset."""
         dropped = [entry for entry in self.entries if entry[1] <= start_offset]
         if not dropped:
             return

@@ -162,8 +162,8 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> i
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """An offset after all records in the first `size_bytes` bytes from `offset`. Aborted transactions are searched up
-    to this offset."""
+    """An offset after all records of a read that begins at `offset` and has `size_bytes` bytes. Aborted transactions
+    are searched up to this offset."""
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)

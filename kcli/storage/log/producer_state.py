@@ -166,8 +166,8 @@ class ProducerState:
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The remembered batch that `header` repeats, or None if the batch is new. A client repeats a batch if it did
-        not get the first response."""
+        """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client repeats a batch
+        if it did not get the first response."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -178,7 +178,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader) -> None:
-        """Raises KafkaError unless the batch continues the producer's sequence."""
+        """Raises KafkaError if the batch does not continue the producer's sequence numbers."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return

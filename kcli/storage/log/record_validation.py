@@ -127,8 +127,8 @@ def undecodable(error: CorruptRecordException) -> KafkaError:
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are within the bounds. The result may be False although they are, because `found` has only
-    a lower bound of the oldest timestamp."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest timestamp,
+    so the result may be False for valid timestamps."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms

@@ -335,7 +335,7 @@ class Segment:
         )
 
     def rename_deleted(self) -> list[str]:
-        """Renames the files to names with `.deleted`. Returns the new paths, so that the files can be removed when no
+        """Renames the files to names with `.deleted`. Returns the new paths. The caller removes these files when no
         reader needs them."""
         self.deleted = True
         self.offset_index.entries.write_out()
@@ -386,10 +386,10 @@ class Segment:
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
         """Yields the same as `headers`, but begins with the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum. An entry with a wrong bit may give a position after `offset`, and records would be
-        skipped without an error. So the batch at this position must begin at or below the offset of the entry. If it
-        does not, the segment is read from its start. The batch may end before the offset of the entry, because Kafka 3
-        wrote one entry for several batches.
+        An index has no checksum. If a bit of an entry is wrong, its position may be after `offset`, and records would
+        be skipped without an error. So this method checks that the batch at this position begins at or below the offset
+        of the entry. If the check fails, the segment is read from its start. The batch may end before the offset of the
+        entry, because Kafka 3 wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:

@@ -106,7 +106,7 @@ def check_client_batch(
 
 
 def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
-    """Whether the batch is written in another codec than its own."""
+    """Whether the batch must be written with another codec than the client used."""
     return config.compression_type != KEEP_CODEC and target_codec(header, config) != header.codec
 
 
