@@ -1,8 +1,8 @@
 """`BrokerConfig`: a node's configuration, parsed and typed.
 
-It maps every broker key to its parsed value. Its properties give the values that are needed most, and resolve synonyms.
-For example, `log_dirs` is the value of log.dirs or, if log.dirs is not set, of log.dir. `start_up.node_config` reads
-and checks the configuration of a node.
+A `BrokerConfig` maps every broker key to its parsed value. Its properties give the values that are needed most, and
+resolve synonyms. For example, `log_dirs` is the value of log.dirs or, if log.dirs is not set, of log.dir.
+`start_up.node_config` reads and checks the configuration of a node.
 """
 
 from __future__ import annotations

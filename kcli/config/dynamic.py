@@ -1,8 +1,9 @@
 """Dynamic broker configs (KIP-226): the keys that may change without a restart, and the listeners of changes.
 
-A value comes from the first of these that sets the key: the broker's own dynamic configs, the cluster's dynamic
-defaults, the broker's file, Kafka's defaults. The controller stores the dynamic configs in the metadata. The broker
-checks a change before the controller stores it, and applies the change when it reads the change in the metadata.
+There are four sources: the broker's own dynamic configs, the cluster's dynamic defaults, the broker's file, Kafka's
+defaults. A value comes from the first source in this order that sets the key. The controller stores the dynamic configs
+in the metadata. The broker checks a change before the controller stores it, and applies the change when it reads the
+change in the metadata.
 """
 
 from __future__ import annotations
@@ -223,8 +224,8 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
 
 
 def _fixed(names: Iterable[str]) -> list[str]:
-    """The keys that this broker never changes while it runs, although Kafka changes some of them. These are the keys of
-    listeners and of security, except the TLS stores of a listener."""
+    """The keys that this broker never changes while it runs, although Kafka changes some of them. The result has the
+    keys of listeners and of security, except the TLS stores of a listener."""
     return [
         name
         for name in hash_order(names)

@@ -1,7 +1,7 @@
 """Decisions on CreateAcls and DeleteAcls: which ACLs are added to the metadata, and which are removed.
 
 All ACLs of a request are one atomic batch. A client chooses the number of ACLs and of filters. So the work is done in
-steps, and the controller makes other decisions between them. These may change the ACLs. The last step therefore
+steps. Between two steps, the controller makes other decisions, which may change the ACLs. The last step therefore
 compares with the newest metadata.
 """
 
@@ -154,7 +154,7 @@ def _candidates(
 
 
 def _unknown_part(acl_filter: AclFilter) -> str | None:
-    """Kafka's text if an element of the filter is unknown here."""
+    """Kafka's error text if kcli does not know an element of the filter, else None."""
     resource_type = number_name(ResourceType, acl_filter.resource_type)
     pattern_type = number_name(PatternType, acl_filter.pattern_type)
     if "UNKNOWN" in (resource_type, pattern_type):

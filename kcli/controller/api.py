@@ -1,8 +1,8 @@
 """The table of the controller's APIs. Each row has the function that makes a decision from a request.
 
 A caller passes a row to the controller. For a request that a broker forwarded in an Envelope (KIP-590), the controller
-looks up the row by the API key. A row for a rare request imports its function when the row is first used, so that the
-start of a node does not load that code.
+looks up the row by the API key. A row for a rare request imports its function when the row is first used. So the start
+of a node does not load this function.
 """
 
 from __future__ import annotations

@@ -149,8 +149,8 @@ def elr_enabled(image: MetadataImage) -> bool:
 def _check_min_insync_replicas(
     image: MetadataImage, resource: ConfigResource, name: str, value: str | None
 ) -> None:
-    """Checks a change while ELR is enabled (KIP-966). Raises KafkaError if it sets min.insync.replicas for one broker,
-    or removes the cluster's default."""
+    """Checks a change while ELR is enabled (KIP-966). Raises KafkaError if the change sets min.insync.replicas for one
+    broker, or removes the cluster's default."""
     if (
         name != MIN_INSYNC_REPLICAS
         or resource.type is not ConfigResourceType.BROKER
@@ -215,7 +215,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request. It has operations on single keys, or all new values for a legacy AlterConfigs."""
+    """One resource of a request, with operations on single keys, or with all new values (legacy AlterConfigs)."""
 
     resource_type: int
     resource_name: str

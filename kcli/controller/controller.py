@@ -67,7 +67,7 @@ class Controller:
 
     @contextmanager
     def expecting(self, broker_id: BrokerId, registration: BrokerRegistration | None) -> Iterator[None]:
-        """Decides as if the broker had this registration (None: as if it were not registered).
+        """A context in which decisions see this registration of the broker (None: the broker is not registered).
 
         The partitions of a broker change in several steps, before or after its registration. Other decisions between
         these steps must not make a stopping broker a leader or add it to an ISR.
@@ -102,8 +102,8 @@ class Controller:
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
     def follow_quorum(self, next_offset: Offset, kraft_version: int) -> None:
-        """Takes over the changes from the quorum's own records. Call this method before each decision, and before each
-        step of a decision."""
+        """Applies the changes from the quorum's own records (such as a new kraft.version). Call this method before each
+        decision, and before each step of a decision."""
         self.next_offset = next_offset
         if kraft_version != self._settings.kraft_version:
             self._settings = replace(self._settings, kraft_version=kraft_version)

@@ -1,7 +1,7 @@
 """The result of a deciding function: the records to append, and the response to send when they are committed.
 
-A decision about many partitions is made in steps, so that it does not delay other requests. Each step uses the newest
-state: the records of earlier steps, and of other decisions between the steps, have been replayed.
+A decision about many partitions is made in steps, so that other requests are served between two steps. Each step uses
+the newest state: the records of earlier steps, and of other decisions between the steps, have been replayed.
 """
 
 from __future__ import annotations

@@ -157,7 +157,8 @@ class PartitionUpdates:
 
     @property
     def step_is_full(self) -> bool:
-        """Counts one more partition. Returns True if the step is full, so that it must end before this partition."""
+        """Counts one more partition. Returns True if the present step has enough partitions and must end before this
+        partition."""
         self._worked += 1
         if self._worked <= PARTITIONS_PER_STEP:
             return False

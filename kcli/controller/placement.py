@@ -5,8 +5,8 @@ entry. A ring starts at a random place, so that small topics do not all use the 
 replicas from one rack after another. The next partition starts at the next rack. Fenced brokers are used only if a rack
 has no more unfenced brokers, and never as the leader.
 
-After as many partitions as there are unfenced brokers, all lists are shuffled, so that the same sets of replicas do not
-come again and again.
+With n > 1 unfenced brokers, all lists are shuffled after every n partitions. So the same sets of replicas are not
+repeated.
 """
 
 from __future__ import annotations

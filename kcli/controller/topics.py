@@ -60,7 +60,7 @@ client's quota is exceeded (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
-    """The `Charge` of a caller without a quota. It charges nothing."""
+    """The `Charge` of a caller without a quota. This function charges nothing."""
 
 
 DEFAULT = -1

@@ -176,8 +176,8 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The next time to call `pop_expired`. This time is never after the first deadline. It may be before the first
-        deadline: then `pop_expired` returns None."""
+        """The next time to call `pop_expired`. This time is never after the first deadline. If this time is before the
+        first deadline, `pop_expired` returns None."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:

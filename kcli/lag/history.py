@@ -1,4 +1,5 @@
-"""The history of a partition's end offset. It gives the time at which a record arrived, without reading the record.
+"""The history of a partition's end offset. The history gives the time at which a record arrived, without reading the
+record.
 
 A point of the history is a time and the end offset at this time. The module assumes that records arrive evenly between
 two points. Old points are farther apart than new points, so that a few points cover a day.

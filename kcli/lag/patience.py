@@ -1,12 +1,12 @@
 """The rule that keeps idle groups, and groups with rare commits, from changing their state all the time.
 
-Burrow compares a group only with the times of its own commits. This gives false alarms for two kinds of healthy
-groups:
+Burrow compares a group only with the times of its own commits. This comparison gives false alarms for two kinds of
+healthy groups:
 
 - an *idle* group: its topic gets a record now and then. When a record arrives after a long time, the last commit is
   old, although the group had nothing to commit.
-- a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits it has lag, and
-  after a burst of commits its window is short.
+- a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits, the group has
+  lag. After a burst of commits, the window of the group is short.
 
 Both kinds are healthy as long as their next commit is not late. A group *owes* a commit while there is a
 record that it has not committed. So the rule measures two times:

@@ -202,8 +202,9 @@ def _age_seconds(arrival: Arrival | None, now_ms: int) -> float | None:
 def _catch_up_seconds(
     lag: int | None, commits: Sequence[Commit], history: EndHistory, now_ms: int
 ) -> float | None:
-    """Returns the lag divided by the difference of two rates: the commits of the group and the new records, in the time
-    of the window."""
+    """Returns the time until the group has no lag: the lag divided by the difference of two rates. These are the rate
+    of consumed records and the rate of new records, since the first commit of the window. None if the lag does not
+    shrink."""
     if lag is None:
         return None
     first, last = commits[0], commits[-1]

@@ -110,7 +110,7 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-        """The changes from one image to another. They are needed when a snapshot from another node replaces the
+        """The changes from one image to another. This function is needed when a snapshot from another node replaces the
         image."""
         delta = cls(old)
         delta._features.become(new.features)

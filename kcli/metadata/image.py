@@ -176,7 +176,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Topics:
-    """The topics of one image. They can be found by name or by id, and are listed in the order of their names."""
+    """The topics of one image. A topic can be found by name or by id. Topics are listed in the order of their names."""
 
     __slots__ = ("_sorted_names", "_unified_names", "by_id", "ids")
 

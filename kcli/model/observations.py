@@ -19,7 +19,7 @@ class Values(Protocol):
 
 
 class Largest:
-    """The largest value since the last look. It costs less than `Observations`."""
+    """The largest value since the last look. A `Largest` needs less memory and time than `Observations`."""
 
     __slots__ = ("__weakref__", "count", "value")
 

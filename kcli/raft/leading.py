@@ -36,7 +36,8 @@ always room for the requests of the voters."""
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A Fetch from the end of the log. It is answered when there are new records, or without records at `deadline`."""
+    """A Fetch from the end of the log. The leader answers when there are new records, or without records at
+    `deadline`."""
 
     request: FetchRequest
     deadline: float

@@ -1,6 +1,6 @@
 """The state of a member, its moves to other states, and the work that one message causes for the caller.
 
-The modules elections, leading, following and voter_changes contain the rules. They share one `Member`.
+The modules elections, leading, following and voter_changes contain the rules, and share one `Member`.
 """
 
 from __future__ import annotations

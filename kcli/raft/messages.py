@@ -119,7 +119,7 @@ class SnapshotInstalled:
     """The caller has verified a downloaded snapshot, and has emptied the log. The log begins at the end of the
     snapshot.
 
-    `voters` and `kraft_version`: from the snapshot. They are None if the snapshot does not name them.
+    `voters` and `kraft_version`: from the snapshot, or None if the snapshot does not have them.
     """
 
     snapshot_id: SnapshotId
@@ -129,7 +129,8 @@ class SnapshotInstalled:
 
 @dataclass(frozen=True, slots=True)
 class LogCleaned:
-    """The caller wrote a snapshot or deleted old ones: where the log starts now, and the snapshots, oldest first."""
+    """The caller wrote a snapshot or deleted old snapshots: where the log starts now, and the snapshots, oldest
+    first."""
 
     log_start: Offset
     snapshots: tuple[SnapshotId, ...]

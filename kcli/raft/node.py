@@ -1,5 +1,5 @@
-"""One member of the metadata quorum (KIP-595, KIP-853, KIP-996). It takes a message and returns a `Ready`, the work
-that the caller must do.
+"""One member of the metadata quorum (KIP-595, KIP-853, KIP-996). The node takes a message and returns a `Ready`, the
+work that the caller must do.
 
 The node uses no log, file, clock or socket. The caller carries out each `Ready` from top to bottom: it makes the vote
 durable, appends, flushes, and only then sends and replies. So other nodes never learn of a vote or a record that could

@@ -118,7 +118,8 @@ class VoterChanges:
         return None
 
     def probed(self, peer: Peer, response: ProbeResponse, now: float) -> None:
-        """The new voter answered. It must have caught up, so that the high watermark does not wait for it."""
+        """The new voter answered. Refuses a voter that has not caught up, because the high watermark would have to wait
+        for it."""
         voter = self._probed_voter(peer)
         if voter is None:
             return

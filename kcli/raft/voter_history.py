@@ -55,7 +55,8 @@ class VoterHistory:
         ]
 
     def restart_at(self, offset: Offset, kraft_version: int | None, voters: VoterSet | None) -> None:
-        """A snapshot replaced the log. If it does not name the voters, those of the first entry are in force."""
+        """A snapshot replaced the log. If the snapshot does not name the voters, the voters of the first entry are in
+        force."""
         del self._entries[1:]
         if voters is not None:
             self._entries.append(VotersAt(offset, kraft_version or 0, voters))

@@ -84,7 +84,8 @@ class FetchPlan:
                 self._wanted[key] = self._wanted.pop(key)
 
     def next(self) -> PlannedFetch:
-        """The next request. Call `answered`, `refused` or `lost` with its outcome before the next call."""
+        """The next request. Before the next call of this method, report the result of the request with `answered`,
+        `refused` or `lost`."""
         if self._session_epoch == FIRST_EPOCH:
             self._changed.clear()
             self._in_session = {key: wanted.topic_id for key, wanted in self._wanted.items()}

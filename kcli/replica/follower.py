@@ -40,7 +40,7 @@ class Phase(Enum):
 @dataclass(frozen=True, slots=True)
 class OwnLog:
     """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after its
-    last record. It returns −1 and −1 if it knows no such epoch."""
+    last record. If the log has no such epoch, the function returns −1 and −1."""
 
     start_offset: Offset
     end_offset: Offset

@@ -66,13 +66,13 @@ class CommitQueue(Generic[Waiter]):
 
 
 class FetchWait:
-    """A fetch that waits for `min_bytes`. It counts appended bytes, so that the caller seldom has to measure the
-    readable bytes.
+    """A fetch that waits for `min_bytes`. The object counts appended bytes, so that the caller seldom has to measure
+    the readable bytes.
 
-    It keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later append. When
-    this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller, because some
-    records are not committed yet, and because each partition has a limit. So a thousand small appends cost only a
-    thousand additions.
+    The object keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later
+    append. When this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller,
+    because some records are not committed yet, and because each partition has a limit. So a thousand small appends cost
+    only a thousand additions.
     """
 
     __slots__ = ("_size_bound", "min_bytes")

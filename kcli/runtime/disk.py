@@ -230,8 +230,8 @@ class SystemFile:
 class SystemFileLock:
     """A POSIX record lock, like Java's FileLock, so that a broker of kcli and one of Kafka exclude each other.
 
-    These locks belong to the process. If a process takes the same lock twice, the system does not refuse. So the table
-    `held` refuses the second lock.
+    The locks belong to the process. If a process takes the same lock twice, the system does not refuse the second lock.
+    So the table `held` refuses it.
     """
 
     held: ClassVar[set[str]] = set()

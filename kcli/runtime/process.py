@@ -1,4 +1,4 @@
-"""Figures of this process from the operating system, such as memory. They are only shown to operators."""
+"""Figures of this process from the operating system, such as memory. The figures are only shown to operators."""
 
 from __future__ import annotations
 

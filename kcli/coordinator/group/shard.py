@@ -206,7 +206,7 @@ class GroupShard:
         token: Token[OffsetCommitResponse],
         now_ms: int,
     ) -> GroupReady:
-        """Serves TxnOffsetCommit. The checks of the member differ from those of OffsetCommit, and the offsets stay
+        """Serves TxnOffsetCommit. The checks of the member differ from the checks of OffsetCommit. The offsets stay
         pending until the transaction ends."""
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
@@ -257,7 +257,8 @@ class GroupShard:
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
-        """Deletes every offset of topics that were deleted, in slices if there are many."""
+        """Deletes every offset of topics that were deleted. If there are many offsets, deletes some of them at a
+        time."""
         step: GroupStep = Step(now_ms)
         if self._deletion.begin(frozenset(topics), step):
             self._schedule_deletion(now_ms)

@@ -3,9 +3,9 @@
 Kafka reads every record that a producer sends. In Python this would cost more than the rest of an append. So `survey`
 has three methods:
 
-* **runs**, for many records of the same shape in a row. It reads the first record. Then it uses strided slices to
-  compare the lengths and counts of the first record with those of all other records, and to check that offset deltas
-  increase by one.
+* **runs**, for many records of the same shape in a row. It reads the first record. Then it compares the lengths and
+  counts of the first record with the values of all other records, and checks that offset deltas increase by one.
+  Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 

@@ -219,7 +219,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(20, versions=(0, 0))
 class NoOpRecord:
-    """A record without content. An idle leader writes it, so that followers see that the leader is alive."""
+    """A record without content. An idle leader writes this record, so that followers see that the leader is alive."""
 
 
 @record(21, versions=(0, 0))

@@ -54,7 +54,7 @@ _SAME_AS_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class tag:
-    """Marks a tagged field. It is not written if it has its default value or, if `absent` is given, the value
+    """Marks a tagged field. The field is not written if it has its default value or, if `absent` is given, the value
     `absent`."""
 
     number: int
@@ -217,7 +217,7 @@ class _Uuid:
 
 
 class _Length:
-    """The length before a string, bytes or array. It is compact in flexible versions. -1 means null."""
+    """The length before a string, bytes or array. The length is compact in flexible versions. -1 means null."""
 
     def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
         self.form = form

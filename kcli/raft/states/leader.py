@@ -47,9 +47,9 @@ class Progress:
 class Leader:
     """The node leads `epoch`, whose first record is at `epoch_start_offset`.
 
-    The high watermark is the end offset that a majority of the voters has on disk. It is unknown until a majority has a
-    record of this epoch. Until then a later leader could still overwrite a record of an older epoch, even if a majority
-    has the record (Raft, section 5.4.2).
+    The high watermark is the end offset that a majority of the voters has on disk. The high watermark is unknown until
+    a majority has a record of this epoch. Until then a later leader could still overwrite a record of an older epoch,
+    even if a majority has the record (Raft, section 5.4.2).
 
     `progress`: the progress of every replica, by the `ReplicaKey` of the voter or observer. `heard`: the voters that
     fetched since the last check. If a majority has not fetched before `check_deadline`, the leader resigns, because the

@@ -10,9 +10,9 @@ from kcli.raft.voters import ReplicaKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unattached:
-    """The node knows the epoch, but no address of its leader. It may have voted in this epoch.
+    """The node knows the epoch, but no address of its leader. The node may have voted in this epoch.
 
-    It asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
+    The node asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
     """
 
     epoch: LeaderEpoch

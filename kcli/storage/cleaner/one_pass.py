@@ -1,8 +1,8 @@
-"""One pass over one log. It maps the keys of the dirty part, and writes the kept records of the log up to the end of
-the dirty part.
+"""One pass over one log. A pass maps the keys of the dirty part, and writes the kept records of the log up to the end
+of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
-and does not change the state of the log. It runs in a separate process. So the pass does not slow down the event loop,
+and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,
 and numpy is loaded only when a log is cleaned.
 """
 
@@ -349,8 +349,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them according to its
-    header (0 if the header is incomplete too)."""
+    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them. This size is from the
+    header of the batch. The size is 0 if the header is incomplete too."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -697,7 +697,7 @@ class PartitionLog:
             self.directory.flushes_ms.add(max(self._now_ms() - began_ms, 0))
 
     def settle(self) -> None:
-        """Makes the names of a new log's files and its topic id durable. May block. May be called in any thread."""
+        """Makes the names of a new log's files, and its topic id, durable. May block. May be called in any thread."""
         directory = self.directory
         if not self.is_settled:
             with directory.settling:

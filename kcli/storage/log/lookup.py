@@ -82,7 +82,7 @@ def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) 
 
 
 def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -> Search:
-    """The first record of the segment at or past both `timestamp_ms` and `start_offset`."""
+    """The first record of the segment that is neither before `timestamp_ms` nor before `start_offset`."""
     start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
     try:
         file = segment.log.file()

@@ -1,9 +1,9 @@
 """The leader's checks of the records in a producer's batch. The checks are the same as in Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken, the
-records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
-response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks the same
-rules by columns.
+`survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
+broken, the records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the
+topic, the response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks
+the same rules by columns.
 """
 
 from __future__ import annotations

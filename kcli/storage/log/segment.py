@@ -247,7 +247,7 @@ class Segment:
         self._bytes_since_index_entry += size_bytes
 
     def seal(self) -> None:
-        """Completes the segment when it is no longer the active one: adds a last entry to the time index and truncates
+        """Completes a segment that is no longer the active segment. Adds a last entry to the time index, and truncates
         every file to its real size."""
         if not self._is_changed:
             return
@@ -422,8 +422,8 @@ class Segment:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
         If `doubting_gaps` is True, no batch contains `offset`, and the batch before the gap is damaged, then the
-        damaged batch is returned. It may have contained `offset`. The reader notices the damage, because the checksum
-        is wrong.
+        damaged batch is returned. The damaged batch may have contained `offset`. The reader notices the damage, because
+        the checksum is wrong.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:

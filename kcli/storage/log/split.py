@@ -68,7 +68,7 @@ def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
 
 
 def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
-    """Writes the `.swap` files of the pieces beside the segment. They are installed when the log is opened again."""
+    """Writes the `.swap` files of the pieces beside the segment. The next opening of the log installs these files."""
     _log.warning(
         "%s holds offsets too far from its base offset; it is split into %d segments, at offsets %s",
         segment.log.path,

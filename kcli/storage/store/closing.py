@@ -37,7 +37,8 @@ def close_logs(directory: LogDirectory, logs: Sequence[PartitionLog], threads: i
 
 
 def _flush_together(directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-    """Flushes settled logs if the system can sync a whole file system. Otherwise changes nothing."""
+    """Flushes logs whose names are durable (settled), if the system can sync a whole file system. Otherwise changes
+    nothing."""
     disk, path = directory.disk, directory.path
     try:
         if not disk.sync_volume(path):

@@ -96,8 +96,8 @@ class Settling:
                 self._settle_in(directory, logs)
 
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-        """Settles new logs of a directory. First writes the topic ids of all these logs, so that one sync of the file
-        system or the first syncs of files write all of them to the device."""
+        """Settles new logs of a directory. First writes the topic ids of all these logs. One sync of the file system,
+        or the first syncs of files, then write all these ids to the device."""
         with directory.settling:
             begun = [(log, self._attempt(log.begin_settling)) for log in logs]
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)

@@ -196,7 +196,7 @@ class ClassicGroup:
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
         """All members in the form of the DescribeGroups response. During a rebalance no protocol is selected, so the
-        metadata is empty, and the assignments are those of the last generation."""
+        metadata is empty, and the assignments are from the last generation."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(

@@ -1,7 +1,7 @@
 """The phases of a rebalance, and the timers that end the phases.
 
-A rebalance begins with `prepare`. In the join phase, the group waits until every known member has joined again. It
-waits at most for the longest rebalance timeout of its members. An empty group waits for
+A rebalance begins with `prepare`. In the join phase, the group waits until every known member has joined again. The
+group waits at most for the longest rebalance timeout of its members. An empty group waits for
 `group.initial.rebalance.delay.ms` instead. This delay is extended while new members join (KIP-134). `complete_join`
 starts the next generation and answers every waiting JoinGroup. A timer then limits the sync phase.
 

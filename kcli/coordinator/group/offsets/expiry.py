@@ -1,5 +1,5 @@
-"""Finds expired offsets (KIP-211), and groups that are empty when their offsets are gone. Works in slices, so that
-other requests are served between two slices."""
+"""Finds expired offsets (KIP-211), and groups that are empty when their offsets are gone. Works in slices (some groups
+at a time), so that other requests are served between two slices."""
 
 from __future__ import annotations
 

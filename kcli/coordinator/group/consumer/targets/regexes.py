@@ -3,8 +3,8 @@
 Matching every topic with every expression takes time, so the server does this outside the shard. The result of a
 heartbeat (a `Ready`, see `coordinator.runtime`) can contain a `ResolveRegexes`, the request for this work.
 `ConsumerProtocol.regexes_resolved` gets the topics that were found. All expressions of a group are resolved together,
-so that a new topic causes only one rebalance. They are resolved if an expression is not resolved yet, if there are new
-topics, or if the last result is old, but at most once in `MIN_REFRESH_MS`.
+so that a new topic causes only one rebalance. The expressions are resolved if one of them is not resolved yet, if there
+are new topics, or if the last result is old. They are resolved at most once in `MIN_REFRESH_MS`.
 """
 
 from __future__ import annotations
