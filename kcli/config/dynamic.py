@@ -43,7 +43,7 @@ _SECURITY_KEYS = frozenset(
     if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
 )
 _OF_RUNNING_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-"""The keys that Kafka changes for a running listener, beside those of TLS."""
+"""The keys that Kafka changes for a running listener, in addition to the keys of TLS."""
 
 _NEEDS_RESTART = "Changing these configs without a restart is not built yet"
 _THREAD_POOLS = (
@@ -62,7 +62,8 @@ class DynamicConfig:
         self.static = static
         self.current = static
         self.links = static
-        """The configuration of the connections to other nodes. Of the dynamic configs, it has the TLS stores only."""
+        """The configuration of the connections to other nodes. The only dynamic configs in this configuration are the
+        TLS stores."""
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []

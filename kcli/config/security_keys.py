@@ -24,7 +24,7 @@ STORE_KEYS = (
 """The keys of the TLS stores of a listener."""
 
 DYNAMIC_KEYS = (*STORE_KEYS, "ssl.client.auth")
-"""The keys that a running listener takes over. They need the prefix of the listener."""
+"""The keys whose new values a running listener uses without a restart. These keys need the prefix of the listener."""
 
 _LISTENER = "listener.name."
 _SECURITY = re.compile(r"(?:^|\.)(?:ssl|sasl|security|principal\.builder)\.")

@@ -91,8 +91,8 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 NEWEST_VERSION = 0x7FFF
-"""An API version above all other versions. A node uses it for its own requests, because they may use every field of a
-message."""
+"""An API version above all other versions. A node uses this version for its own requests, because they may use every
+field of a message."""
 
 
 def _always(_topic: str) -> bool:
@@ -122,11 +122,11 @@ class ControllerRequestContext:
     describable: Callable[[str], bool] = _always
     """Returns True for a topic whose configuration the client may see in the response to CreateTopics."""
     resolvable: Callable[[str], bool] = _never
-    """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs it."""
+    """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs this function."""
     wall_ms: int = 0
     """The time in milliseconds since the Unix epoch, which delegation tokens need."""
     client: Client | None = None
-    """The client whose rights and quotas count. If it is None, the node itself needs the response."""
+    """The client whose permissions and quotas apply. None if the request is from the node itself."""
 
 
 IDLE_LIMIT_MS = 600_000

@@ -16,8 +16,8 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, because an
-operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
+"""Kafka's limit of the records in a batch of the metadata log. This limit also applies to a client's operation, because
+an operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
 batches."""
 
 

@@ -52,7 +52,8 @@ from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, To
 from kcli.runtime.rng import Rng
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit of the partitions in one CreateTopics request. It limits the size of the resulting batch."""
+"""Kafka's limit of the partitions in one CreateTopics request. This limit also bounds the size of the resulting
+batch."""
 
 Charge = Callable[[int], None]
 """Takes the number of partitions that will be created or deleted. Raises ThrottlingQuotaExceededException if the

@@ -142,7 +142,7 @@ class Step(Generic[RecordT, SendT]):
 
 
 Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
-"""A function that is called after a write, with the error code of the write and a new step."""
+"""A function that is called after a write, with the error code of the write and a new `Step`."""
 
 
 class Timers(Generic[KeyT]):

@@ -21,7 +21,7 @@ class Status(IntEnum):
     WARN = 2
     """The group commits, but its lag never decreases."""
     STOP = 4
-    """The group has stopped to commit."""
+    """The group no longer commits."""
     STALL = 5
     """The group commits the same offset again and again, although it has lag."""
     REWIND = 6

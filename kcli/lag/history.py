@@ -17,7 +17,7 @@ _DENSE_POINTS = 12
 """The newest points, which are never thinned out. They cover the time for which Burrow compares end offsets."""
 _LONGEST_MS = 24 * 3600 * 1000
 """The age at which a point is dropped. The distance of the oldest points grows with their age, so older points would
-say little."""
+give only rough times."""
 
 
 class Arrival(NamedTuple):

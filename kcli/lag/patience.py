@@ -32,7 +32,7 @@ from kcli.lag.burrow import Status
 from kcli.lag.window import Commit
 
 PAUSES = 2
-"""The pauses for which a verdict is withheld. With one pause, a healthy group that is a little late would have a false
+"""A verdict is withheld for this many times the pause. With 1, a healthy group that is a little late would have a false
 alarm."""
 
 

@@ -13,8 +13,8 @@ from kcli.lag.window import Commit, CommitWindow
 from kcli.model.topic_partition import TopicPartition
 
 WINDOWS_MAX = 100_000
-"""The groups times partitions that one tracker follows. Their windows take about 50 MB. Groups beyond this limit are
-not judged."""
+"""The most pairs of a group and a partition that one tracker follows. Their windows take about 50 MB. Pairs above this
+limit are not judged."""
 RECENT_ENDS_MS = 100_000
 """The time for which end offsets are compared with the last commit. Burrow keeps ten end offsets, one each 10 s."""
 

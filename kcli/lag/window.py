@@ -21,8 +21,8 @@ class Commit(NamedTuple):
     lag: int | None
     """The lag at the time of the commit, or None if the end offset of this time is unknown."""
     pause_ms: int | None
-    """The time in which the group owed this commit: the time since the previous commit, but only the part in which a
-    record was waiting. None if no record was waiting, or if this is unknown."""
+    """The part of the time since the previous commit in which the group had unread records. None if the group had no
+    unread records, or if this is unknown."""
 
 
 class CommitWindow:

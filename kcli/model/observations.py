@@ -6,8 +6,8 @@ from array import array
 from typing import Protocol
 
 KEPT_MAX = 2_000
-"""The most values that wait for a reader. Without a metrics endpoint there is no reader. With one, values are read each
-second, and 2,000 values are more than a quantile needs."""
+"""The most values that wait for a reader. Without a metrics endpoint there is no reader. A metrics endpoint reads the
+values each second, and 2,000 values are more than a quantile needs."""
 
 
 class Values(Protocol):

@@ -28,10 +28,11 @@ NOT_A_MEMBER = -1
 """The id of a reader that is not a member of the quorum."""
 
 LONGEST_WAIT_S = 5.0
-"""The longest wait of a parked Fetch. Nodes of a cluster ask for half a second, and any other reader can ask again."""
+"""The longest time that a Fetch waits for new records. Nodes of a cluster ask for half a second, and any other reader
+can ask again."""
 MAX_PARKED = 500
-"""The most parked fetches. With more, a Fetch of an observer or of another reader is answered at once, so that there is
-always room for the requests of the voters."""
+"""The most fetches that may wait. At this limit, a Fetch of an observer or of another reader is answered at once, so
+that there is always room for the requests of the voters."""
 
 
 @dataclass(frozen=True, slots=True)

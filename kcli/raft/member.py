@@ -41,7 +41,8 @@ CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
 
 FIRST_BOOTSTRAP_ID = -2
-"""The id of the first bootstrap server, whose node id is unknown. The next ones have -3, -4 and so on, as in Kafka."""
+"""The id of the first bootstrap server, whose node id is unknown. The next bootstrap servers have -3, -4 and so on, as
+in Kafka."""
 
 
 class QuorumError(KcliError):

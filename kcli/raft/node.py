@@ -77,7 +77,8 @@ from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 __all__ = ["QuorumError", "RaftNode"]
 
 FATAL = (ErrorCode.INVALID_REQUEST, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-"""Errors of a response that no repetition removes: a bug, or a quorum without the right to talk to itself."""
+"""Errors of a response that do not go away if the request is repeated. The cause is a bug, or the nodes of the quorum
+do not have the permission for requests to each other."""
 
 
 class RaftNode:

@@ -62,7 +62,7 @@ from kcli.protocol.records.consumer_offsets import ConsumerGroupMetadataValue
 
 NEXT_SLICE_MS = 1
 """The pause between two slices of the search for expired offsets, or of a deletion of offsets. Waiting requests are
-served in it."""
+served in this pause."""
 
 
 class Uuids(Protocol):

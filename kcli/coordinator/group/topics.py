@@ -24,7 +24,7 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 VisibleTopics = Callable[[Iterable[str]], Generator[None, None, Container[str]]]
-"""Returns those of the names that a client may describe, in steps."""
+"""Returns the names of the topics that a client may describe. A generator, so that other work can run meanwhile."""
 
 
 class Topic:

@@ -46,13 +46,14 @@ from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 COMPLETE_RETRY_MS = 100
-"""The pause before a failed write of CompleteCommit or CompleteAbort is repeated. It is short, because the client's
-next transaction waits for this write."""
+"""The pause before a failed write of CompleteCommit or CompleteAbort is repeated. The pause is short, because the
+client's next transaction waits for this write."""
 EXPIRED_AT_ONCE = 100
-"""The ids that expire in a slice (about 1 ms). A slice is short, because up to 50 shards share the event loop."""
+"""The number of ids that are removed without a pause (a slice of about 1 ms). A slice is short, because up to 50 shards
+share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""The transactions with a time-out that are aborted in a slice. They are fewer than EXPIRED_AT_ONCE, because each of
-them needs markers."""
+"""The number of timed-out transactions that are aborted in a slice. This number is below EXPIRED_AT_ONCE, because each
+transaction needs markers."""
 PAUSE_MS = 20
 """The pause between two slices."""
 

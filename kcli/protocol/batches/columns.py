@@ -46,8 +46,8 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""The records of a chunk. They are so few that the columns of a chunk stay in the CPU's cache. Values from 16k to 64k
-are equally fast."""
+"""The number of records of a chunk. With this number, the columns of a chunk stay in the CPU's cache. Values from 16k
+to 64k are equally fast."""
 
 CHUNK_BYTES = 64 << 20
 """When a chunk has this decompressed size, it gets no further batch. A batch is never split."""

@@ -22,7 +22,7 @@ from kcli.protocol.batches.batch import (
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""The size of the smallest header: that of a message of magic 0."""
+"""The size of the smallest header, which is the header of a message of magic 0."""
 
 
 def only_batch(records: Buffer) -> Buffer:

@@ -40,8 +40,8 @@ STRING_SIZE_MAX = 0x7FFF
 more."""
 
 NUMBERS_PER_STEP = 100
-"""The elements of an array of numbers that are read or written in one step. They take 2 µs, as much as one element of
-another kind."""
+"""The number of elements that are read or written in one step, in an array of numbers. These elements take 2 µs, as
+much as one element of another kind."""
 
 _FORMATS = {
     "bool": "?",

@@ -14,8 +14,8 @@ NEVER = -math.inf
 OBSERVER_TIMEOUT_S = 300.0
 """An observer that has not fetched for this time is forgotten, as in Kafka."""
 MAX_OBSERVERS = 1000
-"""The most observers whose progress is kept. Of more, the one with the oldest Fetch is forgotten, because a client can
-name any directory id. A cluster has a few hundred nodes."""
+"""The most observers whose progress is kept. Above this limit, the observer with the oldest Fetch is forgotten, because
+a client can name any directory id. A cluster has a few hundred nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

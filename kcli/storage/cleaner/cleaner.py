@@ -40,8 +40,7 @@ from kcli.storage.store.store import LogStore
 _log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
-"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, and OSError if the disk fails, and
-CleaningStopped
+"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
 if the pass is stopped."""
 
 DEFAULT_LIMITS = CleanerLimits(

@@ -52,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, most of the time would be
-spent on calling numpy, not on its work."""
+"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, the calls of numpy would
+take more time than the work itself."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -87,8 +87,8 @@ class IoThrottle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""After an idle time, reads and writes may be faster than the rate, until the idle time is used up. This is the longest
-idle time that counts. It is the interval at which Kafka measures the rate."""
+"""After an idle time, reads and writes may be faster than the rate, until the idle time is used up. At most this much
+idle time is counted. The value is the interval at which Kafka measures the rate."""
 
 MAX_SLEEP_SECONDS = 0.5
 """The longest time between two calls of `check` while a pass is throttled."""

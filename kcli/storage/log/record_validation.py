@@ -40,8 +40,8 @@ SMALL_BYTES = 1_048_588
 milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The most bytes of an uncompressed batch that is read at once. It is larger than SMALL_BYTES, because records of one
-shape are compared without reading their values."""
+"""The most bytes of an uncompressed batch that is read at once. This limit is larger than SMALL_BYTES, because records
+of one shape are compared without reading their values."""
 
 FEW_RECORDS = 500
 """The most records that are read one by one without a pause. The read takes about two milliseconds."""

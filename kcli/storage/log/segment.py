@@ -64,7 +64,7 @@ Placed = tuple[Offset, int, int]
 """A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""The lock under which a segment finds its files. Each segment does this once."""
+"""A segment holds this lock while it opens its indexes or looks up the sizes of its files."""
 
 
 @dataclass(frozen=True, slots=True)

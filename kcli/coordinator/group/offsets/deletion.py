@@ -35,7 +35,7 @@ class OffsetDeletion:
     def __init__(self, table: OffsetTable) -> None:
         self._table = table
         self._waiting: deque[tuple[str, str, Sequence[int], int]] = deque()
-        """Group, topic, partitions, and the log offset before which their commits are deleted."""
+        """Group, topic, partitions, and a log offset. Only commits whose records are before this offset are deleted."""
 
     def begin(self, topics: Collection[str], step: GroupStep) -> bool:
         """Deletes the first slice of the offsets of topics, and the offsets in open transactions and writes in
