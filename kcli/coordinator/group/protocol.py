@@ -1,4 +1,4 @@
-"""`GroupProtocol`, the interface between a shard and one type of group, and the table of types.
+"""`GroupProtocol`, the interface between `GroupShard` (group/shard.py) and one type of group, and the table of types.
 
 A new type of group is a package with a `GroupProtocol`, and a row in the table (`GroupShard`). Some records and
 requests exist for one type only, and `GroupShard` passes these directly to the package of the type. The methods of
@@ -80,7 +80,7 @@ class GroupRequests(Protocol):
 
 
 class GroupProtocol(GroupRequests, Protocol):
-    """The methods that a shard needs for one type of group."""
+    """The methods that `GroupShard` needs for one type of group."""
 
     def listed(self, group_id: str) -> ListedGroup: ...
     def is_subscribed_to(self, group_id: str, topic: str) -> bool: ...

@@ -1,4 +1,4 @@
-"""The types of results (`Ready`, `Step`) and deadlines of a group shard. All types of groups use them."""
+"""The types of results (`Ready`, `Step`) and deadlines in the group coordinator. All types of groups use them."""
 
 from __future__ import annotations
 

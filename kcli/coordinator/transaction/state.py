@@ -12,7 +12,7 @@ part of the next transaction. The marker and the response to the client both hav
 reached its largest value, the producer gets a new producer id.
 
 A `Transaction` is an immutable value, and the functions below return the next one. These functions do not check whether
-a client may make the change, because the shard checks this.
+a client may make the change, because `TransactionShard` checks this.
 """
 
 from __future__ import annotations

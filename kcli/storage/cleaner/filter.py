@@ -134,7 +134,7 @@ class BatchFilter:
     def _keep_walk(
         self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> Ints:
-        """Returns the number of kept records in each batch of the walk. Adds the batches that change to `rewritten`."""
+        """Returns the number of kept records in each batch of `walk`. Adds the batches that change to `rewritten`."""
         columns = walk.columns(Depth.VALUE)
         stay = self._stay(walk, columns)
         firsts = np.cumsum(walk.counts) - walk.counts

@@ -292,9 +292,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The horizon for tombstones of the old formats, whose batches have no delete horizon. Tombstones are dropped
-        from segments that were last written at or before this time. The time is `delete.retention.ms` before the last
-        write to the last clean segment."""
+        """The delete horizon for tombstones in messages of the old formats, which store no delete horizon. Tombstones
+        are dropped from segments that were last written at or before this horizon. The horizon is `delete.retention.ms`
+        before the last write to the last clean segment."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0

@@ -32,7 +32,8 @@ this answer. So the coordinator does not notice earlier that the client is gone 
 
 
 class Rebalance:
-    """Moves classic groups through their phases. All groups of a shard share one `Rebalance`."""
+    """Moves classic groups through their phases. All groups of a partition of `__consumer_offsets` share one
+    `Rebalance`."""
 
     def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
         self._config = config

@@ -45,8 +45,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` replaces these
-    topics."""
+    """The consumer groups of one partition of `__consumer_offsets`. `topics` are the topics of the present metadata.
+    `topics_changed` replaces these topics."""
 
     def __init__(
         self,

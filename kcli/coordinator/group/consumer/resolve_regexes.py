@@ -1,4 +1,5 @@
-"""The request of a consumer group to resolve regular expressions, which the server does outside the shard."""
+"""The request of a consumer group to find the topics that match regular expressions. The server does this work outside
+the coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed offsets of a shard, and the offsets in open transactions.
+"""The committed offsets in one partition of `__consumer_offsets`, and the offsets in open transactions.
 
 Only `replay` and `end_transaction` change the committed offsets. The table also knows which offsets have records that
 are written but not committed yet. So the deletion of a group or topic also deletes these offsets. An offset in a

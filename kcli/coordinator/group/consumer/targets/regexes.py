@@ -1,7 +1,7 @@
 """Subscriptions by regular expression (RE2): when they are resolved to topics, and how the result is used.
 
-Matching every topic with every expression takes time, so the server does this outside the shard. The result of a
-heartbeat (a `Ready`, see `coordinator.runtime`) can contain a `ResolveRegexes`, the request for this work.
+Matching every topic with every expression takes time, so the server does this work outside the coordinator. The result
+of a heartbeat (a `Ready`, see `coordinator.runtime`) can contain a `ResolveRegexes`, the request for this work.
 `ConsumerProtocol.regexes_resolved` gets the topics that were found. All expressions of a group are resolved together,
 so that a new topic causes only one rebalance. The expressions are resolved if one of them is not resolved yet, if there
 are new topics, or if the last result is old. They are resolved at most once in `MIN_REFRESH_MS`.
@@ -74,8 +74,8 @@ def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[st
 
 
 class Regexes:
-    """The regular expressions of the groups of a shard. `new_topics_version` is the version of the last metadata with a
-    new topic."""
+    """The regular expressions of the groups of one partition of `__consumer_offsets`. `new_topics_version` is the
+    version of the last metadata with a new topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         self._config = config
