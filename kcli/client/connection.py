@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hint(self) -> str:
         """Returns the likely reason why a server closes a connection that it has not served yet."""
         if self._answers == 0 and not self._is_encrypted:
-            return " before it said a word, as listeners with TLS or SASL do"
+            return " without an answer, as listeners with TLS or SASL do"
         if self._answers == 0:
             return " after the TLS handshake, as listeners do that require a client certificate"
         if not self.is_proven:
@@ -288,8 +288,8 @@ class Connection(asyncio.BufferedProtocol):
         self._in_body = in_body
 
     def _grow(self) -> None:
-        """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
-        reserves no memory."""
+        """Doubles a full buffer. So the memory depends on the bytes that have arrived, and not on the size that a
+        server declares."""
         if self._filled == len(self._buffer):
             # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
             self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))

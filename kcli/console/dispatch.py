@@ -30,7 +30,7 @@ ACTION_MAX_SECONDS = 120.0
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
-_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "the console has a mistake: see its log")
+_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
 
 
 class Dispatch:
@@ -73,7 +73,7 @@ class Dispatch:
         return run
 
     async def close(self) -> None:
-        """Waits for the actions that have begun, and closes what lives as long as the console."""
+        """Waits for the actions that have begun, and closes the shared objects of the console."""
         if self._actions:
             await asyncio.wait(self._actions, timeout=REQUEST_MAX_SECONDS)
         await self._shared.close()
@@ -87,7 +87,9 @@ class Dispatch:
         session = self._visitors.check_csrf(request)
         if self._settings.is_read_only:
             raise ConsoleError(
-                HTTPStatus.FORBIDDEN, READ_ONLY, "this console only reads: it runs with --read-only"
+                HTTPStatus.FORBIDDEN,
+                READ_ONLY,
+                "the console runs with --read-only, so it refuses every action",
             )
         name = request.match_info["cluster"]
         connection = self._visitors.connection(session, name)

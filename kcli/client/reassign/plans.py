@@ -41,7 +41,8 @@ def even_changes(
     replication_factor: int | None = None,
     rack_aware: bool = True,
 ) -> Assignment:
-    """Returns the new replicas of the partitions that change, so that the brokers are even and `leaving` are empty.
+    """Returns the new replicas of the partitions that change. Afterwards the brokers are even, and the
+    brokers `leaving` are empty.
 
     Raises ReassignError if this is not possible.
     """
@@ -104,7 +105,7 @@ def _check_brokers(found: Survey, leaving: frozenset[int]) -> None:
         raise ReassignError(f"Broker {broker} does not run and has no replicas")
     for broker in sorted(used - running - leaving):
         raise ReassignError(
-            f"Broker {broker} has replicas but does not run. Start it, or let its replicas leave it by --decommission."
+            f"Broker {broker} has replicas but does not run. Start it, or move its replicas away with --decommission."
         )
 
 

@@ -1,8 +1,8 @@
-"""Three nodes in processes of their own, on links that can be cut and on disks that can be full.
+"""Three nodes in separate processes. The links between them can be cut, and their disks can be filled.
 
-Clients use a listener of their own, without a proxy. The nodes reach each other through `Links`, because each node
-advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise a full disk is a
-limit on the size of its files.
+Clients connect directly, on a separate listener. The nodes connect to each other through the proxy `Links`, because
+each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise, to fill
+a disk, the size of the node's files is limited.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ DISK_BYTES = 256 << 20
 SPARE_BYTES = 16 << 10
 """The bytes that still fit on a disk that is made full, so that it is full in the middle of a write."""
 HALT_S = 30.0
+READY_S = 300.0
+"""The time limit for the start of a node. Other programs may use the processors too. An election with short time-outs
+then takes long."""
 OVERRIDES = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -58,6 +61,7 @@ class FaultyCluster:
         self._paused: set[int] = set()
         routes = []
         for node_id, node in self.cluster.nodes.items():
+            node.ready_timeout_seconds = READY_S
             routes += _lead_through_proxy(node_id, node)
         self.links = Links(routes, self._pids)
 
