@@ -92,6 +92,7 @@ def running(certificates: Certificates, command: Sequence[str] | None = None) ->
         broker.overrides |= {
             "listeners": listeners,
             "advertised.listeners": listeners,
+            "group.initial.rebalance.delay.ms": "0",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
             **certificates.broker_config(),
         }
