@@ -70,12 +70,12 @@ def consume(
 ) -> float:
     """Reads `count` records with a consumer group, from the first records until the last one."""
     group = group or f"bench-{topic}"
-    wanted = {"auto.offset.reset": "earliest", "queued.min.messages": 1_000_000, **(settings or {})}
+    chosen = {"auto.offset.reset": "earliest", "queued.min.messages": 1_000_000, **(settings or {})}
     if shutil.which("rdkafka_performance"):
         return _rdkafka_performance(
-            "-G", group, "-t", topic, "-c", str(count), "-b", bootstrap, *_options(wanted)
+            "-G", group, "-t", topic, "-c", str(count), "-b", bootstrap, *_options(chosen)
         )
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **wanted})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **chosen})
     consumer.subscribe([topic])
     seen, begun = 0, time.perf_counter()
     while seen < count:
