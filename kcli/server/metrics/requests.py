@@ -47,7 +47,7 @@ WAITS_BY_DESIGN = frozenset(
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 VERIFICATION = "AddPartitionsToTxnVerification"
 CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
-"""The kinds of requests that have beans of their own. Every kind except VERIFICATION also counts for its API."""
+"""The kinds of requests that have their own beans. Every kind except VERIFICATION also counts for its API."""
 
 
 class VersionTimes:
@@ -133,6 +133,7 @@ class ApiTimes:
         "queue_ms",
         "remote_ms",
         "request_bytes",
+        "results",
         "send_ms",
         "throttle_ms",
         "total_ms",
@@ -147,6 +148,9 @@ class ApiTimes:
         self.local_s = Buckets()
         self.versions: dict[int, VersionTimes] = {}
         self.errors: dict[ErrorCode, int] = {}
+        # Results of partitions that count in addition to the requests. As in Kafka, a Produce counts once for each of
+        # its partitions, and a Fetch once more for itself.
+        self.results = 0
         self.error_meters: dict[ErrorCode, Meter] = {}
         self.total_ms = Histogram(now)
         self.local_ms = Histogram(now)
@@ -176,9 +180,8 @@ class ApiTimes:
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
-        """Updates the meters of errors. `NONE` is the number of requests minus the number of errors, although a request
-        can have several errors."""
-        count = sum(each.count for each in self.versions.values())
+        """Updates the meters of errors. `NONE` counts the results without an error."""
+        count = self.results + sum(each.count for each in self.versions.values())
         succeeded = max(count - sum(self.errors.values()), 0)
         for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):
             meter = self.error_meters.get(code)
@@ -245,7 +248,7 @@ class RequestMetrics:
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
         self.kinds: dict[str, ApiTimes] = {}
-        """The kinds of requests that have beans of their own, by their names."""
+        """The kinds of requests that have their own beans, by their names."""
         self.by_head: dict[bytes, VersionTimes] = {}
         """Counts by the first four bytes of a frame, which are the API key and the version."""
         self._began = clock.monotonic()
@@ -298,6 +301,10 @@ class RequestMetrics:
         """Counts a request, or a partition of a request, that was answered with an error."""
         errors = self.of(key).errors
         errors[code] = errors.get(code, 0) + 1
+
+    def answered(self, key: ApiKey, results: int) -> None:
+        """Counts results of partitions in addition to their request."""
+        self.of(key).results += results
 
     def fold(self) -> None:
         now = self.clock.monotonic()

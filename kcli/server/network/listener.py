@@ -168,7 +168,8 @@ class SocketServer:
 
     @property
     def last_active(self) -> float:
-        """The loop's time of the last byte from or to a client. The beginning of time if no client is connected."""
+        """The time (of the event loop) of the last byte from or to a client. Minus infinity if no client is
+        connected."""
         return max((connection.last_active for connection in self.connections), default=float("-inf"))
 
     def close_idle(self) -> int:
@@ -262,6 +263,7 @@ class Acceptor:
         seconds = self._sockets.throttle_seconds(connection.peer_host)
         if seconds > 0:
             # Delay the close: a client that is refused immediately reconnects immediately.
+            self.counts.quota_delays_ms.add(seconds * 1000)
             connection.hold()
             asyncio.get_running_loop().call_later(seconds, connection.close)
             return
@@ -335,6 +337,7 @@ class Acceptor:
     def _retry_later(self) -> None:
         wait = self._seconds_until_rate_allows()
         if wait > 0 and self._retry is None:
+            self.counts.rate_delays_ms.add(wait * 1000)
             self._retry = asyncio.get_running_loop().call_later(wait, self._retry_now)
 
     def _retry_now(self) -> None:
