@@ -27,7 +27,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from measure import HEADER, Figure, cpu_s, print_json, processes
+from measure import HEADER, Figure, cpu_s, print_json, processes, until_quiet
 from parts.clients import produce
 from parts.records import end_to_end_ms
 
@@ -150,6 +150,8 @@ def _throughput(table: Table, most: int, kind: str, command: Sequence[str] | Non
             for cluster, topic in topics.items():
                 for _ in range(WARM_UPS):
                     produce(cluster.bootstrap, topic, size, records)
+            for cluster in rates:
+                until_quiet(cluster.cpu_s)
             for _ in range(ROUNDS):
                 for cluster, topic in topics.items():
                     before = cluster.cpu_s()
