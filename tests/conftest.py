@@ -61,7 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class Outcomes:
     """Records the outcome of each test, and everything that broke outside a test.
 
-    The file is a JSON object. `tests`: node id -> passed, failed or skipped, over setup, call and teardown.
+    The file is a JSON object. `tests`: node id -> passed, failed or skipped, over setup, call and teardown. `seconds`:
+    node id -> the time of these three together, in seconds.
     `broken`: a line for each module that cannot be collected and for each worker that died. The exit code does not
     show these two cases, because under xdist it is 1, as if only tests had failed.
     """
@@ -69,11 +70,13 @@ class Outcomes:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._tests: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
         self._broken: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed or self._tests.get(report.nodeid, "passed") == "passed":
             self._tests[report.nodeid] = report.outcome
+        self._seconds[report.nodeid] = round(self._seconds.get(report.nodeid, 0.0) + report.duration, 3)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -85,7 +88,10 @@ class Outcomes:
             self._broken.append(f"worker {node.gateway.id} died: {error}")
 
     def pytest_sessionfinish(self) -> None:
-        self._path.write_text(json.dumps({"tests": self._tests, "broken": self._broken}), encoding="utf-8")
+        self._path.write_text(
+            json.dumps({"tests": self._tests, "seconds": self._seconds, "broken": self._broken}),
+            encoding="utf-8",
+        )
 
 
 @pytest.fixture(scope="session")

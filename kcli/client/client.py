@@ -74,7 +74,7 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 class _NoNode(KafkaError):
     """Raised if no server is known or reachable. The message is the reason.
 
-    `is_final` means that the port speaks another protocol than the client, so that trying again cannot help.
+    If `is_final`, the port speaks another protocol than the client, so another attempt cannot succeed.
     """
 
     retriable = True

@@ -288,8 +288,8 @@ class Connection(asyncio.BufferedProtocol):
         self._in_body = in_body
 
     def _grow(self) -> None:
-        """Doubles a full buffer, so that the memory follows what has arrived. The size that a server declares alone
-        reserves no memory."""
+        """Doubles a full buffer. So the memory depends on the bytes that have arrived, and not on the size that a
+        server declares."""
         if self._filled == len(self._buffer):
             # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
             self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))

@@ -1,7 +1,7 @@
 """Finds out why a connection, a TLS handshake or a login failed, and names the setting to change.
 
-The functions connect a second time, without any check of the certificate and without credentials, and look at what the
-port speaks. They block, so asyncio code calls them in a thread. They send no secret.
+The functions connect a second time, without credentials and without a check of the certificate, and find out the
+protocol of the port. They block, so asyncio code calls them in a thread. They send no secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WRONG_NAME = (62, 64)
 
 
 def explain(address: Address, security: ClientSecurity | None, error: Exception) -> str:
-    """Returns one line that names the mistake, or an empty text if the reason is not known."""
+    """Returns one line about the cause, or an empty text if the cause is unknown."""
     wants_tls = security is not None and security.tls is not None
     wants_login = security is not None and security.sasl is not None
     match error:
@@ -57,7 +57,7 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
 
 
 def about_certificate(address: Address, error: ssl.SSLCertVerificationError) -> str:
-    """Names what is wrong with the certificate of a server: its dates, its names or its authority."""
+    """Returns the problem of a server's certificate: its dates, its names or its authority."""
     certificate = _certificate(address)
     if certificate is None:
         return f"the certificate of {address} is not accepted: {error.verify_message}"

@@ -1,7 +1,8 @@
-"""Watches the lag of groups from outside: keeps what a tool or the console has seen, and judges groups by it.
+"""Watches the lag of groups for a tool or the console: stores samples, and computes the states of groups.
 
-No API returns the times of commits. So an offset that has changed since the last look counts as a commit at the time of
-this look, and the first look counts as a commit. A commit that repeats an offset cannot be seen.
+No API returns the times of commits. So if an offset has changed since the last sample, the time of the new sample
+counts as the time of a commit. The first sample also counts as a commit. A commit that repeats an offset is not
+noticed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class LagWatch:
         *,
         now_ms: int,
     ) -> GroupLag:
-        """Takes the offsets of a group and the end offsets of their partitions, and judges the group.
+        """Adds a sample: the offsets of a group and the end offsets of their partitions. Computes the state of the
+        group.
 
         `ages_seconds` are the ages of first unread records, as far as they are known. `now_ms` is the time of a clock
         that never goes back.
@@ -98,5 +100,5 @@ def group_with_members(group: GroupDescription) -> GroupLag:
 
 
 def is_known(found: PartitionLag) -> bool:
-    """Whether enough was seen for the verdict OK. With a lag and only one look at the offset, nothing is known yet."""
+    """Whether there are enough samples for a state. If there is lag, one sample is not enough."""
     return found.status is not Status.OK or found.lag == 0 or found.commits > 1

@@ -32,7 +32,8 @@ class Position(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOffset:
-    """The present and the new offset of one partition. `note` says why the new offset is not the wished one."""
+    """The present and the new offset of one partition. `note` is the reason why the new offset differs from the
+    requested offset."""
 
     topic: str
     partition: int

@@ -1,10 +1,10 @@
-"""The web console: a program of its own that serves pages for one or more clusters.
+"""The web console: a separate program that serves web pages for one or more clusters.
 
-The console uses only what a client can ask a cluster, so it works with every Kafka. It listens on the local machine if
-nothing else is set. docs/console.md describes it for its users, docs/adr/0020 the choice of its parts.
+The console is a normal Kafka client, so it works with every Kafka. By default it listens on 127.0.0.1 only.
+docs/console.md is for users. docs/adr/0020 has the reasons for its design.
 
-    identity.py      with whose rights a request reaches a cluster
-    sessions.py      browsers, their logins, their ends
+    identity.py      the user whose rights a request has
+    sessions.py      browsers, their logins, the end of sessions
     access.py        Host header, cookie, CSRF, the connection of a session
     dispatch.py      runs handlers: time limits, audit, errors
     connection.py    the clients of one user to one cluster
@@ -28,29 +28,29 @@ How to add a page
    The paths are relative to /api/clusters/{cluster}. `kcli/console/pages/__init__.py` gets one line. The first
    matching route counts, so a fixed part comes before a part in braces.
 
-   - `Read`: GET. The handler gets a `Call` and returns a value that becomes JSON: dataclasses (objects with the names
-     of their fields), dicts, lists, texts, numbers. `call.admin` is the admin client of the user.
+   - `Read`: GET. The handler gets a `Call` and returns a value that becomes JSON: dataclasses (objects with
+     the names of their fields), dicts, lists, texts, numbers. `call.admin` is the admin client of the user.
      `call.kept(key, load)` keeps an answer for some seconds and knows its age. `call.part`, `call.query` and
-     `call.integer` read the address.
+     `call.integer` read the URL.
    - A list: `call.listing().rows(kept, text=…, columns=…)` searches, sorts and cuts, and returns `Rows`. It takes the
      parameters `search, sort, order (asc or desc), offset, limit` and answers `{total, age_ms, rows}`.
-   - `Change`: POST with the header X-Kcli-Csrf. The handler gets an `Action`, sets `action.target` for the audit log,
-     checks the body with `action.text`, `number`, `flag`, `texts` and `settings_of`, and returns an `Outcome`. If
-     `action.is_preview`, it must not change anything. `action.command("topics", "--delete", …)` makes the command line.
-     Read-only mode, CSRF, the audit log, the time limit and the end of kept answers are the work of dispatch.py.
+   - `Change`: POST with the header X-Kcli-Csrf. The handler gets an `Action`, sets `action.target` for the
+     audit log, checks the body with `action.text`, `number`, `flag`, `texts` and `settings_of`, and returns
+     an `Outcome`. If `action.is_preview`, it must not change anything. `action.command("topics", "--delete",
+     …)` makes the command line. dispatch.py does the rest: read-only mode, CSRF, the audit log, the time
+     limit, and the removal of old kept answers.
    - `Feed`: GET. The handler gets a `Call` and an `EventStream`, and sends the events message, progress, dropped and
      done with `await stream.send(event, value)`. `send` waits for a slow browser. An exception becomes the event error.
      If the browser goes away, the handler is cancelled.
    - `Download`: GET. The handler returns a `File` with an async iterator of bytes.
-   - Errors: raise `KafkaError` as the admin client does, or `bad_request(text)`. The page gets
-     {"error": NAME, "message": TEXT} with a fitting status.
-   - Librdkafka's clients and other things that live with the session: `call.connection.identity.properties` are the
-     client properties of the user (with secrets: never log them). `call.connection.own(name, close)` closes something
-     at the end of the session. `call.connection.client()` makes a further admin client, for long requests.
-     The end of the session closes it too.
-     `call.shared.get(name, make, close)` keeps something until the console stops.
-   - Work whose size a user chooses is done in slices with `await asyncio.sleep(0)` between them, because one event loop
-     serves everybody.
+   - Errors: raise `KafkaError` as the admin client does, or `bad_request(text)`. The page gets {"error":
+     NAME, "message": TEXT} with a status such as 404.
+   - For other clients, `call.connection.identity.properties` are the client properties of the user. They
+     contain secrets, so never log them. `call.connection.own(name, close)` closes something at the end of the
+     session. `call.connection.client()` makes a further admin client, for long requests. The end of the
+     session closes it too. `call.shared.get(name, make, close)` keeps something until the console stops.
+   - Divide large work into slices with `await asyncio.sleep(0)` between them, because one event loop serves
+     all users.
 
 2. `kcli/console/static/pages/NAME.js` exports one page by default:
 

@@ -1,4 +1,5 @@
-"""Which requests may pass: the names in the Host header, the session, the token against CSRF, the user's connection."""
+"""Decides which requests are allowed: checks the Host header, the session, the token against CSRF, and the user's
+login."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ class HostCheck:
             raise HttpError(HTTPStatus.FORBIDDEN, "another website has sent this request", close=True)
 
     def _is_own_page(self, request: Request) -> bool:
-        """Whether the headers, which only the browser sets, name a page of this console. Other programs than browsers
-        do not send these headers. A user may open the address of an answer directly, which is the site "none"."""
+        """Whether the request comes from a page of this console, or from an address that the user typed. The browser
+        sets the headers that show this. Other programs do not send them."""
         sites = ("same-origin",) if request.method == "POST" else ("same-origin", "none")
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in sites:
             return False

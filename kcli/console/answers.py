@@ -21,8 +21,8 @@ from kcli.http.server import JSON, Response, respond
 class Outcome:
     """The answer of an action, and of its preview.
 
-    `command` is the command line that does the same. `summary` is one sentence for the person. `details` is what the
-    page shows in its own form.
+    `command` is the command line with the same effect. `summary` is a sentence for the user. `details` has
+    values that the page shows, for example as a table.
     """
 
     command: str
@@ -32,7 +32,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A part of a list: the number of all rows that match, how old the answer of the cluster is, and the rows."""
+    """A part of a list: the number of all rows that match, the age of the cluster's answer, and the rows of this
+    part."""
 
     total: int
     age_ms: int
@@ -56,7 +57,7 @@ def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> Respon
 
 
 def as_json(value: object) -> object:
-    """Converts a value that JSON does not have: dataclasses are objects with the names of their fields."""
+    """Converts a value for JSON: a dataclass becomes an object with the names of its fields."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     match value:

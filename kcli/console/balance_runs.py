@@ -1,5 +1,5 @@
-"""Runs that make a cluster even. A run goes on if its page or its session ends, because half a run leaves a cluster
-uneven. It ends with the console, and then removes its throttle."""
+"""Runs of the page "Balance". A run continues after its page is closed or its session ends, because half a run leaves a
+cluster uneven. When the console stops, the run removes its throttle and ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STOP_SECONDS = 20.0
 
 
 class Run:
-    """One run, and what it has reported. It is the `Reporter` of its execution."""
+    """One run and its messages. The code that executes the moves calls it as its `Reporter`."""
 
     shows_progress = True
 
@@ -105,7 +105,7 @@ class BalanceRuns:
         run.task = asyncio.create_task(_carry_out(run, client, execution, changes), name=f"balance {cluster}")
 
     async def stop(self, cluster: str) -> None:
-        """Stops the run of a cluster. Moves that have begun go on without a throttle."""
+        """Stops the run of a cluster. Moves that have started continue without a throttle."""
         run = self._runs.get(cluster)
         if run is not None and run.task is not None and not run.is_over:
             run.task.cancel()

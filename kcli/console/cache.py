@@ -1,7 +1,7 @@
 """Answers of a cluster that are kept for some seconds, with their age.
 
-A page that a person looks at asks again and again. Many pages of a large list are cut from one answer. Each answer is
-requested once, although several requests wait for it.
+An open page asks for the same values again and again, and a large list is shown in many parts. If several
+requests need the same value, the cluster is asked once.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Cache:
     ) -> Aged[T]:
         """Returns the value of a key, at most `seconds` old, and its age.
 
-        A value that is up to `older_seconds` older is returned too, and a new one is then asked for meanwhile. So a
-        page that is looked at for long never waits for a slow answer.
+        A value that is up to `older_seconds` older is returned too. A new value is then loaded in the
+        background, so that an open page does not wait for it.
         """
         entry = self._entries.get(key)
         if entry is None or self._now() - entry.loaded_at > seconds:
@@ -98,7 +98,7 @@ class Cache:
     def _task(
         self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]
     ) -> asyncio.Task[_Entry]:
-        """The load of a key. It goes on if a waiting request is cancelled, because others may wait too."""
+        """The task that loads a key. It continues if one of the waiting requests is cancelled."""
         task = self._loads.get(key)
         if task is None:
             task = asyncio.create_task(self._load(key, seconds, load))

@@ -1,4 +1,4 @@
-"""What the handler of a page gets: the user's clients, the parameters, and for an action its body."""
+"""The arguments of the handlers: the user's clients, the parameters of the URL, and the body of an action."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Call:
         return self.request.query.get(name, default)
 
     def integer(self, name: str, default: int, *, least: int = 0, most: int = 2**63 - 1) -> int:
-        """A parameter of the query that is a number. Raises HttpError if it is no number in this range."""
+        """Returns a parameter of the query as a number. Raises HttpError if it is not a number in this range."""
         return _integer(name, self.request.query.get(name, default), least, most)
 
     def listing(self) -> Listing:
@@ -83,9 +83,9 @@ class Call:
         seconds: float = LIST_SECONDS,
         older_seconds: float = 0.0,
     ) -> Aged[T]:
-        """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, at most one second.
+        """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, it is at most one second old.
 
-        With `older_seconds`, an older answer is returned at once, and a new one is asked for meanwhile."""
+        With `older_seconds`, an older answer is returned immediately, and a new answer is loaded in the background."""
         if self.query("fresh") == "1":
             seconds, older_seconds = min(seconds, FRESH_SECONDS), 0.0
         return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)
@@ -101,7 +101,7 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class Action(Call):
-    """A request that changes the cluster, or with `is_preview` only says what would change."""
+    """A request that changes the cluster. With `is_preview`, it changes nothing and returns what would change."""
 
     body: dict[str, object] = field(default_factory=dict)
     target: str = ""
@@ -119,7 +119,7 @@ class Action(Call):
         return found
 
     def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1) -> int:
-        """A number of the body. Raises HttpError if it is missing, or is no number in this range."""
+        """Returns a number of the body. Raises HttpError if it is missing, or is not a number in this range."""
         return _integer(name, self.body.get(name, default), least, most)
 
     def flag(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The clients of one user to one cluster, with bounds on what they do at the same time."""
+"""The clients of one user to one cluster, with limits on the number of requests at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STREAMS_AT_ONCE = 16
 
 
 class ClusterConnection:
-    """An admin client, the answers that are kept, and everything that ends with the session."""
+    """An admin client, kept answers, and other objects that are closed at the end of the session."""
 
     def __init__(self, identity: Identity, network: Network, now: Callable[[], float]) -> None:
         """Raises ClientConfigError if the properties are invalid."""
@@ -42,17 +42,18 @@ class ClusterConnection:
         self._owned: dict[str, Callable[[], Awaitable[None]]] = {}
 
     def keep(self, name: str, make: Callable[[], T]) -> T:
-        """Returns something that a page keeps until the session ends. `make` makes it at its first use."""
+        """Returns an object that a page keeps until the session ends. `make` makes the object at its first use."""
         if name not in self._kept:
             self._kept[name] = make()
         return cast(T, self._kept[name])
 
     def own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
-        """Registers a function that closes something of a page at the end of the session."""
+        """Registers a function that is called at the end of the session."""
         self._owned[name] = close
 
     def client(self) -> AdminClient:
-        """Makes another client of the same user. The caller closes it. A long Fetch then delays no other call.
+        """Makes another client of the same user, for example for a long Fetch that must not delay other
+        requests. The caller closes it.
 
         The end of the session closes it too. Raises HttpError after that end.
         """
@@ -61,7 +62,7 @@ class ClusterConnection:
         return client
 
     def lasting_client(self) -> AdminClient:
-        """Makes a client for work that goes on after the end of the session. The caller closes it."""
+        """Makes a client for work that continues after the end of the session. The caller closes it."""
         self._check_open()
         return AdminClient(self.admin.config, self._network)
 

@@ -1,4 +1,4 @@
-"""The console as a whole: its addresses, from `start` to `stop`."""
+"""The whole console, from `start` to `stop`."""
 
 from __future__ import annotations
 

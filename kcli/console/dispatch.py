@@ -73,7 +73,7 @@ class Dispatch:
         return run
 
     async def close(self) -> None:
-        """Waits for the actions that have begun, and closes what lives as long as the console."""
+        """Waits for the actions that have begun, and closes the shared objects of the console."""
         if self._actions:
             await asyncio.wait(self._actions, timeout=REQUEST_MAX_SECONDS)
         await self._shared.close()

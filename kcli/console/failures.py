@@ -1,4 +1,4 @@
-"""Turns errors into responses: {"error": NAME, "message": TEXT} and the status of HTTP that fits."""
+"""Turns errors into responses: a status of HTTP, and {"error": NAME, "message": TEXT}."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def http_failure(error: HttpError) -> Response:
-    """Makes the response to an error that no handler has raised, such as an unknown address."""
+    """Makes the response to an error outside the handlers, such as an unknown URL."""
     failure = failure_of(error)
     assert failure is not None
     response = failure.response()

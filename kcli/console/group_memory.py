@@ -1,8 +1,8 @@
-"""What the console remembers of the groups that a user looks at: their commits, and the lag of the last hour.
+"""Stores the commits and the lag of the last hour of the groups that a user looks at.
 
-Each session has a memory of its own, because another user may not see the same groups. A group on whose page the user
-was in the last hour is looked at every 10 seconds, also while no page is open. So its graph has no gap when the user
-comes back.
+Each session has its own memory, because another user may not be allowed to see the same groups. For an hour
+after the user has opened the page of a group, the console takes a sample of this group every 10 seconds. So
+the graph has no gap if the user closes the page and opens it again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Watched:
 
 
 class GroupMemory:
-    """The memory of one session. `sample` looks at a group and calls `remember`."""
+    """The memory of one session. `sample` reads the lag of a group and calls `remember`."""
 
     def __init__(self, sample: Callable[[str], Awaitable[object]]) -> None:
         self.watch = LagWatch(windows_max=WINDOWS_MAX)
@@ -59,7 +59,7 @@ class GroupMemory:
         self._task: asyncio.Task[None] | None = None
 
     def shown(self, group_id: str) -> None:
-        """Begins to watch a group, or goes on, because a page shows it."""
+        """Begins or continues to watch a group, because a page shows it."""
         watched = self._groups.setdefault(group_id, _Watched(0.0))
         watched.shown_at = time.monotonic()
         self._groups.move_to_end(group_id)

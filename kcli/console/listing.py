@@ -22,7 +22,7 @@ SortKey = Callable[[T], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The wishes of a page: `search` has words, `sort` is the name of a column."""
+    """The parameters of a list: `search` has words, `sort` is the name of a column."""
 
     search: str = ""
     sort: str = ""
@@ -38,11 +38,11 @@ class Listing:
         columns: Mapping[str, SortKey[T]],
         show: Callable[[T], object] = lambda row: row,
     ) -> Rows:
-        """Returns the wished part of the rows.
+        """Returns the part of the rows that the page asks for.
 
-        `text` is what the words are searched in, without regard to case. Each word must occur. `columns` has the sort
-        key of each column, and the first column is the default. None is sorted to the end. `show` converts the rows
-        that are sent.
+        `text` returns the text of a row in which words are searched. A row must have all words, in upper or
+        lower case. `columns` has the sort key of each column, and the first column is the default. Rows with
+        the key None come last. `show` converts the rows that are sent.
         """
         matching = self.matching(found.value, text)
         ordered = self._sorted(matching, columns)

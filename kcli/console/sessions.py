@@ -1,4 +1,4 @@
-"""The sessions of browsers: who has logged in to which cluster, until when."""
+"""The sessions of browsers, with their logins to clusters and the times at which they end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Session:
 
     @property
     def has_rights(self) -> bool:
-        """Whether the browser could lose something. Anybody can begin a session without a login."""
+        """Whether the session has a login. Sessions without a login are dropped first, because every browser can begin
+        one."""
         return self.is_owner or bool(self.connections)
 
     def accepts(self, csrf: str | None) -> bool:
@@ -77,8 +78,8 @@ class Sessions:
     def renew(self, session: Session) -> None:
         """Gives a session a new id and a new token, because its rights change.
 
-        Another program of this machine may have put an id that it knows into the browser, since browsers send the
-        cookies of a host to all its ports.
+        Another program on this machine may have set the old id as a cookie, because a browser uses the
+        cookies of a host for all ports of the host.
         """
         del self._sessions[session.id]
         session.id, session.csrf = _new_secret(), _new_secret()

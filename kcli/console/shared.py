@@ -1,4 +1,4 @@
-"""Things that live as long as the console, such as threads and caches of pages."""
+"""Objects that exist until the console stops, such as threads and caches of pages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Shared:
-    """The things, by name. Each is made at its first use, and closed with the console."""
+    """The shared objects, by name. Each object is made at its first use, and closed when the console stops."""
 
     def __init__(self) -> None:
         self._things: dict[str, tuple[object, Callable[[], Awaitable[None]]]] = {}
 
     def get(self, name: str, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> T:
-        """Returns the thing with this name. `make` makes it, and `close` ends it."""
+        """Returns the object with this name. `make` makes it, and `close` closes it."""
         if name not in self._things:
             made = make()
             self._things[name] = (made, lambda: close(made))

@@ -156,7 +156,7 @@ class ControllerApi(Generic[Q, R]):
 
 
 def _idle_limit_ms(_request: object, settings: ControllerSettings) -> int:
-    """The limit of requests about ACLs, as in Kafka: no client waits longer on an idle connection."""
+    """The time limit of requests about ACLs: `connections.max.idle.ms`, as in Kafka."""
     limit_ms = settings.config.get("connections.max.idle.ms")
     return limit_ms if isinstance(limit_ms, int) and limit_ms > 0 else IDLE_LIMIT_MS
 

@@ -1,8 +1,8 @@
 """Brokers: registration, heartbeats, fencing and controlled shutdown (KIP-500, KIP-841, KIP-858, KIP-966).
 
-An event of a broker changes its partitions and its registration. The records have Kafka's order, which keeps a cluster
-safe if the controller fails in the middle: a broker leaves its partitions before it is fenced, and it is unfenced
-before it leads.
+If a broker starts, stops or fails, its partitions and its registration change. The records have Kafka's order, which is
+safe if the controller fails between them: a broker loses its leaderships before it is fenced, and is unfenced before it
+leads.
 """
 
 from __future__ import annotations

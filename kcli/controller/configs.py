@@ -7,8 +7,9 @@ renewed key store (KIP-226).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from kcli.config.client_metrics import CLIENT_METRICS
 from kcli.config.definition import ConfigDef, ConfigType
@@ -18,7 +19,7 @@ from kcli.config.group import GROUP
 from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
-from kcli.controller.decision import NO_ERROR, ApiError
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, NO_ERROR, ApiError
 from kcli.controller.policies import ConfigsToAlter
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
@@ -26,10 +27,15 @@ from kcli.errors import (
     InvalidRequestException,
     KafkaError,
 )
-from kcli.metadata.image import MetadataImage
+from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.model.java_order import hash_order
-from kcli.protocol.records.metadata import ClearElrRecord, ConfigRecord, MetadataRecord
+from kcli.protocol.records.metadata import (
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
@@ -161,8 +167,13 @@ def _check_min_insync_replicas(
         )
 
 
-def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-    """The records that clear the ELRs if `records` change min.insync.replicas, because the ELRs depend on this key."""
+def clear_elr_records(image: MetadataImage, records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
+    """The records that clear the ELRs if `records` change min.insync.replicas, because the ELRs depend on this key.
+
+    Unlike in Kafka, partitions with an empty ISR keep their ELR and their last known leader. No record was committed
+    since, so these replicas still have all committed records. Without them, only an unclean election could elect a
+    leader.
+    """
     if not elr_enabled(image):
         return []
     changed = [
@@ -172,9 +183,27 @@ def clear_elr_records(image: MetadataImage, records: Iterable[MetadataRecord]) -
     ]
     if not changed:
         return []
-    if any(record.resource_type == ConfigResourceType.BROKER for record in changed):
-        return [ClearElrRecord(topic_name="")]
-    return [ClearElrRecord(topic_name=record.resource_name) for record in changed]
+    topics: Iterable[TopicImage | None] = image.topics
+    cleared: list[MetadataRecord] = [ClearElrRecord(topic_name="")]
+    if all(record.resource_type == ConfigResourceType.TOPIC for record in changed):
+        names = [record.resource_name for record in changed]
+        topics = map(image.topics.topic, names)
+        cleared = [ClearElrRecord(topic_name=name) for name in names]
+    room = MAX_RECORDS_PER_BATCH - len(records) - len(cleared)
+    kept = (record for topic in topics if topic is not None for record in _candidates(topic))
+    return [*cleared, *islice(kept, max(room, 0))]
+
+
+def _candidates(topic: TopicImage) -> Iterator[PartitionChangeRecord]:
+    """The records that set the ELR and the last known leader of the partitions with an empty ISR again."""
+    for number, partition in topic.partitions.items():
+        if not partition.isr and (partition.elr or partition.last_known_elr):
+            yield PartitionChangeRecord(
+                partition_id=number,
+                topic_id=topic.topic_id,
+                eligible_leader_replicas=partition.elr or None,
+                last_known_elr=partition.last_known_elr or None,
+            )
 
 
 _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {

@@ -50,7 +50,8 @@ class Controller:
     def image(self) -> MetadataImage:
         """The image of all appended records, committed or not.
 
-        While a broker comes or goes in several steps (`expecting`), the image has the broker as it will be.
+        While a broker starts or stops in several steps (`expecting`), the image already has the new state of the
+        broker.
         """
         base = self._replayer.image
         if self._expected is None:
@@ -67,8 +68,8 @@ class Controller:
     def expecting(self, broker_id: BrokerId, registration: BrokerRegistration | None) -> Iterator[None]:
         """Decides as if the broker had this registration (None: as if it were not registered).
 
-        The partitions of a broker change before or after its registration, in several steps. A decision between these
-        steps must not give a leader or an ISR to a broker that is leaving.
+        The partitions of a broker change in several steps, before or after its registration. Other decisions between
+        these steps must not make a stopping broker a leader or add it to an ISR.
         """
         assert self._expected is None, "two brokers change at once"
         self._expected = broker_id, registration

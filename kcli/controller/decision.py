@@ -1,7 +1,7 @@
 """The result of a deciding function: the records to append, and the response to send when they are committed.
 
-A decision about many partitions is made in steps, because one step must not delay other requests. Each step sees the
-state after the records of the steps before it, and after other decisions that were made in between.
+A decision about many partitions is made in steps, so that it does not delay other requests. Each step uses the newest
+state: the records of earlier steps, and of other decisions between the steps, have been replayed.
 """
 
 from __future__ import annotations

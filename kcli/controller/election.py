@@ -1,8 +1,8 @@
 """The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
 `partition_change` builds the record that changes one partition to its target. A replica is *acceptable* if its broker
-is active and its directory is online. An acceptable replica is *valid* if it certainly has every committed record. It
-has if it is in the ISR. While the ISR is empty, it has if it is in the ELR.
+is active and its directory is online. An acceptable replica is *valid* if it certainly has every committed record: the
+replicas in the ISR, or, if the ISR is empty, the replicas in the ELR.
 """
 
 from __future__ import annotations

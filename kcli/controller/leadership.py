@@ -70,7 +70,8 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
 
 
 def election_rules(image: MetadataImage, settings: ControllerSettings, topic: TopicImage) -> ElectionRules:
-    """The rules for one topic. No partition needs more in-sync replicas than the first one has replicas."""
+    """The rules for one topic. `min.insync.replicas` counts at most as the number of replicas of the topic's first
+    partition."""
     min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(
         topic_setting(image, settings, topic.name, MIN_INSYNC_REPLICAS)
     )
@@ -155,8 +156,7 @@ class PartitionUpdates:
 
     @property
     def step_is_full(self) -> bool:
-        """Counts one more partition. True if the step has as many as it may have, so that it must end before this
-        partition."""
+        """Counts one more partition. Returns True if the step is full, so that it must end before this partition."""
         self._worked += 1
         if self._worked <= PARTITIONS_PER_STEP:
             return False
@@ -207,8 +207,8 @@ def elect_preferred(controller: Controller) -> Steps[bool]:
 def elect_leaderless(controller: Controller) -> Steps[bool]:
     """One round of elections in partitions without a leader. The response is True if more may be left.
 
-    The election is unclean in the topics that allow it. A clean one succeeds only if the last controller did not get
-    to it.
+    The election is unclean in the topics that allow it. A clean election succeeds only if the previous controller
+    failed before it elected a leader.
     """
     return _elect_some(controller, controller.index.leaderless, None)
 

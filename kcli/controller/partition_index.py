@@ -1,7 +1,7 @@
-"""Indexes the partitions of an image by what an event can ask for.
+"""Indexes the partitions of an image, for example by the brokers in their ISR.
 
-So an event about a broker visits only the partitions that it may change, and not every partition of the cluster. The
-active controller updates its index with each delta.
+When a broker starts or stops, the controller visits only the partitions that may change, not every partition of the
+cluster. The active controller updates its index with each delta.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Spreads new replicas over racks, and over the brokers of each rack (KIP-36, with KRaft's algorithm).
 
-Racks are sorted by name, and the brokers of a rack by id. Each list is used as a ring: after its end, it continues at
-its beginning. A ring starts at a random place, so that the partitions of small topics do not all go to the first
-broker. Each partition takes its replicas from the racks in turn and starts one rack later than the partition before it.
-Fenced brokers are used only if a rack has no more unfenced brokers, and never as the leader.
+Racks are sorted by name, and the brokers of a rack by id. Each list is a ring: after its last entry comes its first
+entry. A ring starts at a random place, so that small topics do not all use the first broker. A partition takes its
+replicas from one rack after another. The next partition starts at the next rack. Fenced brokers are used only if a rack
+has no more unfenced brokers, and never as the leader.
 
 After as many partitions as there are unfenced brokers, all lists are shuffled, so that the same sets of replicas do not
 come again and again.

@@ -2,8 +2,7 @@
 
 create.topic.policy.class.name and alter.config.policy.class.name name classes of other packages. A class gets the
 node's properties when it is made. Its `validate` returns for an accepted request, and raises PolicyViolationException
-with a reason for a refused one. Every other exception and every result
-except None refuse the request too.
+with a reason for a refused one. Any other exception, and any result except None, also refuses the request.
 
 The controller calls a policy on its event loop, so a policy must answer within a millisecond and must not wait.
 """

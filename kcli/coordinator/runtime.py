@@ -141,9 +141,9 @@ Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
 class Timers(Generic[KeyT]):
     """Deadlines by key. Moving a deadline to a later time must be cheap, because every heartbeat does this.
 
-    Such a move costs only a dictionary write. The heap keeps the entry with the earlier time. At the earlier time, the
-    key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry at or
-    before that deadline.
+    A move to a later time only writes to a dictionary. The heap still has the entry with the earlier time. At this
+    time, the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry
+    at or before that deadline.
     """
 
     __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")

@@ -1,8 +1,8 @@
 """The TLS handshakes of an HTTP server. They count as connections, and each one uses the newest certificate.
 
-The servers of asyncio make TLS connections themselves, but they show a connection only after its handshake. So a client
-could open any number of connections that never end their handshake. `start_tls` is no help either: with uvloop, the
-first bytes of a client may arrive before it reads them. So the protocol of a new connection is asyncio's own TLS.
+A TLS server of asyncio reports a connection only after its handshake, so it cannot limit connections that never end
+their handshake. With `start_tls` and uvloop, the first bytes of a client can be lost. So this module starts asyncio's
+TLS protocol itself, for each new connection.
 """
 
 from __future__ import annotations

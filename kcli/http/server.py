@@ -1,9 +1,9 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
-adds limits that aiohttp does not have. The number of connections is limited. A client must read its response in a
-limited time. Before its last request is answered, it may send only a limited number of bytes. A handler is a coroutine
-`(Request) -> Response`, which may raise HttpError.
+adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
+that a client sends before it gets an answer. A handler is a coroutine `(Request) -> Response`, which may raise
+HttpError.
 """
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ def _completed(response: StreamResponse, rules: Rules | None = None) -> StreamRe
 class Stream:
     """A response that its handler writes in parts, inside `async with`. Each part has a limited time.
 
-    The kernel must take a part before the next one is written. So a slow client slows its handler, and no part waits in
-    memory. The methods raise StreamEnded if the client has gone.
+    The next part is written when the kernel has accepted the part before it. So a slow client slows only its own
+    handler, and no part waits in memory. The methods raise StreamEnded if the client has gone.
     """
 
     def __init__(
@@ -359,7 +359,7 @@ async def _respond(
 
 
 def _check(request: Request) -> None:
-    """Raises HttpError for a request that this server does not accept although aiohttp does."""
+    """Raises HttpError for a request that aiohttp accepts but this server refuses."""
     if request.version not in (HttpVersion10, HttpVersion11):
         major, minor = request.version
         raise HttpError(

@@ -1,4 +1,4 @@
-"""Lag that explains itself: the state of a group from its commits, its lag in time, and a sentence about both.
+"""Computes the state of a group from its commits, its lag in seconds, and a sentence about both.
 
 The input is a series of samples. A sample has the end offsets of partitions and the last commits of groups.
 `LagTracker` keeps a small window of the last commits of each group and partition (`window.py`), and a history of the
@@ -6,9 +6,9 @@ end offset of each partition (`history.py`). It judges a partition in three step
 
 1. `burrow.py` has the rules of Burrow (github.com/linkedin/Burrow): OK, WARN, STOP, STALL, REWIND. These rules need no
    threshold, because they compare a group with its own commits.
-2. `patience.py` withholds a verdict while the group is only idle, or commits rarely. So such groups do not change their
-   state all the time.
-3. `sentences.py` says in a sentence what the group does: "member c-2 on host h has committed nothing for 4 min on
+2. `patience.py` keeps the state OK while a group is only idle, or commits rarely. Otherwise such groups would
+   change their state all the time.
+3. `sentences.py` describes the state in a sentence: "member c-2 on host h has committed nothing for 4 min on
    orders-3".
 
 The room is pure. It reads no clock, no file and no socket, so brokers, tools and tests use the same code.

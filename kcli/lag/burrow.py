@@ -10,8 +10,8 @@ from kcli.lag.window import WINDOW_COMMITS, Commit
 
 
 class Status(IntEnum):
-    """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) is not here, because it stands
-    for STOP, STALL and REWIND together."""
+    """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) means STOP, STALL or REWIND,
+    so it is not needed here."""
 
     OK = 1
     WARN = 2
@@ -35,8 +35,8 @@ def judge(
 ) -> Status:
     """Returns Burrow's verdict. `commits` has at most ten commits, the oldest first.
 
-    `recent_ends` are the end offsets of the partition in the last time. Without a commit, without enough commits
-    (`minimum_complete`), or with a lag of at most `allowed_lag`, the verdict is OK. An unknown lag is OK too.
+    `recent_ends` are the newest end offsets of the partition. The verdict is OK if there are too few commits
+    (`minimum_complete`), or if the lag is unknown or at most `allowed_lag`.
     """
     if not commits or len(commits) / WINDOW_COMMITS < minimum_complete:
         return Status.OK
@@ -59,7 +59,7 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 
 def _has_stopped(commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[int]) -> bool:
-    """Whether the last commit is older than the whole window was long, and the group was behind in the last time."""
+    """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag."""
     first, last = commits[0], commits[-1]
     if now_ms - last.time_ms <= last.time_ms - first.time_ms:
         return False
@@ -67,7 +67,7 @@ def _has_stopped(commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[i
 
 
 def _has_rewound(commits: Sequence[Commit]) -> bool:
-    """Whether an offset went back, and no later commit reached the offset before."""
+    """Whether a committed offset went back, and no later commit has reached the old offset again."""
     return any(
         after.offset < before.offset
         and all(later.offset < before.offset for later in commits[position + 2 :])

@@ -36,14 +36,14 @@ class TopicSums:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether there are lags, and none of them is known."""
+        """Whether all lags are unknown. False if there are no lags."""
         return self.unknown > 0 and not self.known
 
 
 @dataclass(slots=True)
 class GroupLag:
-    """The lag of a group. Members and partitions are added one after the other, so a large group can be summed up in
-    slices."""
+    """The lag of a group. The caller adds members and partitions one by one, so it can pause while it adds a large
+    group."""
 
     group_id: str
     state: str = ""
@@ -91,7 +91,7 @@ class GroupLag:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the group has committed offsets, and the lag of none of them is known."""
+        """Whether the group has committed offsets, but all of its lags are unknown."""
         sums = self.topics.values()
         return any(each.unknown for each in sums) and not any(each.known for each in sums)
 

@@ -1,7 +1,8 @@
-"""The history of a partition's end offset: the time at which a record arrived, without reading the record.
+"""The history of a partition's end offset. It gives the time at which a record arrived, without reading the
+record.
 
-A point is a time and the end offset at this time. Between two points, the records are taken to have arrived evenly. New
-points are near each other. Old points are thinned out, so that a few points reach back a day.
+A point of the history is a time and the end offset at this time. The rule assumes that records arrive evenly
+between two points. Old points are farther apart than new points, so that a few points cover a day.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class EndHistory:
         self._ends = array("q")
 
     def add(self, time_ms: int, end: int) -> None:
-        """Adds a point. Times must not go back. If the end went back, because the topic was made again or an unclean
-        leader was elected, the points above it are dropped."""
+        """Adds a point. Times must not go back. If the end offset went back (after an unclean election, or for a new
+        topic with the same name), the points with larger offsets are dropped."""
         times, ends = self._times, self._ends
         while ends and ends[-1] > end:
             times.pop()
@@ -50,7 +51,7 @@ class EndHistory:
             self._thin_out(time_ms)
 
     def _thin_out(self, now_ms: int) -> None:
-        """Drops each second point of the older part. So the distance between points doubles with their age."""
+        """Drops every second point of the older part of the history."""
         times, ends = self._times, self._ends
         del times[1:-_DENSE_POINTS:2], ends[1:-_DENSE_POINTS:2]
         while times[0] < now_ms - _LONGEST_MS:
@@ -65,13 +66,12 @@ class EndHistory:
         return self._ends[-1] if self._ends else None
 
     def recent(self, since_ms: int) -> list[int]:
-        """Returns the end offsets of the points since a time, at least the newest."""
+        """Returns the end offsets of the points since a time. There is at least one: the newest."""
         first = min(bisect_left(self._times, since_ms), len(self._times) - 1)
         return list(self._ends[first:]) if self._ends else []
 
     def end_at(self, time_ms: int) -> int | None:
-        """Returns the end offset at a time. Before the first point it is unknown. After the last point it is the last
-        end."""
+        """Returns the end offset at a time, or None for a time before the first point."""
         times, ends = self._times, self._ends
         after = bisect_right(times, time_ms)
         if after == 0:

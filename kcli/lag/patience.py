@@ -8,20 +8,20 @@ groups:
 - a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits it has lag, and
   after a burst of commits its window is short.
 
-Both are healthy while the next commit is not late. A group *owes* a commit only while a record waits for it. So the
-rule measures two times:
+Both kinds are healthy as long as their next commit is not late. A group *owes* a commit while there is a
+record that it has not committed. So the rule measures two times:
 
 - the *pause* before each commit of the window: the time since the previous commit, or since the first unread record
   arrived, if the record arrived later;
-- the time for which the group owes the next commit, measured in the same way. For STALL, this time begins at the first
-  commit of the repeated offset. For WARN, it begins when the first unread record arrived, because a group that commits
-  often but falls behind owes the old records.
+- the time for which the group owes the next commit, measured in the same way. There are two exceptions. For
+  STALL, this time begins at the first commit of the repeated offset. For WARN, it begins when the first
+  unread record arrived, because such a group commits often but has old unread records.
 
-A verdict of WARN, STOP or STALL is withheld (OK) until the group owes the commit for more than twice the longest
-pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may be an outage, and
-must not hide the next outage. So the limit is at most twice the second longest pause, or `first_patience_ms` if this is
-longer. A group with rare commits has several long pauses. REWIND is never withheld, because an offset goes back only by
-an act. In all other cases, the verdict is Burrow's.
+A verdict of WARN, STOP or STALL is withheld (OK) until the group owes the commit for more than twice the
+longest pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may
+be an outage, and must not hide the next outage. So the limit is at most twice the second longest pause, or
+`first_patience_ms` if this is longer. A group with rare commits has several long pauses. REWIND is never
+withheld, because offsets do not go back by themselves.
 """
 
 from __future__ import annotations

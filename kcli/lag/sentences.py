@@ -39,8 +39,8 @@ def explain(found: PartitionLag, partition: str, reader: Reader | None) -> str:
 
 
 def explain_group(sentences: Sequence[tuple[Status, str]]) -> str:
-    """Returns the sentence about a group: the sentence of its worst partition, and the number of other partitions that
-    are not OK."""
+    """Returns the sentence about a group: the sentence about its worst partition, and how many other partitions are not
+    OK."""
     bad = [(status, sentence) for status, sentence in sentences if status is not Status.OK]
     if not bad:
         return ""

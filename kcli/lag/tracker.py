@@ -50,15 +50,15 @@ class LagTracker:
     # Samples
 
     def see_end(self, partition: TopicPartition, now_ms: int, end: int) -> None:
-        """Takes the end offset of a partition. Call this method before `see_commit`."""
+        """Adds the end offset of a partition. Call this method before `see_commit`."""
         history = self._ends.get(partition)
         if history is None:
             history = self._ends[partition] = EndHistory()
         history.add(now_ms, end)
 
     def see_commit(self, group: str, partition: TopicPartition, time_ms: int, offset: int) -> bool:
-        """Takes the last commit of a group, which may be known already. Returns False if there is no room for one more
-        window."""
+        """Adds the last commit of a group, if it is not known yet. Returns False if the number of windows is at its
+        limit."""
         window = self._window(group, partition)
         if window is None:
             return False
@@ -67,8 +67,8 @@ class LagTracker:
         return True
 
     def see_offset(self, group: str, partition: TopicPartition, now_ms: int, offset: int) -> bool:
-        """Takes the committed offset of a group, if the times of commits are unknown. An offset that differs from the
-        last one counts as a commit now. Returns False if there is no room for one more window."""
+        """Adds the committed offset of a group whose times of commits are unknown. An offset that has changed counts as
+        a commit at this moment. Returns False if the number of windows is at its limit."""
         window = self._window(group, partition)
         if window is None:
             return False
@@ -112,8 +112,8 @@ class LagTracker:
     ) -> PartitionLag | None:
         """Judges a group on a partition. Returns None without a known commit.
 
-        If the caller knows when the first unread record arrived, it passes this time as `arrival_ms`. Otherwise the
-        time comes from the history of end offsets.
+        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know it, the
+        history of end offsets gives this time.
         """
         window = self._windows.get((group, partition))
         if window is None or window.last is None:
@@ -137,7 +137,7 @@ def _pause_ms(last: tuple[int, int] | None, history: EndHistory | None, time_ms:
 
 
 def _at_the_end(last: tuple[int, int], end: int, commits: int, now_ms: int) -> PartitionLag:
-    """Returns the values of a group without lag. Most partitions of a cluster have none, so this case is fast."""
+    """Returns the values of a group without lag. This is the most frequent case, so it is fast."""
     age_seconds = max(now_ms - last[0], 0) / 1000
     return PartitionLag(
         status=Status.OK,

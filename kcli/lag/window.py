@@ -26,8 +26,8 @@ class Commit(NamedTuple):
 
 
 class CommitWindow:
-    """The last commits, the oldest first. A window with ten commits takes about 450 bytes, because one array has all
-    numbers."""
+    """The last commits, the oldest first. All numbers are in one array, so a window of ten commits takes only about 450
+    bytes."""
 
     __slots__ = ("_numbers",)
 
@@ -43,8 +43,8 @@ class CommitWindow:
         *,
         min_distance_ms: int = 0,
     ) -> None:
-        """Adds a commit. If the commit is nearer than `min_distance_ms` to the last commit, it replaces this commit but
-        keeps the earlier time. So the time moves on for a group that commits all the time (Burrow's `min-distance`)."""
+        """Adds a commit. If less than `min_distance_ms` have passed since the last commit, the new offset replaces the
+        last offset, and the time of the last commit stays (Burrow's `min-distance`)."""
         numbers = self._numbers
         if numbers and time_ms - numbers[-_FIELDS] < min_distance_ms:
             time_ms = numbers[-_FIELDS]

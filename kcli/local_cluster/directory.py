@@ -1,6 +1,7 @@
 """The directory of a cluster: creates it, reads it again, and finds the processes that use it.
 
     DIR/cluster.properties          the cluster's id; written last, so it marks a complete cluster
+    DIR/cluster.creating            the nodes of an incomplete cluster, which the next creation removes
     DIR/cluster.lock                held by the parent process while the cluster runs
     DIR/cluster.log                 the events of a parent in the background
     DIR/node-1/server.properties    for users to edit; plain `kcli server-start` takes it too
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import struct
 import sys
@@ -43,6 +45,7 @@ from kcli.server.formatting.format import FormatError, FormatRequest, Machine, f
 from kcli.storage.store.ownership import LOCK_FILE
 
 CLUSTER_FILE = "cluster.properties"
+CREATING_FILE = "cluster.creating"
 CLUSTER_LOCK = "cluster.lock"
 CLUSTER_LOG = "cluster.log"
 PROPERTIES_FILE = "server.properties"
@@ -57,6 +60,7 @@ OWN_KEYS = frozenset(
     }
 )  # fmt: skip
 """The keys whose values differ between nodes, or that belong to the layout. One value for all nodes would be wrong."""
+_NODE_NAME = re.compile(r"node-\d+")
 HEADER = """\
 # A node of the cluster in {directory}. After a change, start the cluster again, or only this node:
 #   kcli server-start {file}
@@ -113,21 +117,22 @@ class LocalCluster:
 
     @property
     def parent_pid(self) -> int | None:
-        """The process that watches the nodes, or None. A process that holds the lock itself must not ask, because the
-        system would release the lock."""
+        """The process that watches the nodes, or None. The process with the lock must not read this property, because
+        that would release its lock."""
         return lock_holder(self.directory / CLUSTER_LOCK)
 
 
 def exists(directory: Path) -> bool:
-    """Whether the directory has a complete cluster.
+    """Whether the directory has a complete cluster. The nodes of a creation that was interrupted do not count.
 
-    Raises ClusterError if it contains anything else, because data of others must not be touched.
+    Raises ClusterError if the directory contains other files.
     """
     if (directory / CLUSTER_FILE).exists():
         return True
     if directory.is_dir():
+        ours = {CLUSTER_LOCK, CREATING_FILE, *_incomplete_nodes(directory)}
         for name in sorted(os.listdir(directory)):
-            if name != CLUSTER_LOCK:
+            if name not in ours:
                 raise ClusterError(
                     f"{directory} has no {CLUSTER_FILE} but contains {name}: expected an empty directory, or one that "
                     "`kcli cluster up` has created completely"
@@ -142,7 +147,8 @@ def create_cluster(
 ) -> LocalCluster:
     """Writes the files of new nodes and formats their directories, as one cluster with a dynamic quorum (KIP-853).
 
-    Raises ClusterError if an override is invalid or a file cannot be written.
+    First removes the nodes of a creation that was interrupted. The caller holds the lock of the cluster. Raises
+    ClusterError if an override is invalid or a file cannot be written.
     """
     for key in sorted(OWN_KEYS & overrides.keys()):
         raise ClusterError(
@@ -159,8 +165,13 @@ def create_cluster(
         configured[place] = properties, _checked(properties)
     cluster_id = uuid_to_text(machine.rng.uuid())
     voters = _voters(nodes, machine)
+    for name in _incomplete_nodes(directory):
+        shutil.rmtree(directory / name, ignore_errors=True)
     made = [place for place in configured if not place.exists()]
     try:
+        make_durable_dir(machine.disk, str(directory))
+        names = "".join(f"{place.name}\n" for place in made)
+        replace_file(machine.disk, str(directory / CREATING_FILE), names.encode())
         for place, (properties, config) in configured.items():
             make_durable_dir(machine.disk, str(place))
             _write_properties(place, properties, machine)
@@ -168,16 +179,27 @@ def create_cluster(
             format_directories(config, request, machine, lambda _line: None)
         content = editable({CLUSTER_ID_KEY: cluster_id}).encode()
         replace_file(machine.disk, str(directory / CLUSTER_FILE), content)
+        (directory / CREATING_FILE).unlink()
     except BaseException as error:
         # Without these incomplete nodes, the next `kcli cluster up` can use the directory.
         for place in made:
             shutil.rmtree(place, ignore_errors=True)
+        (directory / CREATING_FILE).unlink(missing_ok=True)
         if isinstance(error, FormatError | FeatureError | StorageError):
             raise ClusterError(str(error)) from error
         if isinstance(error, OSError):
             raise ClusterError(f"cannot write {error.filename or directory}: {error.strerror}") from error
         raise
     return load_cluster(directory)
+
+
+def _incomplete_nodes(directory: Path) -> list[str]:
+    """The names of the nodes that a creation has begun to make, if it was interrupted."""
+    try:
+        names = (directory / CREATING_FILE).read_text().splitlines()
+    except OSError:
+        return []
+    return [name for name in names if _NODE_NAME.fullmatch(name)]
 
 
 def load_cluster(directory: Path) -> LocalCluster:
@@ -206,7 +228,7 @@ def load_cluster(directory: Path) -> LocalCluster:
 def check_agreement(
     cluster: LocalCluster, nodes: int | None, wanted: Mapping[int, Mapping[str, str]]
 ) -> None:
-    """Compares the options of `up` with an existing cluster, whose files are the user's.
+    """Compares the options of `up` with the files of an existing cluster. The files are not changed.
 
     `wanted` has the properties of each node that the options name. Raises ClusterError for a difference.
     """
@@ -242,7 +264,8 @@ def check_startable(cluster: LocalCluster) -> None:
 
 @contextmanager
 def held_by_this_process(directory: Path, machine: Machine) -> Iterator[None]:
-    """Holds the lock of a cluster. Raises ClusterError if another process holds it."""
+    """Holds the lock of a cluster while the `with` block runs. Raises ClusterError if another process holds the
+    lock."""
     path = directory / CLUSTER_LOCK
     try:
         make_durable_dir(machine.disk, str(directory))

@@ -1,7 +1,7 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are voters of the quorum too: the largest odd number of nodes, and at most
-MAX_VOTERS. An even number would not survive more failures than the odd number below it.
+Each node is a broker. The first nodes are voters of the quorum too: the largest odd number of nodes, and at
+most MAX_VOTERS. (Four voters survive one failure, as three voters do.)
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def node_properties(node: NodeLayout, nodes: Sequence[NodeLayout], data: Path | 
 
 
 def replication(brokers: int) -> dict[str, str]:
-    """Returns the properties about replicas: as many as brokers, at most three. One of three may be missing."""
+    """Returns the properties about replicas. There are as many replicas as brokers, at most three. With three replicas,
+    one may be missing."""
     replicas = min(brokers, MAX_REPLICAS)
     min_isr = max(1, replicas - 1)
     return dict.fromkeys(REPLICATION_FACTOR_KEYS, str(replicas)) | dict.fromkeys(MIN_ISR_KEYS, str(min_isr))

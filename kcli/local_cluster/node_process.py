@@ -1,4 +1,4 @@
-"""A node in a process of its own, whose output goes to a file. Its log can have files of its own."""
+"""A node in a separate process, whose output goes to a file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class NodeProcess:
         command: Sequence[str] = SERVER_COMMAND,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """If `log_file` is given, the node writes its log to this file and to others beside it. Then its output ends
-        when it is ready, except for a crash of Python."""
+        """If `log_file` is given, the node writes its log to this file and to other files in the same directory. Its
+        output then has only the lines before it is ready, and errors of Python."""
         self.properties_file = properties_file
         self.output_file = output_file
         self.log_file = log_file

@@ -26,8 +26,9 @@ LEADER, VOTER, OBSERVER = "leader", "voter", "observer"
 class NodeStatus:
     """One node. A value of None means that no server reported it, or that the node does not have the role.
 
-    `leads` counts the partitions that the node leads. `under_replicated` counts those of them that miss a replica in
-    sync. A partition without a leader counts for its first replica, so that the sum is the number of the cluster.
+    `leads` is the number of partitions that the node leads. `under_replicated` is the number of these
+    partitions with a replica that is not in sync. A partition without a leader counts for the node with its
+    first replica.
     """
 
     node: int
@@ -44,7 +45,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The answers of the servers. None means that no server answered the question."""
+    """The answers of the servers. None means that no server answered."""
 
     brokers: ClusterDescription | None = None
     quorum: QuorumDescription | None = None

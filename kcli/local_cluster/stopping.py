@@ -1,4 +1,4 @@
-"""Stops nodes one after another, so that the others can take the leaderships of each node."""
+"""Stops nodes one after another, so that the other nodes can become leaders of the partitions of each node."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class RunningNode:
 def stop_batches(running: Sequence[RunningNode], voters: int) -> list[list[int]]:
     """Returns the ids of the nodes in the order of a rolling stop. The nodes of one batch stop at the same time.
 
-    First the nodes that are no voters stop, one after another. Then voters stop, one after another, while a majority of
-    all `voters` stays. The last batch is this majority. A controlled shutdown needs an active controller, so the voters
-    of the last majority must ask for theirs while all of them still run.
+    First the nodes that are not voters stop, one after another. Then voters stop, one after another, until
+    only a majority of all `voters` is left. This majority is the last batch. Its nodes stop together, because
+    a controlled shutdown needs an active controller.
     """
     batches = [[node.node_id] for node in running if not node.is_voter]
     left = [node.node_id for node in running if node.is_voter]

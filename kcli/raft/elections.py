@@ -1,4 +1,5 @@
-"""Elections: pre-votes, votes, and the news that a leader's epoch begins or ends (KIP-595, KIP-996)."""
+"""Elections: pre-votes, votes, and the requests that report the begin or the end of a leader's epoch (KIP-595,
+KIP-996)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The follower: it fetches records or a snapshot from the leader, and cuts off what the leader does not have.
+"""The follower: it fetches records or a snapshot from the leader, and removes records that the leader does not have.
 
-A node that knows no leader fetches too, from a bootstrap server: the error of the response names the leader.
+A node that does not know the leader sends its Fetch to a bootstrap server. The error in the response names the leader.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class Following:
         self._member.append(batch)
 
     def _truncate(self, diverging: EpochEnd) -> None:
-        """Cuts off the records that the leader does not have. The next Fetch finds out if more must go (KIP-595)."""
+        """Removes records that the leader does not have. The next Fetch shows whether more records must be removed
+        (KIP-595)."""
         member = self._member
         own = member.log.end_of(diverging.epoch)
         end_offset = own.end_offset

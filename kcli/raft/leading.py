@@ -36,7 +36,7 @@ always room for the requests of the voters."""
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A Fetch from the end of the log. It is answered when there is news, or without news at `deadline`."""
+    """A Fetch from the end of the log. It is answered when there are new records, or without records at `deadline`."""
 
     request: FetchRequest
     deadline: float
@@ -101,7 +101,7 @@ class Leading:
         member.state = replace(state, begin_deadline=now + member.settings.fetch_timeout_s / 2)
 
     def resign(self, now: float) -> None:
-        """Gives up the lead. The voter that has the most of the log is the first successor."""
+        """Gives up the lead. The voter with the longest log is the first successor."""
         state = self._leader()
         keys = [voter.key for voter in self._member.other_voters]
         keys.sort(key=lambda key: state.progress_of(key).end_offset, reverse=True)
@@ -182,7 +182,8 @@ class Leading:
                 self._fetch(token, request, now)
 
     def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
-        """The replica has the beginning of this log up to `fetch_offset`: counts it, and answers or waits for news."""
+        """Records that the replica has this log up to `fetch_offset`. Answers the request, or parks it until there are
+        new records."""
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:
             known = self._leader().progress_of(self._slot(request.replica))

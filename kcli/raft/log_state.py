@@ -68,7 +68,7 @@ class LogState:
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
         """The caller has these snapshots now, and deleted the log before `log_start`.
 
-        A report from before the install of a snapshot of the leader comes too late, and is ignored.
+        A report that was made before a snapshot of the leader was installed is ignored.
         """
         if log_start < self.start:
             return

@@ -129,7 +129,7 @@ class Member:
 
     @property
     def may_lead(self) -> bool:
-        """A voter may lead, and so may one whose removal is perhaps not committed.
+        """Whether this node may lead: it is a voter, or a voter whose removal may not be committed yet.
 
         The other voters may need this node: their logs can be too short to get its vote (Raft dissertation, 4.2.2).
         """
@@ -307,7 +307,8 @@ class Member:
         )
 
     def learn(self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float) -> None:
-        """Another node named an epoch and perhaps its leader: moves if the epoch or the leader is news.
+        """Another node has named an epoch, and possibly its leader. Moves to another state if the epoch or the leader
+        is new.
 
         Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
         """

@@ -116,7 +116,8 @@ class Unsupported:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInstalled:
-    """The caller verified a downloaded snapshot, and its log is empty from the end of the snapshot on.
+    """The caller has verified a downloaded snapshot, and has emptied the log. The log begins at the end of the
+    snapshot.
 
     `voters` and `kraft_version`: from the snapshot. They are None if the snapshot does not name them.
     """

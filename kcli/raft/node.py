@@ -6,10 +6,10 @@ durable, appends, flushes, and only then sends and replies. So other nodes never
 be lost in a power failure. The caller also reports the time: `deadline` is when the node wants the next `Tick`.
 
 One epoch has at most one leader, because a leader needs the votes of a majority, and a voter votes once in an epoch. A
-follower sends Fetch to the leader, and the offset of the Fetch reports what the follower has on disk. The high
-watermark is the end offset that a majority of the voters has on disk. A new leader has every record before it, because
-a voter refuses its vote to a candidate with a shorter log. Records after it may be cut off by the next leader. A lone
-voter is its own majority, and elects itself when it starts.
+follower sends Fetch to the leader. The offset of the Fetch shows which records the follower has on disk. The high
+watermark is the end offset that a majority of the voters has on disk. A new leader has every record below the high
+watermark, because a voter does not vote for a candidate with a shorter log. The next leader may remove records above
+the high watermark. A single voter is a majority, and elects itself when it starts.
 
 states/ has one class for each state. elections.py, leading.py, following.py and voter_changes.py contain the rules.
 """
@@ -156,7 +156,7 @@ class RaftNode:
 
     @property
     def is_shut_down(self) -> bool:
-        """Nothing is left to do after `Shutdown`: each other voter knows that this node leads no more, or does not
+        """Whether `Shutdown` is complete: each other voter knows that this node does not lead any more, or does not
         answer."""
         member = self._member
         if not isinstance(member.state, Resigned):
@@ -246,7 +246,7 @@ class RaftNode:
                 assert_never(unreachable)
 
     def _act(self, now: float) -> None:
-        """Does what it is time for, until the state stays the same. Each state can follow another immediately."""
+        """Does the work of the present state, and moves to other states, until the state does not change any more."""
         member = self._member
         changed = True
         while changed:
@@ -260,7 +260,7 @@ class RaftNode:
         self._following.act(now)
 
     def _deadlines(self, now: float) -> list[float]:
-        """The times at which something is to do without another message. Times in the past wait for a message."""
+        """The times at which the node must act without a message."""
         member = self._member
         times: list[float] = []
         match member.state:

@@ -28,8 +28,7 @@ class Asker:
     """The client that asks for a right.
 
     `host` is the IP address of the client as text, because an ACL may be limited to an address. `api` is the name of
-    the API, such as Produce, which the audit log shows. If `audited` is given, it bounds the lines of the request in
-    the audit log.
+    the API for the audit log, such as Produce. `audited` limits the lines of the request in the audit log.
     """
 
     principal: Principal
@@ -70,9 +69,9 @@ class Audit(Enum):
 class Authorizer(Protocol):
     """Decides on each request of a broker's clients.
 
-    An authorizer may also have the attribute `decisions_version`. Its value changes whenever a decision may change. It
-    is None if allowed checks must not be left out, because the audit log shows them. With a version, the fetches of a
-    session do not check their partitions again until the version changes.
+    An authorizer may also have the attribute `decisions_version`, whose value changes whenever a decision may change.
+    Fetch sessions check their partitions again only if the version has changed. If the version is unknown (None), every
+    check must be made, because the audit log shows allowed checks.
     """
 
     @property

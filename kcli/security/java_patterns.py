@@ -1,7 +1,8 @@
-"""Regular expressions of Java, as the rules for principals have them (KIP-371, auth_to_local of Kerberos).
+"""Regular expressions in Java's syntax, for the rules of principal names (KIP-371, auth_to_local of Kerberos).
 
-Patterns run in RE2, whose time is linear. A pattern that needs more, such as a look-ahead, runs in Python's `re`.
-Such a pattern may take exponential time, so it is used only for names of limited length.
+Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
+pattern with such a feature runs in Python's `re`. It may take exponential time, so it is used only for names of limited
+length.
 """
 
 from __future__ import annotations

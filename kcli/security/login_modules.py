@@ -4,7 +4,7 @@ The entry is in `listener.name.<listener>.<mechanism>.sasl.jaas.config` or `<mec
 is in the file of `java.security.auth.login.config`, in the section `<listener>.KafkaServer` or `KafkaServer`. In Kafka
 this key is a system property of Java. Here it is a key of the node.
 
-The names of modules are data: no class is loaded. Each mechanism knows one module, and every other module is refused.
+No class is loaded. Each mechanism accepts the name of one module, and refuses every other name.
 """
 
 from __future__ import annotations

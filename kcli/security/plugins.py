@@ -1,12 +1,12 @@
 """Loads classes that operators install beside kcli, such as an authorizer or a policy.
 
-Such a class is named in server.properties. Kafka's keys name Java classes, which cannot run here. So a package in
-Python declares its class as an entry point, and the key names the entry point:
+Keys in server.properties name such classes. In Kafka they are Java classes, which cannot run here. So a Python package
+declares its class as an entry point, and the key names the entry point:
 
     [project.entry-points."kcli.authorizers"]
     "com.example.OurAuthorizer" = "our_package:OurAuthorizer"
 
-The name may be any text. With the name of the Java class, the same server.properties serves Kafka and kcli.
+The name may be any text. If it is the name of the Java class, Kafka and kcli can use the same server.properties.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ def made(
 ) -> object:
     """Makes an object of an operator's class from its settings, and checks that it has these members.
 
-    A coroutine function is refused. Its result is true before it is awaited, so every password would be right.
+    Coroutine functions are refused. A call of one returns a coroutine object, which counts as True, so every password
+    would be right.
 
-    With `shows_reason`, the error of a class that refuses its settings has the text of the class. Without it, the text
-    may have a secret, and only the type is shown. Raises ConfigError.
+    If the class refuses its settings, the ConfigError contains the class's own text with `shows_reason`. Without
+    `shows_reason`, it contains only the type of the exception, because the text may have a secret.
     """
     from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
 

@@ -1,4 +1,4 @@
-"""What all sources of tokens have in common."""
+"""The interface of all sources of tokens."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
 
-The metadata log has no HMACs. Every node computes the HMAC of a token from the token id and its own copy of
+HMACs are not stored. Every node computes the HMAC of a token from the token id and its own copy of
 `delegation.token.secret.key`. The Base64 text of the HMAC is the password of the token for a login with SCRAM.
 """
 

@@ -159,7 +159,7 @@ class BrokerRole:
             background=given.background.submit,
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
-            checkpoint=given.logs.checkpoint_directory,
+            sync_cuts=given.logs.sync_cuts,
             secure=given.secure,
         )
 

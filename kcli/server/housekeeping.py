@@ -115,7 +115,5 @@ def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[Periodi
             every("producer.id.expiration.check.interval.ms"),
             lambda: logs.remove_expired_producers(now_ms()),
         ),
-        PeriodicJob(
-            "file deletion", DELETION_INTERVAL_MS, lambda: logs.delete_due_files(now_ms()), blocking=True
-        ),
+        PeriodicJob("file deletion", DELETION_INTERVAL_MS, logs.delete_due_files, blocking=True),
     ]

@@ -78,7 +78,7 @@ from kcli.storage.log.record_validation import Validation
 from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
-    from kcli.server.beans.endpoint import MetricsEndpoint
+    from kcli.server.beans.exposition.endpoint import MetricsEndpoint
     from kcli.server.node_traces import NodeTraces
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -533,8 +533,8 @@ class Node:
         other starts are faster."""
         if self.config.metrics_address is None:
             return None
-        from kcli.server.beans.endpoint import MetricsEndpoint
-        from kcli.server.beans.endpoint_security import endpoint_security
+        from kcli.server.beans.exposition.endpoint import MetricsEndpoint
+        from kcli.server.beans.exposition.endpoint_security import endpoint_security
         from kcli.server.beans.sources import BeanSources, BrokerParts
 
         broker, partition_counts = self.broker, None

@@ -54,10 +54,12 @@ class LogDirectory:
         pool: HandlePool,
         *,
         background: Background,
+        monotonic: Callable[[], float],
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
         flushes_ms: Observations | None = None,
     ) -> None:
-        """Makes a directory. `flushes_ms` gets the time of each flush of a log."""
+        """Makes a directory. `monotonic` is the clock of deletions. `flushes_ms` gets the time of each flush of a
+        log."""
         self.flushes_ms = flushes_ms or Observations()
         self.appends: AppendWatch | None = None
         self.path = path
@@ -65,8 +67,9 @@ class LogDirectory:
         self.disk: Disk = pool.disk
         self.id: uuid.UUID | None = None
         self.error: StorageError | None = None
-        self.deletions = DeletionQueue(self)
+        self.deletions = DeletionQueue(self, monotonic)
         self.background = background
+        self._monotonic = monotonic
         self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
         # Held by the background job and by a flush while they write the files of a new log.
         self.settling = threading.Lock()
@@ -90,7 +93,7 @@ class LogDirectory:
     def closed(self, log_path: str) -> LogDirectory:
         """The directory of a closed log. Every call on that log raises an error, which does not take the real directory
         offline."""
-        directory = LogDirectory(self.path, self.pool, background=self.background)
+        directory = LogDirectory(self.path, self.pool, background=self.background, monotonic=self._monotonic)
         directory.error = StorageError(f"The log {log_path} is closed")
         directory.deletions = (
             self.deletions
@@ -131,15 +134,17 @@ class DeletionQueue:
     """The queue of files that were renamed to `.deleted` and of directories that were renamed to `-delete`.
 
     Each of them is removed after a delay of `file.delete.delay.ms`. During this time, readers of an old segment can
-    finish.
+    finish. A jump of the wall clock changes no delay.
     """
 
-    def __init__(self, directory: LogDirectory) -> None:
+    def __init__(self, directory: LogDirectory, monotonic: Callable[[], float]) -> None:
         self._directory = directory
+        self._monotonic = monotonic
         self._queue: list[tuple[int, str]] = []
         self._guard = threading.Lock()
 
-    def add(self, paths: Iterable[str], due_ms: int) -> None:
+    def add(self, paths: Iterable[str], delay_ms: int) -> None:
+        due_ms = self._now_ms() + delay_ms
         with self._guard:
             for path in paths:
                 heapq.heappush(self._queue, (due_ms, path))
@@ -147,9 +152,9 @@ class DeletionQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def run(self, now_ms: int) -> int:
+    def run(self) -> int:
         """Removes the files and directories whose delay is over. Returns their number. May block."""
-        removed = 0
+        removed, now_ms = 0, self._now_ms()
         while self._directory.error is None:
             with self._guard:
                 if not self._queue or self._queue[0][0] > now_ms:
@@ -166,6 +171,9 @@ class DeletionQueue:
             except OSError as error:
                 self._directory.failed(error)
         return removed
+
+    def _now_ms(self) -> int:
+        return round(self._monotonic() * 1000)
 
 
 def partition_dir_name(topic: str, partition: int) -> str:

@@ -1,7 +1,7 @@
 """The queue between the code that makes spans and the thread that exports them.
 
-`add` never waits. If the queue is full, the span is dropped and counted. A collector that does not answer is reported
-once, and again only after it has answered in between.
+`add` never waits. If the queue is full, the span is dropped and counted. If the collector does not answer,
+one line is logged. There is no second line until the collector has answered again.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ExportQueue:
         return False
 
     def flush(self, max_seconds: float) -> None:
-        """Waits until all spans are exported or dropped, for at most `max_seconds`. Does not wait if the collector did
-        not accept the last spans."""
+        """Waits until all spans are exported or dropped, but at most `max_seconds`. If the collector did not accept the
+        last spans, this method does not wait."""
         deadline = time.monotonic() + max_seconds
         while self.exported + self.dropped < self._added and not self._is_failing:
             if time.monotonic() >= deadline:

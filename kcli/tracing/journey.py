@@ -1,4 +1,4 @@
-"""The way of one record through a trace: where its time went."""
+"""Computes from a trace how long one record spent in each step: producer, broker, wait, consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BROKER = "kafka.Produce"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the way. `where` is the service that did the work, or is empty for a wait between two services."""
+    """One step of a record. `where` is the service that did the work. It is empty for a wait between two services."""
 
     name: str
     where: str
@@ -20,7 +20,7 @@ class Step:
 
 
 def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) -> list[Step]:
-    """Returns the steps of a record in their order. Steps whose spans are not stored are left out."""
+    """Returns the steps of a record in order. A step is left out if the store does not have its span."""
     mine = [span for span in spans if span.is_about(topic, partition, offset)]
     send = next((span for span in mine if span.operation in ("send", "create")), None)
     found = []
@@ -36,8 +36,8 @@ def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) 
 
 
 def _in_broker(spans: Sequence[StoredSpan], send: StoredSpan) -> list[Step]:
-    """Returns the request of the producer, and its stages. A request may begin a little before its producer's span by
-    the clock of another machine, so only the ids decide."""
+    """Returns the span of the producer's request, and the stages of the request. They are found by ids, not by times,
+    because the clocks of two machines differ."""
     request = next((span for span in spans if span.name == _BROKER and span.parent_id == send.span_id), None)
     if request is None:
         return []

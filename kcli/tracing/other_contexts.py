@@ -1,4 +1,5 @@
-"""Trace ids in the headers of other systems than W3C's: Zipkin's B3, and Jaeger's older clients."""
+"""Finds trace ids in headers that do not follow the W3C's standard: headers of Zipkin (B3) and of Jaeger's older
+clients."""
 
 from __future__ import annotations
 

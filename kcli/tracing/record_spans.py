@@ -4,7 +4,8 @@
     poll T      CLIENT     the records of a poll, with links to their contexts
     process T   CONSUMER   the work on one record. Its parent is the context of the record (docs/adr/0022).
 
-If the sender of a record has set trace headers, `send T` is a CLIENT span with a link to them, and the headers stay.
+If a record has trace headers already, `send T` is a CLIENT span with a link to them, and the headers are not
+changed.
 """
 
 from __future__ import annotations

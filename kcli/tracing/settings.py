@@ -1,4 +1,4 @@
-"""Whether a process is asked for traces, by the environment variables of OpenTelemetry.
+"""Finds out whether the environment variables of OpenTelemetry switch traces on.
 
 OTEL_TRACES_EXPORTER=otlp, or an address in OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, switches
 traces on. OTEL_TRACES_EXPORTER=none and OTEL_SDK_DISABLED=true switch them off. The SDK itself reads the other
@@ -113,7 +113,7 @@ def check_installed() -> None:
 
 
 def traces_url(endpoint: str) -> str:
-    """Returns the URL of the traces of a collector. As with OTEL_EXPORTER_OTLP_ENDPOINT, /v1/traces is added."""
+    """Returns the URL to which spans are sent: the address of a collector and /v1/traces."""
     _check_address(endpoint)
     plain = endpoint.strip().rstrip("/")
     return plain if plain.endswith("/v1/traces") else f"{plain}/v1/traces"

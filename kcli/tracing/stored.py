@@ -1,8 +1,9 @@
-"""Spans as stores return them: Jaeger's JSON, and the JSON of OTLP from Tempo and from Jaeger's newer API.
+"""Reads spans from the answers of trace stores. There are two formats: Jaeger's JSON, and the JSON of OTLP
+(Tempo and newer Jaeger).
 
-The stores of many years have spans by several generations of the messaging conventions. `StoredSpan` has the names of
-the newest generation, whatever the store returned. A store's answer is the text of a stranger, so every field may be
-missing or of a wrong type, and such a span is left out.
+The names of spans and attributes have changed several times in OpenTelemetry's messaging conventions.
+`StoredSpan` always has the newest names. A store may return anything, so every field may be missing or have a
+wrong type. Such a span is left out.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OPERATIONS = {
 
 
 class NotATrace(ValueError):
-    """Raised if the answer of a store has no form that is known."""
+    """Raised if the answer of a store has an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class StoredSpan:
         return next((_OPERATIONS[word] for word in words if word in _OPERATIONS), "")
 
     def is_about(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether the span names this record as its own."""
+        """Whether the attributes of the span name this record."""
         found = self.attributes
         if (
             found.get("messaging.message_id", found.get("messaging.message.id"))
@@ -243,7 +244,7 @@ def _shown(value: Json) -> str:
 
 
 def _number(value: Json) -> int | None:
-    """Returns a number that JSON may have as a number or, for 64 bits, as text."""
+    """Returns a number. In JSON it may be a number or, for 64 bits, a text."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         return int(value)
     return (

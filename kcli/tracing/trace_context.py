@@ -1,7 +1,6 @@
 """The trace context of a record: the headers `traceparent` and `tracestate` (W3C Trace Context, level 1).
 
-Any producer may write any bytes into these headers. A header that does not follow the specification is ignored, as the
-specification demands, and nothing else happens.
+A producer may write any bytes into these headers. As the specification demands, an invalid header is ignored.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def has_context(headers: Iterable[Header] | None) -> bool:
 
 
 def with_context(headers: Sequence[Header] | None, context: TraceContext) -> list[Header]:
-    """Returns the headers and the headers of the context."""
+    """Returns `headers` with the headers of the context added."""
     more: list[Header] = [(TRACEPARENT, context.traceparent.encode())]
     if context.tracestate:
         more.append((TRACESTATE, context.tracestate.encode()))

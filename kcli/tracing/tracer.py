@@ -1,4 +1,4 @@
-"""Makes spans, if the sampler wants them, and passes them to the queue for the export."""
+"""Makes the spans that the sampler chooses, and passes them to the queue for the export."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class BoundedSink(Sink, Protocol):
 
 
 class Tracer:
-    """Begins and ends spans. An unsampled span has a context, which is propagated, but is never exported."""
+    """Begins and ends spans. A span that is not sampled is never exported, but its context goes into the headers of
+    records."""
 
     def __init__(self, sink: Sink, sampler: Sampler) -> None:
         self._sink = sink

@@ -24,8 +24,7 @@ class Row:
 def rows(spans: Sequence[StoredSpan]) -> list[Row]:
     """Returns the spans of a trace, each followed by its children in the order of their starts.
 
-    A span whose parent is not in the store is a root. Spans that are their own ancestors are left out of the tree, and
-    come at its end.
+    A span whose parent is not in the store is a root. Spans that form a circle come at the end.
     """
     if not spans:
         return []
@@ -41,7 +40,8 @@ def rows(spans: Sequence[StoredSpan]) -> list[Row]:
 
 
 def _below(children: dict[str, list[StoredSpan]], first_ns: int) -> Iterator[Row]:
-    """Walks with a stack of its own, because a chain may be longer than Python's recursion permits."""
+    """Uses a list as a stack in place of recursion, because a chain of spans may be longer than Python's recursion
+    permits."""
     stack = [(span, 0) for span in reversed(children.get("", []))]
     while stack:
         span, depth = stack.pop()

@@ -15,7 +15,8 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.http import client
 from kcli.model.addresses import Address
-from kcli.server.beans import endpoint, places
+from kcli.server.beans import places
+from kcli.server.beans.exposition import endpoint
 from kcli.server.beans.places import PLACES_MAX
 from kcli.testing.rigs.certificates import Certificates
 from rigs.node import running

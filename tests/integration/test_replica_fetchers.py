@@ -88,7 +88,24 @@ def test_a_diverging_log_is_truncated_to_the_last_common_record() -> None:
         await world.until(lambda: followed.log.high_watermark == 9)
         assert same(log, copy)
         assert log.leader_epochs.entries == [(1, 0), (2, 6)]
-        assert world.checkpoints == [log.directory], "the recovery point is written after the cut"
+        assert world.cuts == [{log: 6}]
+
+    on_a_simulated_network(story)
+
+
+def test_a_new_leader_epoch_waits_until_the_cut_of_the_old_one_is_durable() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"), epoch=1)
+        for batch in batches(10):
+            leader.append(led, batch)
+        log = world.log("follower")
+        for _ in log.replicate(led.log.read(0, 1 << 20, end_offset=8).read(), leader_epoch=1, now_ms=0):
+            pass
+        log.truncate_to(6)
+        world.follow(log, epoch=1)
+        await world.until(lambda: log.log_end_offset == 10)
+        assert world.cuts == [{log: 6}]
 
     on_a_simulated_network(story)
 

@@ -128,6 +128,27 @@ def test_the_log_stays_when_the_leadership_goes_and_comes_back(tmp_path: Path) -
     run(tmp_path, scenario, pair("t"))
 
 
+def test_a_leadership_begins_when_the_cut_of_the_log_is_durable(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        work: list[Callable[[], None]] = []
+        rig.replicas = rig.make_replicas(work.append)
+        rig.replicas.load(rig.metadata)
+        followed = rig.replicas.hosted("t", 0)
+        for batches in (batch(b"a"), batch(b"b")):
+            followed.log.append(batches, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=0)
+        followed.log.truncate_to(1)
+        rig.hands_over("t", NODE, 1)
+        assert rig.replicas.find("t", 0) is None
+        followed.log.truncate_to(0)  # a second cut before the first one is durable
+        while work:
+            work.pop(0)()
+            await asyncio.sleep(0)
+        assert rig.replicas.get("t", 0).log is followed.log
+        assert not followed.log.has_unsynced_cut
+
+    run(tmp_path, scenario, pair("t", OTHER))
+
+
 def test_a_new_epoch_of_another_leader_starts_the_fetcher_again(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         first = rig.replicas.hosted("t", 0)

@@ -228,7 +228,7 @@ class CrashMachine(RuleBasedStateMachine):
         def work() -> None:
             self.log.delete_records_before(offset)
             self.log.delete_old_segments(START_MS)
-            self.store.delete_due_files(START_MS)
+            self.store.delete_due_files()
 
         self._survives(work)
 
@@ -238,7 +238,7 @@ class CrashMachine(RuleBasedStateMachine):
 
         def work() -> None:
             LogCleaner(self.store).clean(START_MS)
-            self.store.delete_due_files(START_MS)
+            self.store.delete_due_files()
 
         self._survives(work)
 

@@ -49,6 +49,7 @@ class LogMachine(RuleBasedStateMachine):
             retention_bytes=3 * segment_bytes,
             retention_ms=DAY_MS,
             preallocate=preallocate,
+            file_delete_delay_ms=0,
         )
         self.rig = LogRig(SimDisk(), config=config)
         self.log = self.rig.create()
@@ -123,7 +124,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.start <= moved <= max(self.high_watermark, self.start)
         self.start = moved
         self.batches = [batch for batch in self.batches if batch.next_offset > moved]
-        self.rig.directory.deletions.run(START_MS + later_ms)
+        self.rig.directory.deletions.run()
 
     # --- what should change nothing
 

@@ -143,7 +143,7 @@ class Run:
         for operation in operations:
             self.one(operation)
             last_of(self.store.delete_old_segments(START_MS))
-            self.store.delete_due_files(START_MS)
+            self.store.delete_due_files()
 
     def one(self, operation: Operation) -> None:
         log = self.log

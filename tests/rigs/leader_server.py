@@ -10,7 +10,7 @@ import asyncio
 import random
 import struct
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +24,6 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.followed_partition import FollowedPartition
-from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of
 from kcli.testing.sim.clock import SimClock
@@ -287,7 +286,8 @@ class FetcherWorld:
         self.leaders: dict[int, LeaderServer] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.followed: dict[tuple[str, int], FollowedPartition] = {}
-        self.checkpoints: list[LogDirectory] = []
+        self.cuts: list[dict[PartitionLog, int]] = []
+        """The logs of each sync of cuts, with their log ends at that time."""
         self.fetchers = self._make_fetchers()
 
     def _make_fetchers(self) -> ReplicaFetchers:
@@ -299,8 +299,14 @@ class FetcherWorld:
             background=SimExecutor(self.loop).submit,
             image=lambda: self.image,
             broker_epoch=lambda: 77,
-            checkpoint=self.checkpoints.append,
+            sync_cuts=self._sync_cuts,
         )
+
+    def _sync_cuts(self, logs: Sequence[PartitionLog]) -> None:
+        self.cuts.append({log: log.log_end_offset for log in logs})
+        for log in logs:
+            log.sync_cut()
+            log.note_durable_cuts(log.truncations)
 
     async def leader(self, node_id: int, *, registered: bool = True) -> LeaderServer:
         """Starts a leader."""

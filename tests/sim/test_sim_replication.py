@@ -29,6 +29,6 @@ def test_some_stories_delete_topics_and_records_and_compact() -> None:
     assert outcome.compacted_batches > 0, "compaction has removed nothing: choose another seed"
 
 
-def test_some_stories_pause_nodes_wipe_disks_and_disturb_clocks() -> None:
-    faults = run_seed(20).faults.keys() | run_seed(3).faults.keys() | run_seed(0).faults.keys()
-    assert faults >= {"pause", "wipe", "clock"}, "choose other seeds"
+def test_some_stories_pause_nodes_wipe_disks_replace_voters_and_disturb_clocks() -> None:
+    faults = run_seed(38).faults.keys() | run_seed(3).faults.keys() | run_seed(0).faults.keys()
+    assert faults >= {"pause", "wipe", "voter", "clock"}, "choose other seeds"

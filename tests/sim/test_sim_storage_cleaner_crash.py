@@ -77,7 +77,7 @@ def clean(disk: SimDisk) -> None:
     try:
         store = open_store(disk)
         LogCleaner(store).clean(START_MS)
-        store.delete_due_files(START_MS + 1)
+        store.delete_due_files()
         store.close()
     except KcliError:
         pass

@@ -185,7 +185,7 @@ def life(disk: SimDisk) -> tuple[list[bytes], int]:
                 writer.step()
                 progress[0] = (writer.values, writer.safe)
             log.set_high_watermark(log.log_end_offset)
-            store.delete_due_files(START_MS + 1)
+            store.delete_due_files()
             store.checkpoint_recovery_points()
             store.checkpoint_high_watermarks()
         finally:
@@ -358,8 +358,8 @@ def test_a_log_that_was_cut_and_continued_survives_a_power_failure(seed: int) ->
     cut = rng.randint(0, 59)
     log.directory.background = lambda _work: None  # the jobs of the cut and of the appends have not run yet
     log.truncate_to(cut)
-    log.sync_cut()  # as the fetcher does before it appends again
-    store.checkpoint_directory(log.directory)
+    store.sync_cuts([log])  # as the fetcher does before it appends again
+    assert not log.has_unsynced_cut
     replicate(cut, rng.randint(1, 7 - cut % 7), epoch=2)  # up to the end of the segment, which has 7 records
     assert len(log.segments) == cut // 7 + 1
     again = open_store(disk.crash_clone(seed)).logs[TopicPartition("t", 0)]

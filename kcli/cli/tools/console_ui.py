@@ -129,8 +129,8 @@ async def run(options: ConsoleOptions, output: Output) -> None:
 
 
 def _collect_rarely() -> None:
-    """Lets Python's garbage collector visit objects less often, because the answers of large clusters have a million
-    objects, which would be visited several times while they are read."""
+    """Makes Python's garbage collector run less often. An answer of a large cluster has a million objects, and the
+    collector would visit them several times while the answer is decoded."""
     gc.freeze()
     gc.set_threshold(COLLECTED_AFTER_OBJECTS, 10, 10)
 

@@ -1,4 +1,4 @@
-"""Judges the certificate of a server: its dates and its names. Pure: the caller has the certificate and the time."""
+"""Checks the dates and the names of a server's certificate. The caller passes the certificate and the time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WILDCARD = "*."
 
 
 def judge(certificate: Certificate, host: str, subject: str, now: datetime, *, checks_name: bool) -> Finding:
-    """Judges the dates and, unless the client does not check them, the names of a certificate.
+    """Checks the dates of a certificate, and its names if the client checks names.
 
     `host` is the name to which the client connects. `now` has a time zone.
     """

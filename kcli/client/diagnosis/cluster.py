@@ -1,4 +1,4 @@
-"""Looks at the cluster behind the servers: its brokers, one topic, one group, and a record that is written and read."""
+"""Checks a cluster: its brokers, one topic, one group, and a record that is written and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole walk: from the bootstrap servers to the brokers that they advertise, a topic, a group and a record."""
+"""Checks everything in order: the bootstrap servers, the advertised brokers, a topic, a group and a record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADVERTISED = "advertised"
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What to look at besides the servers. If `writes` is True, a record is written to each topic and read back."""
+    """The topics and groups to check. If `writes` is True, a record is written to each topic and read again."""
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
@@ -65,7 +65,7 @@ async def diagnose(
 async def _advertised(
     servers: ServerWalk, node: Node, bootstrap: Sequence[Address]
 ) -> AsyncIterator[Finding]:
-    """Walks along the address that a broker advertises, if it is not one of the bootstrap servers."""
+    """Checks the advertised address of a broker, if it is not one of the bootstrap servers."""
     address = Address(node.host, node.port)
     if address in bootstrap:
         return

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """`WRONG` ends the walk along this server, because the later steps cannot succeed."""
+    """The result of a step. After `WRONG`, the later steps are not tried, because they cannot succeed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,7 +16,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one step found. `subject` is the server, topic or group. `advice` is the change that mends a problem."""
+    """The result of one step. `subject` is the server, topic or group. `advice` is the change that solves a problem."""
 
     status: Status
     step: str

@@ -1,6 +1,7 @@
-"""Looks at one port with blocking sockets: the addresses of its host, whether it answers, and what it speaks.
+"""Checks one port with blocking sockets: the addresses of its host, whether it answers, and its protocol.
 
-Every step has a time limit. No function sends a secret, and no certificate is checked, because it is only looked at.
+Every step has a time limit. No function sends a secret. So a connection with an invalid certificate does no
+harm.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _SIZE = struct.Struct(">i")
 class Port:
     """What a port speaks.
 
-    `mechanisms` is None if the port asks for no login, or if that is unknown. `other` names the protocol of a port that
-    speaks neither Kafka's protocol nor TLS.
+    `mechanisms` is None if the port asks for no login, or if this is unknown. If the port speaks neither Kafka's
+    protocol nor TLS, `other` names its protocol.
     """
 
     is_kafka: bool = False
@@ -82,7 +83,7 @@ def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None
 
 
 def look_at(address: Address, timeout_s: float = TIMEOUT_S) -> Port:
-    """Looks at what a port speaks: TLS or plain text, Kafka's protocol or another, a login or none."""
+    """Finds out whether a port uses TLS, speaks Kafka's protocol, and asks for a login."""
     # TLS comes first, because a broker without TLS closes such a connection at once. A server of TLS may wait for more
     # bytes of a request in plain text.
     try:

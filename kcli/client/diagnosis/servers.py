@@ -1,6 +1,6 @@
-"""Walks along one server: its name, its port, TLS, the certificate, the login, the versions.
+"""Checks one server, step by step: its name, its port, TLS, the certificate, the login, the versions.
 
-Each step yields a finding. The walk ends at the first step that is wrong, because later steps cannot succeed.
+Each step yields a finding. After a step that fails, the later steps are not tried.
 """
 
 from __future__ import annotations

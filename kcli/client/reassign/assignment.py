@@ -18,7 +18,7 @@ class ReassignError(Exception):
 
 
 class ThrottleLeftError(ReassignError):
-    """Raised if a throttle could not be removed from all brokers and topics."""
+    """Raised if some brokers or topics still have the throttle."""
 
 
 def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:

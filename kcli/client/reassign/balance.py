@@ -1,19 +1,20 @@
-"""Plans an even placement of replicas: values in, values out, without input or output.
+"""Plans an even placement of replicas. The code is pure: it does no input or output.
 
-The plan is made in four steps, and each step keeps the result of the steps before it. The steps 2 and 3 are repeated,
-because an exchange can permit one more move:
+The plan is made in four steps. A step does not undo the results of earlier steps. Steps 2 and 3 are repeated,
+because an exchange of replicas can make another move possible:
 
-1. *Settle*: replicas leave brokers that are not in the list. Partitions get the wanted number of replicas, on as many
-   racks as possible. New replicas go to the broker with the fewest replicas.
-2. *Counts*: replicas move from the broker with the most replicas to the broker with the fewest, until the difference
-   is one. Each move reduces a surplus or a deficit, so without racks the number of moves is the smallest possible.
+1. *Settle*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on
+   as many racks as possible. New replicas go to the broker with the fewest replicas.
+2. *Counts*: replicas move from the broker with the most replicas to the broker with the fewest, until the
+   difference is one. Without racks, the number of moves is the smallest possible.
 3. *Bytes*: two brokers exchange replicas of unequal size, if a broker's bytes differ from the average by more than
    `BYTES_TOLERANCE`.
-4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No records
-   are copied. A path of partitions leads from a broker with too many leaders to one with too few.
+4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No
+   records are copied. A chain of such changes gives a leadership from a broker with too many leaders to a
+   broker with too few.
 
-The result depends on the values only, not on their order. A plan for the result of a plan is empty, so a run that was
-interrupted can plan again.
+The result does not depend on the order of the input. If all moves of a plan are done, the next plan is empty.
+So an interrupted run can make a new plan.
 """
 
 from __future__ import annotations
@@ -207,7 +208,8 @@ def _settle(board: _Board, partition: TopicPartition, wanted: int) -> None:
 
 
 def _least_useful(board: _Board, replicas: list[int]) -> int:
-    """Returns the replica to give up: on a broker to leave, or on a rack with another replica, and rather no leader."""
+    """Returns the replica to remove. It prefers a replica on a broker that must be empty, then on a rack with another
+    replica, then one that is not the leader."""
     used = board.used(replicas)
 
     def uselessness(broker: int) -> tuple[bool, bool, bool, tuple[int, int, int]]:
@@ -236,8 +238,7 @@ def _even_counts(board: _Board) -> bool:
 def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> bool:
     """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed. Returns whether any was changed.
 
-    A pair that could not be changed is tried again after a change of one of its brokers. At the end all pairs are tried
-    again, because a change of other brokers may also help, but rarely does.
+    A pair that could not be changed is tried again after a change of one of its brokers, and at the end.
     """
     blocked: set[Pair] = set()
     has_changed, all_tried = False, True
@@ -308,8 +309,8 @@ def _even_bytes(board: _Board) -> bool:
 
 
 def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
-    """Yields the pairs of brokers around the average, of which one is too far away from it. The fullest and the
-    emptiest broker come first."""
+    """Yields pairs of a broker above the average and a broker below it, if one of them differs too much. The fullest
+    and the emptiest broker come first."""
     by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
     for source in reversed(by_bytes):
         for target in by_bytes:
@@ -364,7 +365,7 @@ def _nearest(
 
 
 def _even_leaders(board: _Board) -> None:
-    """Makes other replicas the first ones, until no path leads to a broker with two leaders less."""
+    """Reorders replicas until no chain of changes leads to a broker with two leaders fewer."""
     led: dict[int, set[TopicPartition]] = {broker: set() for broker in board.racks}
     for partition, replicas in board.replicas.items():
         led[replicas[0]].add(partition)
@@ -385,8 +386,8 @@ def _even_leaders(board: _Board) -> None:
 def _path(
     board: _Board, led: Mapping[int, set[TopicPartition]], source: int
 ) -> list[tuple[TopicPartition, int]]:
-    """Returns the shortest way to give one leadership of `source` to a broker with two less: partitions with their
-    next leaders. Returns an empty list if there is no way."""
+    """Returns the shortest chain of changes that gives one leadership of `source` to a broker with at least two fewer:
+    partitions with their next leaders. Returns an empty list if there is no such chain."""
     came_by: dict[int, tuple[TopicPartition, int]] = {}
     seen = {source}
     waiting = deque([source])

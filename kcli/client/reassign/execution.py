@@ -1,7 +1,7 @@
-"""Executes a plan in batches, with a throttle that never outlives the command.
+"""Executes a plan in batches, with a throttle that is removed at the end.
 
-The cluster itself has the state: which partitions move, their replicas, and the throttle. So a run that was
-interrupted is continued by a new run, which waits for the moves in progress and removes the throttle that it finds.
+The cluster stores the state: the moves in progress, the replicas and the throttle. So a new run can continue
+an interrupted run. It waits for the moves in progress, and removes the old throttle.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Execution:
         )
 
     async def _throttle(self, moves: Mapping[TopicPartition, throttles.Move]) -> None:
-        """Limits the moves on all brokers that run. A broker that does not run needs no limit."""
+        """Sets the throttle on all brokers that run."""
         if self._rate is None:
             busiest = await growth(self._client, sorted(self._alive), GROWTH_SECONDS)
             self._rate = max(LEAST_RATE, round(GROWTH_FACTOR * busiest))

@@ -95,7 +95,7 @@ async def replica_sizes(client: AdminClient, brokers: Iterable[int]) -> dict[int
 
 
 def largest_replicas(sizes: Mapping[int, Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """Returns the bytes of the largest replica of each partition, because other replicas may still grow."""
+    """Returns the bytes of the largest replica of each partition. (Smaller replicas may be incomplete copies.)"""
     largest: dict[TopicPartition, int] = {}
     for replicas in sizes.values():
         for partition, size in replicas.items():
@@ -104,7 +104,7 @@ def largest_replicas(sizes: Mapping[int, Mapping[TopicPartition, int]]) -> dict[
 
 
 async def growth(client: AdminClient, brokers: Iterable[int], seconds: float) -> float:
-    """Measures the bytes per second by which the replicas of the busiest broker grow."""
+    """Measures how fast the replicas of the busiest broker grow, in bytes per second."""
     ids = list(brokers)
     before = await replica_sizes(client, ids)
     await asyncio.sleep(seconds)
@@ -122,7 +122,8 @@ async def below_min_isr(
 ) -> list[TopicPartition]:
     """Returns the partitions below min.insync.replicas.
 
-    A partition that only misses brokers to be left does not count, because its own move repairs it.
+    A partition does not count if only replicas on leaving brokers are missing in its ISR, because its move
+    repairs it.
     """
     found = []
     for name, topic in (await client.describe_topics(min_isr)).items():

@@ -1,4 +1,4 @@
-"""Reassignment and balance: moves in progress, their throttle, and runs that make the brokers even."""
+"""The page "Balance": moves in progress, their throttle, and runs that distribute partitions evenly over brokers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\*?|\*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRow:
-    """A partition that moves. The bytes are those of its new replicas, None if the brokers do not report them."""
+    """A partition that moves, and the bytes of its new replicas (None if the brokers do not report them)."""
 
     topic: str
     partition: int
@@ -73,7 +73,7 @@ async def show_balance(call: Call) -> dict[str, object]:
 
 
 def _own_run(call: Call) -> Run | None:
-    """Returns the latest run of this user. A run of another user may name topics that this user may not see."""
+    """Returns the latest run of this user. Runs of other users may contain topics that this user may not see."""
     run = runs_of(call).of(call.cluster)
     return run if run is not None and run.user == call.connection.identity.name else None
 
@@ -139,8 +139,8 @@ async def balance(action: Action) -> Outcome:
     """POST /balance {"topics": [name or prefix*], "leaving": [broker ids as texts], "replication_factor": number,
     "rack_aware": bool, "throttle": bytes per second}: makes the brokers even.
 
-    The preview has the load of each broker before and after, and the moves. The action starts a run and returns at
-    once.
+    The preview has the moves, and the load of each broker before and after them. The action starts a run and
+    returns immediately.
     """
     action.target = "replicas of all topics"
     leaving = _leaving(action)
@@ -231,7 +231,7 @@ def _balance_command(action: Action, leaving: frozenset[int], factor: int | None
 
 
 async def stop_balance(action: Action) -> Outcome:
-    """POST /balance/stop: stops the run after its throttle is removed. Moves that have begun go on."""
+    """POST /balance/stop: removes the throttle of the run, and stops the run. Moves that have started continue."""
     action.target = "the run of this console"
     run = _own_run(action)
     if run is None or run.is_over:
@@ -308,7 +308,7 @@ async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
 
 
 def _with_file(action: Action, running: Mapping[TopicPartition, Reassignment], *words: str) -> str:
-    """The command for moves in progress. It reads them from a file that the same lines write."""
+    """The command lines that write the moves in progress to a file, and run the command with this file."""
     targets = {
         partition: tuple(broker for broker in each.replicas if broker not in each.removing)
         for partition, each in running.items()

@@ -34,7 +34,7 @@ Committed = Mapping[TopicPartition, CommittedOffset | KafkaError | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A group in the list. The values after `protocol` are None if they could not be read."""
+    """A group in the list. The fields after `protocol` are None if they could not be read."""
 
     group: str
     type: str
@@ -189,7 +189,7 @@ def _group_row(base: GroupRow, lag: GroupLag) -> GroupRow:
 
 
 def _status(lag: GroupLag) -> str | None:
-    """The state of a group, or None while a partition with lag was seen only once."""
+    """The state of a group. None if a partition with lag has only one sample."""
     return lag.status.name if all(map(is_known, lag.partitions.values())) else None
 
 
@@ -197,7 +197,7 @@ def _status(lag: GroupLag) -> str | None:
 
 
 async def show_group(call: Call) -> dict[str, object]:
-    """GET /groups/{group}: the group with its sums. Its page also watches the group from now on."""
+    """GET /groups/{group}: the group with its sums. The console also begins to watch the group."""
     memory = memory_of(call)
     memory.shown(call.part("group"))
     kept = await kept_sample(call)
@@ -379,7 +379,7 @@ async def _ends(
 async def _ages(
     connection: ClusterConnection, offsets: Committed, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, float]:
-    """Returns the ages of the first unread records, as far as the user may read them."""
+    """Returns the ages of the first unread records that the user may read."""
     behind = {
         partition: each.offset
         for partition, each in offsets.items()

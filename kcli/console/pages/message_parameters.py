@@ -72,7 +72,7 @@ def is_committed(call: Call) -> bool:
 
 
 def commands_of(call: Call) -> dict[str, Json]:
-    """The command line that reads the same records. A filter of the console has no equal there."""
+    """The command line that reads the same records, but without the filter of the console."""
     start, partitions = start_of(call), partitions_of(call)
     limit = str(call.integer("limit", DEFAULT_ROWS, least=1, most=MAX_ROWS))
     arguments = ["--topic", call.part("topic")]

@@ -1,4 +1,4 @@
-"""What the requests for records have in common: threads, schemas, and the errors that a page understands."""
+"""Shared by all requests for records: threads, schemas, and the conversion of errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REFUSALS: dict[type[Exception], tuple[HTTPStatus, str]] = {
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Gives the errors of this package the statuses and names that a page gets."""
+    """Converts errors of this package into the HTTP errors that a page gets."""
     try:
         yield
     except KcliError as error:

@@ -116,8 +116,8 @@ async def download_records(call: Call) -> File:
 
 @asynccontextmanager
 async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[TopicFetcher]:
-    """A reader of the topic in the address. It has connections of its own, because a broker answers the requests of a
-    connection one after another, and a page with a list must not wait for a long Fetch."""
+    """A reader of the topic in the URL. It has its own connections, because a broker answers the requests of a
+    connection one after another, and a long Fetch would delay other requests of the page."""
     if (schemas := schemas_of(call)) is not None:
         schemas.start()
     async with call.connection.client() as client:
@@ -129,7 +129,7 @@ async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[Topic
 async def passed_on(
     events: AsyncGenerator[Event, None], stream: EventStream, last: dict[str, Json] | None = None
 ) -> None:
-    """Sends events to the page. The data of `done` gets `last` in addition."""
+    """Sends events to the page. Adds `last` to the data of the event `done`."""
     async with aclosing(events):
         async for event in events:
             more = last if event.name == "done" and last is not None else {}

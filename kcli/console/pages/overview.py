@@ -1,4 +1,4 @@
-"""The first page: the state of the cluster in figures, its traffic, and the findings of the check-up."""
+"""The first page: figures about the cluster, its traffic, and the findings of the check-up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TRAFFIC_QUERY = "/jmx?" + "&".join(f"qry={name}" for name in _RATES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """The result of a check-up. `error` is set if the cluster could not be looked at."""
+    """The result of a check-up. `error` is set if the check-up failed."""
 
     findings: Sequence[CheckupFinding] = ()
     error: str | None = None
@@ -82,7 +82,7 @@ async def show(call: Call) -> dict[str, object]:
 
 
 def _sizes(storage: Storage) -> dict[str, object]:
-    """The bytes of records, and of the volume that is nearest to full."""
+    """The bytes of records, and the fullest volume."""
     directories = [each for broker in storage.brokers for each in storage.directories(broker)]
     volumes = [
         (each.usable_bytes / each.total_bytes, each.usable_bytes, each.total_bytes)
@@ -99,7 +99,8 @@ def _sizes(storage: Storage) -> dict[str, object]:
 
 
 async def show_checkup(call: Call) -> dict[str, object]:
-    """GET /checkup: the findings, or that the check-up runs. It can take longer than a request may."""
+    """GET /checkup: the findings, or a note that the check-up is still running. It can take longer than the time limit
+    of a request."""
     seconds = 1.0 if call.query("fresh") == "1" else CHECKUP_SECONDS
     found = call.connection.cache.begin("checkup", seconds, lambda: _check(call))
     if found is None:

@@ -17,7 +17,7 @@ from kcli.model.configs import ConfigOperation, ConfigResource, ConfigSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
-    """A setting, and the value that it would have without its own value."""
+    """A setting of a broker or a topic, and its default (the value after a reset)."""
 
     name: str
     value: str | None
@@ -29,7 +29,7 @@ class SettingRow:
 
 
 def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[SettingRow]:
-    """The rows of settings. A setting is changed if its value has one of the sources `own`."""
+    """The rows of settings. A setting counts as changed if the source of its value is in `own`."""
     return [
         SettingRow(
             name=entry.name,
@@ -45,8 +45,8 @@ def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[Set
 
 
 async def settings_of(call: Call, resource: ConfigResource, own: ConfigSource) -> Rows:
-    """The part of the settings of a broker or a topic that the page shows. `own` is the source of changed settings.
-    Raises KafkaError."""
+    """The settings of a broker or a topic that the page shows. `own` are the sources of changed settings. Raises
+    KafkaError."""
 
     async def load() -> list[SettingRow]:
         found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
@@ -104,7 +104,8 @@ def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: 
 
 
 def setting_text(name: str, value: str) -> str:
-    """A setting in a command line. The value of a sensitive or unknown key may be a secret, so a word stands for it."""
+    """A setting for a command line. The value of a sensitive or unknown key may be a secret, so a placeholder replaces
+    it."""
     key = TOPIC.get(name) or broker_key(name)
     if key is None:
         return f"{name}=VALUE"

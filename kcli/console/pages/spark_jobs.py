@@ -1,6 +1,6 @@
 """Jobs of Spark: streaming queries by their checkpoints, with their lag in the cluster, and applications.
 
-The options --spark-checkpoint and --spark name both, because the cluster knows nothing of Spark.
+The options --spark-checkpoint and --spark name the checkpoints and the servers of Spark.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Found:
 
 
 async def show_sources(call: Call) -> dict[str, object]:
-    """GET /spark: what the console was told to look at, and what of it cannot be read."""
+    """GET /spark: the checkpoints and servers of the options, and those that cannot be read."""
     settings = call.rules.settings
     found = (await _kept_checkpoints(call)).value
     applications = (await _kept_applications(call)).value

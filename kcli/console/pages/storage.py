@@ -1,7 +1,7 @@
 """Sizes on disk: of log directories and of topics, and how the topics have grown.
 
-The cluster has no history of sizes. So the console keeps a sample whenever it asks for sizes, as long as the connection
-of the user exists.
+The cluster has no history of sizes. So the console stores each answer about sizes, until the session of the
+user ends.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def kept_storage(call: Call) -> Aged[Storage]:
 
 
 def known_storage(call: Call) -> Storage | None:
-    """The sizes if they are known. Otherwise begins to ask for them, and returns None at once."""
+    """Returns the sizes if they are known. Otherwise begins to ask the brokers, and returns None immediately."""
     found = call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
     return found if isinstance(found, Storage) else None
 

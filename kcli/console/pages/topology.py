@@ -1,4 +1,4 @@
-"""The topics, and what the brokers lead and have: one answer of the cluster that several pages use."""
+"""The topics, and the numbers of partitions on each broker. Several pages use this answer of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transactions: the list, one transaction, those that hang, and their end."""
+"""The transactions: the list, one transaction, hanging transactions, and actions that abort them."""
 
 from __future__ import annotations
 

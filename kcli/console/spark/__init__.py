@@ -1,1 +1,1 @@
-"""What can be known about jobs of Spark from outside: their checkpoints, and Spark's REST API."""
+"""Reads the state of Spark jobs, from their checkpoints and from Spark's REST API."""

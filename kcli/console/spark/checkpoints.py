@@ -4,8 +4,8 @@
     DIR/offsets/N       the plan of micro-batch N: a version, a line of JSON with times, and a line for each source
     DIR/commits/N       exists as soon as micro-batch N is done
 
-The lines of sources with topics are {"topic": {"0": 23}}, for Spark's own Kafka source and for kcli's. Other sources
-have other forms, which are counted and not read.
+The line of a source with topics is {"topic": {"0": 23}}. Spark's own Kafka source and kcli's source write the
+same form. Other sources are only counted.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _newest(directory: str) -> int | None:
 
 
 def _plan(path: str) -> tuple[dict[str, object], list[str]]:
-    """Returns the line with times, and the lines of the sources. Both are empty if the file is missing or invalid."""
+    """Returns the line with times, and the lines of the sources. If the file is missing or invalid, both are empty."""
     lines = _text(path).splitlines()
     return (_json(lines[1]), lines[2:]) if len(lines) > 1 else ({}, [])
 

@@ -38,5 +38,6 @@ class Follower:
     download: Download | None = None
 
     def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """A voter that hears its leader helps no other node to end the epoch of this leader (KIP-996)."""
+        """Whether to grant a pre-vote. A voter with a live leader refuses, so that other nodes do not end the leader's
+        epoch (KIP-996)."""
         return pre_vote and up_to_date and not self.has_fetched

@@ -1,4 +1,4 @@
-"""The state Leader: how far each replica has the log, and from that the high watermark."""
+"""The state Leader: the log end of each replica, and the high watermark that follows from these log ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ name any directory id. A cluster has a few hundred nodes."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a replica has the log on its disk, and when it last asked for more.
+    """The log end of a replica on its disk, and the time of its last Fetch.
 
     `caught_up_at`: the last time at which the replica had the whole log. `leader_end`: the end of the leader's log at
     `fetched_at`.

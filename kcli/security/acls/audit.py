@@ -29,7 +29,8 @@ def audit_line(
 
 
 def report_left_out(asker: Asker) -> None:
-    """Writes a line about the lines of a request that were left out, if there are any. Call this after the request."""
+    """If the limit of lines for one request was reached, writes a line with the number of missing lines. Call this
+    after the request."""
     audited = asker.audited
     if audited is not None and audited.left_out:
         AUDIT_LOG.info(

@@ -1,14 +1,13 @@
-"""The index of ACLs that answers a check without a look at every ACL.
+"""The index of ACLs. A check reads only the few ACLs that can match.
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
-kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary finds the literals.
-The prefixes are found by their lengths: for each length in use, one look-up of the beginning of the name.
+kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
+names. For prefixes, the index looks up the beginning of the name, once for each length that some prefix has.
 
-Below a pattern are the principals, and below a principal the hosts. Each host has a cell, with one bit per operation
-that is allowed and one that is denied. A check so needs at most four cells per pattern: the principal or `User:*`,
-and the host or `*`.
+For each pattern, principal and host there is a cell. It has a bit for each allowed operation and for each denied
+operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
-The prefixes are also kept for each principal. A check so looks only at the prefixes of its own principal, and not at
+The prefixes are also kept for each principal. So a check looks only at the prefixes of its own principal, and not at
 those of all others, which have many more lengths.
 """
 
@@ -263,8 +262,8 @@ class AclIndex:
     ) -> AclEntry | None:
         """Returns the ACL that decides, as Kafka logs it. None if no ACL allows or denies the operation.
 
-        Kafka reads the ACLs of the longest name first, those of the name `*` last. The first ACL that denies decides.
-        If no ACL denies, the last one that allows decides.
+        Kafka reads the ACLs with the longest name first, and the ACLs for `*` last. The first ACL that denies decides.
+        If no ACL denies, the last ACL that allows decides.
         """
         bit = 1 << operation
         allowing = None

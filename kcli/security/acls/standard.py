@@ -1,11 +1,11 @@
 """The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
 
-A super user may do everything. For other principals the ACLs that match the resource decide: a denial takes precedence
-over every permission, whatever the order or the pattern. A resource without any ACL is closed, except if
+A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
+takes precedence over ACLs that allow. If no ACL matches, the operation is denied, except if
 allow.everyone.if.no.acl.found is true.
 
-The node passes each change of the metadata to `metadata_changed`. So a change of an ACL holds from the next request
-that the node handles after the commit.
+The node passes each change of the metadata to `metadata_changed`. So a change of an ACL is valid for the next request
+after its commit.
 """
 
 from __future__ import annotations

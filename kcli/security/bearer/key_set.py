@@ -1,7 +1,7 @@
 """The public keys of a token server, as it publishes them: a JSON Web Key Set (RFC 7517).
 
-Only keys for signatures are used. The algorithms of a key come from its type, and never from the token alone. So a
-token cannot choose "none", and cannot use a public key as the secret of HS256.
+Only keys for signatures are used. The type of a key decides its algorithms. So a token cannot choose the algorithm
+"none", and cannot use a public key as the secret of HS256.
 """
 
 from __future__ import annotations

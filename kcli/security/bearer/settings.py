@@ -1,8 +1,8 @@
 """The settings of signed tokens on a listener: the place of the key set, and the claims that must be right.
 
-Kafka 4.1 accepts every token if its default validator is used (CVE-2026-33557). Here a node does not start without a
-key set, an issuer and an audience. Only `sasl.oauthbearer.allow.unverified.issuer` and `….audience` turn the last two
-checks off, as in later releases of Kafka.
+Kafka 4.1 accepts every token with its default validator (CVE-2026-33557). Here a node does not start without a key set,
+an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
+`sasl.oauthbearer.allow.unverified.audience` switch the checks of issuer and audience off.
 """
 
 from __future__ import annotations

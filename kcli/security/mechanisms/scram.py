@@ -3,8 +3,8 @@
 `salted_password` computes the salted password from a password, and `server_keys` computes from it the keys that a
 server stores. Only these keys are written to the metadata log. A client cannot log in with these keys.
 
-The server answers an unknown user as it answers a known user, with a salt that it derives from the name. So neither the
-number of messages nor the time shows which users exist.
+For an unknown user, the server sends the same messages as for a known user, with a salt that it derives from the name.
+So a client cannot find out which users exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The server's side of a SASL login, with any mechanism.
 
-The caller owns the connection. It passes each token of the client to `step`, until the outcome is a `Success`. A login
-that fails raises an exception:
+The caller has the connection. It passes each token of the client to `step`, until the outcome is a `Success`. A failed
+login raises one of these exceptions:
 
 - SaslAuthenticationException: the client gets the text of the exception;
 - LoginRefused: the client gets a text that contains only the name of the mechanism, so that a stranger learns nothing;
@@ -59,7 +59,7 @@ Outcome = Challenge | Success
 
 @dataclass(frozen=True, slots=True)
 class InThread:
-    """Work that would hold up the event loop. It returns the outcome of the step, or raises the exceptions of a failed
+    """Work that would block the event loop. It returns the outcome of the step, or raises the exceptions of a failed
     login."""
 
     work: Callable[[], Outcome] = field(repr=False)

@@ -1,9 +1,9 @@
 """TLS contexts from the ssl.* keys.
 
-A context has Java's manners: a trusted certificate need not be the root of its chain, and the versions and ciphers are
-those of ssl.enabled.protocols and ssl.cipher.suites. A server gives no session tickets, and a client cannot
-renegotiate. With TLS 1.2, a client may resume a session by its id, because Python cannot turn this off. The transport
-then checks the dates of the client's certificate again.
+A context behaves as in Java: a trusted certificate need not be the root of its chain. ssl.enabled.protocols and
+ssl.cipher.suites set the versions and ciphers. There are no session tickets and no renegotiation. With TLS 1.2, a
+client may resume a session by its id, because Python cannot switch this off. The transport then checks the dates of the
+client's certificate again.
 
 stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
 """
@@ -136,8 +136,7 @@ class KeptContext:
     """The last good TLS context of a client that connects often. It is made again when the settings or the files of the
     stores change. The authorities of the operating system are read once.
 
-    Like a listener, a client keeps its names: a key store with other names is refused, if `allow_dn` and `allow_san` do
-    not permit them.
+    As on a listener, a changed key store with other names is refused, except if `allow_dn` and `allow_san` permit this.
     """
 
     __slots__ = ("_context", "_from", "_names", "_whose", "allow_dn", "allow_san")

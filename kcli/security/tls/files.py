@@ -24,7 +24,7 @@ def file_stamps(files: Iterable[str]) -> tuple[Stamp | None, ...]:
 
 
 def is_readable_by_all(path: str) -> bool:
-    """Whether every user of this machine may read the file. False if the file is missing: who loads it reports that."""
+    """Whether every user of this machine may read the file. False if the file is missing."""
     try:
         return bool(os.stat(path).st_mode & stat.S_IROTH)
     except OSError:

@@ -1,4 +1,4 @@
-"""A handshake in memory between two contexts, to learn whether nodes with these contexts can connect to each other."""
+"""Makes a TLS handshake in memory, to find out whether nodes with two contexts can connect to each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS_MAX = 16
 
 
 def check_handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
-    """Raises HandshakeError if a client with the one context cannot connect to a server with the other context."""
+    """Raises HandshakeError if a client with the first context cannot connect to a server with the second."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_side=False),

@@ -16,8 +16,8 @@ _FENCED, _IN_CONTROLLED_SHUTDOWN, _ACTIVE = 10, 20, 30
 
 
 def controller_beans(sources: BeanSources) -> Beans:
-    """Yields nothing on a node without the controller role. Every controller knows the metadata, so the sums over
-    controllers count everything several times, as in Kafka."""
+    """Yields nothing on a node without the controller role. As in Kafka, each controller reports the figures of the
+    whole cluster, so do not sum them over controllers."""
     role, counts = sources.controller, sources.partition_counts
     if role is None or counts is None:
         return
@@ -51,7 +51,8 @@ def _cluster(sources: BeanSources, counts: PartitionCounts) -> Beans:
 
 
 def ignores_static_voters(sources: BeanSources) -> bool:
-    """Whether the node has controller.quorum.voters, but the quorum has its voters in the log (KIP-853)."""
+    """Whether controller.quorum.voters is set but has no effect, because the quorum has its voters in the log
+    (KIP-853)."""
     return bool(sources.ports.config.quorum_voters) and sources.ports.quorum.kraft_version > 0
 
 

@@ -96,7 +96,7 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
 
 
 def _seconds(value: float | None, *, is_at_least: bool) -> float | None:
-    """The lag in seconds. "At least 0" says nothing, so the first sample after a start has no value."""
+    """The lag in seconds. The first sample after a start has no value, because it would only be "at least 0"."""
     return value or None if is_at_least else value
 
 

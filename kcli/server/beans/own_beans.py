@@ -1,8 +1,7 @@
-"""The figures that Kafka lacks and operators ask for, in the domain `kcli`. Their names for Prometheus are in
-exposition/own_names.py.
+"""Beans that Kafka does not have, in the domain `kcli`. exposition/own_names.py has their names for Prometheus.
 
-The figures of the whole cluster (brokers, partitions of topics) come from the active controller only, and those of a
-partition from its leader only. So a sum over all nodes counts nothing twice.
+Only the active controller reports figures of the whole cluster. Only the leader reports figures of a partition. So a
+sum over all nodes is correct.
 """
 
 from __future__ import annotations

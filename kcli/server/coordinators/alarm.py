@@ -16,9 +16,9 @@ short beside the shortest session timeout of Kafka's clients (6 s)."""
 class Alarm:
     """Rings once at the earliest of its deadlines.
 
-    If the event loop was held up when the alarm should have rung, requests of this time are still in their sockets.
-    They must be served before a deadline of their group passes. In Kafka they are, because an expired timer only adds
-    an event at the end of the coordinator's queue. So the alarm is postponed once, by the time that the loop lost.
+    If the event loop was blocked at the time of the alarm, heartbeats of this time are still unread in their sockets.
+    They must be served before the deadline has an effect. So the alarm is postponed once, by the time for which the
+    loop was blocked. Kafka has the same order: an expired timer adds an event at the end of the coordinator's queue.
     """
 
     def __init__(self, now_ms: Callable[[], int], ring: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class Alarm:
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:
-        """Adds a deadline. A later deadline than the earliest one is forgotten: set it again after the alarm."""
+        """Adds a deadline. The alarm keeps only the earliest deadline: add a later one again after the alarm."""
         if self._handle is not None:
             if self._deadline_ms <= deadline_ms:
                 return

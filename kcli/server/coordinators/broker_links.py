@@ -1,8 +1,8 @@
 """Requests from this broker to other brokers.
 
 `BrokerLinks` has one connection to each broker, over the inter-broker listener. `GatheredRequests` sends items of many
-callers over these connections. A broker has at most one such request in flight. Items that come in the meantime go
-together in the next request, as in Kafka.
+callers over these connections. Each broker gets one such request at a time. As in Kafka, items that arrive meanwhile
+are sent together in the next request.
 """
 
 from __future__ import annotations
@@ -139,10 +139,10 @@ class _Waiting(Generic[ItemT, ResultT]):
 class GatheredRequests(Generic[ItemT, ResultT]):
     """Sends items to brokers, several of them in one request.
 
-    `exchange` sends one request with these items to a broker. It returns one result per item, or raises KafkaError for
-    all of them. A response tells items apart by `key_of`, so items with the same key never share a request. A request
-    has items until their sizes reach `max_size`. The queues need no limit of their own, because every item belongs to a
-    request of a client or to a transaction in memory.
+    `exchange` sends a request with several items to a broker. It returns one result per item, or raises KafkaError for
+    all of them. A response identifies items by `key_of`, so two items with the same key are never in one request. The
+    sizes of the items in a request are at most `max_size` in total. The queues have no limit, because every item
+    belongs to a request of a client or to a transaction in memory.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """Samples the lag of the groups that this broker coordinates, for the metrics.
 
-Nothing is counted when a client commits, because the table of committed offsets already has the last commit of each
-partition with its time. So a sample reads this table every 10 seconds, and commits cost nothing more. A group that
-commits more often has one commit of each sample in its window, as with Burrow's `min-distance`.
+A sample reads the table of committed offsets every 10 seconds. This table has the last commit of each partition, with
+its time. So the commits of clients need no extra work. If a group commits more often, only its last commit before each
+sample counts, as with Burrow's `min-distance`.
 
 The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
-Other end offsets are asked from their leaders (`remote_ends.py`). A sample is taken in slices, and it runs only if the
+The broker asks other leaders for other end offsets (`remote_ends.py`). Samples are taken in slices, and only if the
 broker has a metrics endpoint.
 """
 
@@ -252,7 +252,7 @@ def _commits_of(group_id: str, topic: str, shard: GroupShard, _now_ms: int) -> l
 
 
 def _add_members(group: _Group, lag: GroupLag) -> Steps[None]:
-    """Adds the members and the assignor of a group. A group that has gone in the meantime has none."""
+    """Adds the members and the assignor of a group. Does nothing if the group was deleted meanwhile."""
     if str(group.listed.group_type).lower() == GroupType.CONSUMER.value.lower():
         lag.protocol, members = yield from _consumer_members(group)
     else:

@@ -1,13 +1,12 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
-After every `RECORDS_PER_TURN` records the event loop can do other work. A log that was not compacted recently has many
-records with the same keys. So only the last record of each key in a piece is replayed. Large pieces without
-transactions are decoded by columns with numpy. For other pieces, the import of numpy would take more time than numpy
-saves.
+After every `RECORDS_PER_TURN` records, the event loop can do other work. Of several records in a piece with the same
+key, only the last one is replayed. Large pieces without transactions are decoded with numpy. For small pieces, the
+import of numpy would take too long.
 
-A new leader reads beyond its high watermark. The shard begins to serve when the high watermark has passed everything
-that was read.
+A new leader also reads records above its high watermark. The shard begins to serve when all these records are
+committed.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ async def load(
 async def _committed(leader: LeaderPartition, offset: Offset) -> None:
     """Waits until all records before `offset` are committed.
 
-    A new leader has records that its followers may not have yet. If the shard answered from these records, the answers
-    could be wrong after another election. If the shard decided without them, it could decide something twice.
+    A new leader has records that its followers may not have yet. If the shard used these records for answers, the
+    answers could be wrong after another election. If the shard ignored these records, it could decide something twice.
     """
     while True:
         try:

@@ -1,9 +1,9 @@
 """Writes the markers of a transaction's end to all its partitions, on this broker and on others.
 
-The leader of a partition writes its marker. This broker writes its own markers directly, and sends WriteTxnMarkers to
-other leaders (`RemoteMarkers`). If a leader does not write a marker, the marker is tried again for ever, with the
-leader that the metadata names then. Each leader is a separate piece of work, so that one slow leader does not delay the
-partitions of others.
+The leader of a partition writes its marker. This broker writes the markers of its own partitions, and sends
+WriteTxnMarkers to other leaders (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until
+it succeeds, each time with the present leader. There is one task for each leader, so that a slow leader does not delay
+the partitions of other leaders.
 """
 
 from __future__ import annotations

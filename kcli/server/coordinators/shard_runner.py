@@ -5,8 +5,8 @@ appended as one batch. When the high watermark is past this batch, the runner re
 waiting requests. On a single node, a batch is committed as soon as it is appended. All steps run on the event loop, so
 the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
 
-There are three ways to use the shard: `call`, `run` and `ask`. `call` and `run` use `ask`. Metrics use `look`, whose
-time is not counted. Every call may change the shard's next deadline, so the timer is set after each call.
+The server uses the shard through `call`, `run` and `ask`. Metrics use `look`, whose time is not counted. Every call may
+change the shard's next deadline, so the timer is set after each call.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     ) -> AnswerT | Awaitable[AnswerT]:
         """Runs a step for a request. Returns the answer or a future of it.
 
-        If the records belong to a transaction, `verification` shows that the producer may write them. If the answer
-        `shows_writes`, it may depend on writes that are not committed yet. So it waits for these writes, even if the
-        step itself writes nothing. Raises NotCoordinatorException if another broker has the shard.
+        If the records belong to a transaction, `verification` shows that the producer may write them. With
+        `shows_writes`, the answer may depend on earlier writes that are not committed yet, so it is sent only after
+        their commit. Raises NotCoordinatorException if another broker has the shard.
         """
         self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()

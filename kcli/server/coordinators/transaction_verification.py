@@ -164,9 +164,8 @@ class TransactionVerifier:
         """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
         for them.
 
-        Each attempt makes new verifications, because the log drops verifications when it gets a marker. If a marker
-        comes while the coordinator is being asked, the answer may be about the next transaction. So the coordinator is
-        asked again.
+        Each attempt makes new verifications, because a marker makes the old ones invalid. If a marker is written while
+        the coordinator is being asked, the answer may be about the next transaction. So the coordinator is asked again.
         """
         began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")

@@ -123,10 +123,9 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
 def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
     """Returns the cluster id of this node's directories. If all directories are new and empty, formats them first.
 
-    Only a node that is the whole cluster is formatted here, because a node that joins a cluster needs the id of this
-    cluster. Raises StorageError if the directories have different ids, or if an administrator must format them. If some
-    directories are formatted and others are empty, this is an error, because an empty directory may be the mount point
-    of a missing disk.
+    Only the single node of a new cluster is formatted here. (A node that joins a cluster needs the id of this cluster.)
+    Raises StorageError if the directories have different ids, or if an administrator must format them. It is also an
+    error if only some directories are empty, because an empty directory may be the mount point of a missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:

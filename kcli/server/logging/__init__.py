@@ -1,7 +1,8 @@
-"""The server's log. Its lines and files are those of Kafka's log4j2.yaml, so that tools for Kafka's log can read them.
+"""The server's log. Its lines and files are the same as with Kafka's log4j2.yaml, so that tools for Kafka's log can
+read them.
 
-The log goes to stdout. If a directory is given, the log goes to files too. Some loggers have a file of their own, and
-their lines are nowhere else, as in Kafka:
+The log goes to stdout. If a directory is given, the log goes to files too. As in Kafka, some loggers have a separate
+file, and write only to this file:
 
     controller.log        org.apache.kafka.controller.QuorumController
     kafka-authorizer.log  kafka.authorizer.logger: the decisions of the authorizer
@@ -70,8 +71,8 @@ def configure(settings: LogSettings | None = None, stream: TextIO | None = None)
 
 
 def leave_console() -> None:
-    """Ends the lines on the console. The lines of a server in the background would fill its output file, which nothing
-    rotates."""
+    """Stops writing lines to stdout. A server in the background has its stdout in a file that is never rotated, so it
+    would become too large."""
     root = logging.getLogger()
     root.removeHandler(root.handlers[0])
 
@@ -115,7 +116,8 @@ def _formatter(name: str, *, is_journal: bool = False) -> logging.Formatter:
 
 
 def _is_journal(stream: TextIO) -> bool:
-    """Whether the stream is the journal of systemd. A redirected output is not, although the variable is set."""
+    """Whether the stream is the journal of systemd. If the output is redirected, the variable is set but the stream is
+    another one."""
     named = os.environ.get(JOURNAL_STREAM)
     if not named:
         return False

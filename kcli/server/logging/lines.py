@@ -94,7 +94,7 @@ def stack_trace(error: BaseException) -> str:
 
 
 def _place(trace: TracebackType | None) -> str:
-    """The innermost place in this package, because a place in a library says little. Otherwise the innermost place."""
+    """The innermost place of the traceback that is in this package. Otherwise the innermost place in a library."""
     frames = traceback.extract_tb(trace)
     ours = [each for each in frames if Path(each.filename).is_relative_to(PACKAGE_DIRECTORY)]
     for each in reversed(ours or list(frames)):

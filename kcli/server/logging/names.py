@@ -1,4 +1,4 @@
-"""The loggers whose names or files Kafka's log4j2.yaml fixes. Clients and log lines show loggers under Kafka's names.
+"""The names of loggers. Clients and log lines show loggers under Kafka's names.
 
 A logger of kcli has the name of the package: `kcli.server.ReplicaManager`. It is shown as
 `kafka.server.ReplicaManager`, so that scripts and operators find the name that they know (KIP-412). A few loggers have

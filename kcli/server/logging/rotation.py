@@ -3,7 +3,7 @@
 The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If a file of this hour exists
 already, because the size was reached, the name also gets a number: `server.log.2026-11-21-08.1`.
 
-Another program may rename or remove the file. So the name is looked at now and then, and the file is opened again.
+Another program may rename or remove the file. So the code checks the name from time to time, and opens the file again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class FileLimits:
 
 
 class RotatedFile(logging.Handler):
-    """Writes lines to a file and renames it in time. A disk that fails costs lines, and never stops the server."""
+    """Writes lines to a file, and renames the file at the right time. If the disk fails, lines are lost, and the server
+    continues."""
 
     def __init__(self, path: Path, limits: FileLimits, now: Callable[[], float] = time.time) -> None:
         """Opens the file. Raises OSError if the file cannot be opened."""
@@ -103,7 +104,7 @@ class RotatedFile(logging.Handler):
         return is_due and (self._failed_at is None or _has_passed(self._failed_at, now))
 
     def _open_again_if_moved(self) -> None:
-        """If the file cannot be opened again, the lines go to the old file until the next look."""
+        """If the file cannot be opened again, the lines go to the old file until the next check."""
         with contextlib.suppress(OSError):
             if not self._has_name():
                 file = self.path.open("ab", buffering=0)
@@ -117,7 +118,7 @@ class RotatedFile(logging.Handler):
             return False
 
     def _rotate(self, now: float) -> None:
-        """Renames the file. If that fails, goes on with the same file and tries again after a pause."""
+        """Renames the file. If this fails, continues with the same file and tries again after a pause."""
         try:
             file = self._renamed_and_new()
         except OSError:
@@ -169,7 +170,7 @@ class RotatedFile(logging.Handler):
             path.unlink(missing_ok=True)
 
     def _report(self, error: OSError) -> None:
-        """Writes one line to stderr for each run of failures, because each line would fail."""
+        """Writes one line to stderr when writing begins to fail, and not for each line that fails."""
         if not self._is_broken:
             self._is_broken = True
             print(f"The log cannot be written to {self.path}: {error.strerror}", file=sys.stderr)

@@ -1,5 +1,5 @@
-"""Histograms with fixed limits. Their counts can be added over brokers, and so can their percentiles be computed for a
-whole cluster. The percentiles of Kafka's own histograms cannot be added."""
+"""Histograms with fixed limits. The counts of all brokers can be added, and percentiles of the whole cluster computed
+from the sums. This is not possible with the percentiles of Kafka's own histograms."""
 
 from __future__ import annotations
 

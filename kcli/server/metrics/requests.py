@@ -5,9 +5,10 @@ appends to lists. `fold` turns the lists into counts and histograms, once a seco
 the local time of a request is the time in which the broker works on it. The remote time is the time in which the
 request waits for commits, for records or for other members of a group.
 
-Most requests are served as soon as they are received. If a client sends many requests together, the others wait in the
-request line, and this is their queue time. A small answer is given to the socket at once, so its send time is 0. There
-is no queue of answers: an answer that waits for an earlier answer of its connection has this time in its remote time.
+Most requests are served as soon as they are received. If a client sends many requests together, they wait in the
+request line: this is the queue time. A small answer is passed to the socket immediately, so its send time is 0. There
+is no queue of answers. If an answer waits for an earlier answer of its connection, this time belongs to the remote
+time.
 """
 
 from __future__ import annotations
@@ -176,8 +177,8 @@ class ApiTimes:
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
-        """Updates the meters of errors. As requests can have several errors, `NONE` counts the requests that are left
-        if every error is subtracted."""
+        """Updates the meters of errors. `NONE` is the number of requests minus the number of errors, although a request
+        can have several errors."""
         count = sum(each.count for each in self.versions.values())
         succeeded = max(count - sum(self.errors.values()), 0)
         for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):

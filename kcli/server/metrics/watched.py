@@ -1,4 +1,4 @@
-"""The rates of counts that are kept in other rooms, and the statistics of values that other rooms observe.
+"""Computes rates of the counts of other rooms, and statistics of the values that other rooms observe.
 
 A room only counts and observes. `Watches` remembers which objects were asked for, and updates their rates at each tick.
 An object that no longer exists is forgotten.

@@ -1,13 +1,11 @@
 """Sends the large answers of a connection in pieces, whenever the socket accepts more bytes.
 
 The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
-buffer that all connections of an event loop share, and is immediately written to the socket. Over the loopback, this
-needs less CPU time than sendfile. It also needs much less than a new buffer for each answer, because the kernel must
-map and clear the pages of each new buffer. If the socket accepts only a part of a piece, the transport gets the rest.
-The sender continues when the transport has sent the rest.
+shared buffer, and is immediately written to the socket. Over the loopback, this needs less CPU time than sendfile, or
+than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest. The sender
+continues when the transport has sent the rest.
 
-A transport without a socket of its own gets the pieces in the same order: TLS encrypts them, and the simulated network
-gets copies.
+With TLS and in the simulated network, the transport gets all pieces, in the same order.
 """
 
 from __future__ import annotations

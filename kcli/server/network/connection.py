@@ -3,16 +3,15 @@
 Reading. All connections of an event loop that have no unfinished frame read into one shared scratch buffer. The event
 loop asks for the buffer and reports the received bytes in the same callback. So no other connection uses the buffer
 between these two calls. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of
-its size, and the rest of the frame is read into this buffer. The connection uses the memory of a frame again when the
-handler has returned. So nothing may use the frame after that.
+its size, and the rest of the frame is read into this buffer. When the handler has returned, the connection uses the
+memory of the frame again. So no code may use the frame later.
 
 Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
 session. During the login the phase replaces the dispatch, so later requests need no check for a login.
 
-Order. A request that cannot be answered at once delays the requests after it, as a muted channel does in Kafka. Produce
-requests are the exception. A Produce request is served while earlier Produce requests wait for their commit. Otherwise
-each of several appends with acks=all would wait for the commit of the append before it. The appends and the answers
-keep the order of the requests.
+Order. A request that cannot be answered immediately delays the requests after it, as in Kafka. There is one exception:
+a Produce request is served while earlier Produce requests wait for their commit. Otherwise a producer with acks=all
+would have to wait for each commit. Appends and answers keep the order of the requests.
 
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
 connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
@@ -303,8 +302,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. A mute may last for days, and while it lasts, nothing shows whether the
-        client is still connected.
+        False while the connection is muted. A mute may last for days, and meanwhile the connection cannot notice that
+        the client has left.
         """
         if self._pending or not self._admitted:
             return True

@@ -1,9 +1,8 @@
 """Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
-Kafka has no such limit. An address may fail FAILURES_MAX times at once, and then once per INTERVAL_SECONDS. If an
-address has used this up, each of its logins waits for its turn. A login with the right password also waits, because the
-broker cannot know that before. So a client cannot try many passwords, and its neighbours behind the same address can
-still log in.
+Kafka has no such limit. An address may fail FAILURES_MAX times, and then once per INTERVAL_SECONDS. Above this limit,
+each login of the address waits, also a login with the right password. So a client cannot try many passwords, and other
+clients with the same address can still log in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Limits the lines in the log that strangers cause."""
+"""Limits the lines in the log that clients without a login can cause."""
 
 from __future__ import annotations
 

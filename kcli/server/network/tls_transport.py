@@ -2,10 +2,10 @@
 
     socket  <-- ciphertext -->  TlsTransport  <-- plain bytes -->  Connection
 
-The transports of asyncio and uvloop give a protocol its connection only after the handshake, and keep their own
-buffers. Here the connection begins before the handshake, so that the limits on connections come first. Plain bytes go
-from OpenSSL directly into the buffers of the connection. A written answer is encrypted at once, so that the transport
-holds no more bytes than without TLS.
+The TLS transports of asyncio and uvloop report a connection only after its handshake, and have their own buffers. With
+this transport, a connection begins before its handshake, so that the limits on connections apply to the handshake.
+Plain bytes go from OpenSSL directly into the buffers of the connection. A written answer is encrypted immediately, so
+that the transport holds no more bytes than without TLS.
 
 Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one record. If
 a client sends key updates and does not read their answers, this transport does not read either.

@@ -38,7 +38,7 @@ class Waiting:
         self.may_be_dropped = may_be_dropped
 
     def drop(self) -> None:
-        """Ends the wait because the client has left. A task that may not be dropped is work with an effect, so it runs
-        to its end. A future without a task only waits."""
+        """Ends the wait because the client has left. If the work of a task has an effect, the task still runs to its
+        end."""
         if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
             self.future.cancel()

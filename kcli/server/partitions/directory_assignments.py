@@ -1,9 +1,8 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-If a broker has only one directory, the controller knows that this directory holds each replica. If a broker has several
-directories, it chooses one when it creates a log, and then reports the directory. Until the report, the metadata
-contains no directory for the replica. If the directory fails before the report, the controller does not know that the
-replica is lost, and does not move the leadership.
+A broker with several directories chooses one when it creates a log, and then reports it to the controller. If the
+directory fails later, the controller knows which replicas are lost. If the directory fails before the report, the
+controller does not know this, and does not elect other leaders.
 """
 
 from __future__ import annotations

@@ -328,9 +328,9 @@ class LeaderPartition:
     def begin_epoch(self, state: LeaderState) -> None:
         """Begins the next leader epoch of this leader.
 
-        Waiting produces go on waiting, because no record is lost. Waiting fetches end, because their readers may know
-        only the epoch before. The followers keep their log end offsets only if no epoch lies in between. In an epoch of
-        which this broker has not heard, another broker may have led and the followers may have truncated their logs.
+        Produce requests that wait continue to wait, because no record is lost. Fetch requests that wait end, because
+        their clients may know only the old epoch. If this broker has missed an epoch, the known log end offsets of the
+        followers are dropped: another broker may have led, and the followers may have truncated their logs.
         """
         now_ms, members = self._ports.now_ms(), state.isr.members
         followers = state.new_followers(now_ms)
@@ -347,9 +347,9 @@ class LeaderPartition:
     def apply(self, after: PartitionImage) -> None:
         """Applies a state of the partition in this leader epoch from the metadata.
 
-        Nothing changes if the leader has learned this state or a newer one from an answer of the controller. Kafka
-        applies an equal state too and thereby forgets a change in flight. The high watermark could then pass a joining
-        replica that the controller adds to the ISR.
+        Nothing changes if the leader already has this state or a newer one, from an answer of the controller. Kafka
+        applies an equal state again, and forgets a change in flight. The high watermark could then be too high for a
+        replica that joins the ISR.
         """
         if after.partition_epoch > self.state.partition_epoch:
             self.commit_partition(after.replicas, after.isr, after.partition_epoch)

@@ -13,7 +13,7 @@ class FetchWaiter(Protocol):
     """Waits for changes of partitions: a parked fetch, or a fetch session with unchanged partitions."""
 
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
-        """Takes note that `size_bytes` were appended to a partition.
+        """Counts `size_bytes` that were appended to a partition.
 
         `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
         these bytes.

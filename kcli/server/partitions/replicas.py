@@ -232,7 +232,7 @@ class Replicas:
         self._state_changes.begin(changes)
         self._waiting.extend(changes)
         self._is_applied.clear()
-        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS:
+        if is_idle and len(self._waiting) <= AT_ONCE_PARTITIONS and not any(map(self._cut_of, changes)):
             self._apply_slice()
         elif is_idle:
             self._prepare_slice()
@@ -263,6 +263,8 @@ class Replicas:
             return
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
+                if self._cut_of(self._waiting[0]):
+                    break
                 self._apply(self._waiting.popleft())
         finally:
             if self._waiting:
@@ -272,18 +274,21 @@ class Replicas:
                 self._is_applied.set()
 
     def _prepare_slice(self) -> None:
-        """Creates the next log files in the background, because each file takes milliseconds on some file systems."""
-        part = islice(self._waiting, SLICE_PARTITIONS)
+        """Creates the next log files in the background, because each file takes milliseconds on some file systems. Also
+        makes the cuts of logs durable to which a leader will append."""
+        part = list(islice(self._waiting, SLICE_PARTITIONS))
+        cuts = [log for diff in part if (log := self._cut_of(diff)) is not None]
         wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
         loop = asyncio.get_running_loop()
 
         def make() -> None:
             try:
                 self.logs.make_ahead(wanted)
+                self.logs.sync_cuts(cuts)
             finally:
                 loop.call_soon_threadsafe(self._apply_slice)
 
-        if wanted:
+        if wanted or cuts:
             self._run_in_background(make)
         else:
             loop.call_soon(self._apply_slice)
@@ -294,6 +299,14 @@ class Replicas:
             and self.node_id in diff.after.replicas
             and self.logs.get(diff.topic, diff.partition) is None
         )
+
+    def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
+        """The log that this broker is to lead, if the log was cut and the cut is not durable yet."""
+        followed = self._followed.get((diff.topic, diff.partition))
+        if followed is None or diff.after is None or diff.after.leader != self.node_id:
+            return None
+        log = followed.log
+        return log if log.has_unsynced_cut and log.directory.error is None else None
 
     def _new_log(self, diff: PartitionDiff, after: PartitionImage) -> NewLog:
         assigned = after.directory(self.node_id) if after.directories else None

@@ -1,8 +1,8 @@
-"""Replays the metadata log into the loader as far as the log is committed.
+"""Replays the committed part of the metadata log into the loader.
 
-The active controller replays its own records when it appends them. They wait in memory until they are committed. All
-other records, of another leader or of the raft node itself, are read from the log when they are committed. Records that
-are never committed leave no trace, because the committed state is a `ReplayPoint` of its own.
+The active controller replays its own records when it appends them, and keeps the result in memory until they are
+committed. All other records are read from the log when they are committed. Records that are never committed have no
+effect here, because the committed state is a separate `ReplayPoint`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ControllerRegistrar:
     def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
         """Registers again if another process has taken the place of this controller in the metadata.
 
-        The pauses go on growing, because two running controllers with one id would otherwise write records without end.
+        The pauses continue to grow. Otherwise two running controllers with the same id would write records without end.
         """
         if self._task.done() and not self._task.cancelled() and self._is_missing():
             _log.warning(

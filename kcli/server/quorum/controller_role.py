@@ -1,4 +1,4 @@
-"""The controller role of a node: the controller while this node leads the quorum, and a standby while another does.
+"""The controller role of a node: the active controller while this node leads the quorum, otherwise a standby.
 
 A standby has nothing to do, because the quorum replays the log on every node. When this node becomes the leader and has
 replayed all older records, the role makes a new controller on the newest metadata. The sessions of all brokers begin at

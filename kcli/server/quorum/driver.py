@@ -1,10 +1,12 @@
-"""Runs the raft node on the metadata log: one task takes one message after the other, and executes each `Ready`.
+"""Runs the raft node on the metadata log. A task passes one message after another to the raft node, and executes each
+`Ready`.
 
 Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
 order inside a `Ready` is that of its fields, so nothing is sent before the vote that it reports is durable.
 
-The active controller appends without this task: an append happens immediately on the event loop, so that offsets are in
-the order of decisions. The flush comes later, in a thread. A flush covers everything that was appended before it began.
+The appends of the active controller do not wait for this task. They happen immediately on the event loop, so that
+offsets are in the order of decisions. The flush comes later, in a thread, and includes everything that was appended
+before it began.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The committed metadata of this node, and the listeners that follow it. Every node has one loader."""
+"""The committed metadata of this node, and the functions that are called after each change (listeners)."""
 
 from __future__ import annotations
 

@@ -114,9 +114,7 @@ class MetadataLog:
         self._disk = logs.disk
         self._path = self.log.path
         self._bootstrap_path = f"{config.metadata_log_dir}/{BOOTSTRAP_FILE}"
-        self.snapshots = SnapshotFiles(
-            self.directory, self._path, clock, rng, self.log.config.file_delete_delay_ms
-        )
+        self.snapshots = SnapshotFiles(self.directory, self._path, rng, self.log.config.file_delete_delay_ms)
         self._restart_at_snapshot()
         # Bytes of the log that the newest snapshot does not cover.
         self.bytes_since_snapshot = 0

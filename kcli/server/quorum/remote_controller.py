@@ -1,10 +1,9 @@
 """Requests from this node to the active controller in another process.
 
-One connection has one request in flight, and the next requests wait in their order. If the controller is not active any
-more, the request is sent again to the controller that the quorum names next. If the controller closes the connection or
-does not answer, the request is sent again after the other ones. A caller whose requests must not overtake each other
-waits for each answer. The queue needs no limit of its own: a connection of a client has one request in it, and
-connections are limited.
+A connection has one request in flight, and the next requests wait in order. If the controller is no longer active, the
+request is sent again to the new active controller. If the controller closes the connection or does not answer, the
+request is sent again after the waiting requests. So a caller who needs a fixed order must wait for each answer. The
+queue has no limit, because each connection of a client has at most one request in it.
 """
 
 from __future__ import annotations

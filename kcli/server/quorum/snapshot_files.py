@@ -22,7 +22,6 @@ from kcli.metadata.snapshot_file import (
     snapshot_id_of,
 )
 from kcli.model.ids import Offset, Position
-from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk, File, read_file
 from kcli.runtime.rng import Rng
 from kcli.storage.directory import LogDirectory, on_disk
@@ -42,14 +41,11 @@ class SnapshotFiles:
     All methods block. Only `write`, `read` and `read_part` may run in a thread of their own.
     """
 
-    def __init__(
-        self, directory: LogDirectory, path: str, clock: Clock, rng: Rng, delete_delay_ms: int
-    ) -> None:
+    def __init__(self, directory: LogDirectory, path: str, rng: Rng, delete_delay_ms: int) -> None:
         """Removes the incomplete files of a crash. Raises StorageError."""
         self.directory = directory
         self._disk: Disk = directory.disk
         self._path = path
-        self._clock = clock
         self._rng = rng
         self._delete_delay_ms = delete_delay_ms
         self._download: _Download | None = None
@@ -187,7 +183,7 @@ class SnapshotFiles:
         path = self._path_of(self.ids[0])
         deleted = path.removesuffix(CHECKPOINT_SUFFIX) + DELETED_SUFFIX
         self._disk.rename(path, deleted)
-        self.directory.deletions.add([deleted], self._clock.now_ms() + self._delete_delay_ms)
+        self.directory.deletions.add([deleted], self._delete_delay_ms)
         self.ids = self.ids[1:]
 
     def _path_of(self, snapshot_id: SnapshotId) -> str:

@@ -1,8 +1,8 @@
 """Requests that a broker forwards to the active controller in an Envelope (KIP-590).
 
-If the active controller runs in another process, the dispatch of a broker sends the frame of such a request on, and the
-handler runs on the controller. If the active controller runs in this process, the handler runs here. So a handler never
-needs to know where the controller is.
+If the active controller runs in another process, the dispatch sends the frame of such a request to it, and the handler
+runs there. Otherwise the handler runs in this process. So a handler always runs in the process of the active
+controller.
 """
 
 from __future__ import annotations

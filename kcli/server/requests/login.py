@@ -7,8 +7,9 @@
     RAW           -> tokens without a header, after SaslHandshake v0
     ENDED         -> nothing
 
-All other requests close the connection without an answer. A failed login is answered, and the connection is closed,
-after connection.failed.authentication.delay.ms. So a client with a wrong password does not connect all the time.
+All other requests close the connection without an answer. The answer to a failed login comes after
+connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a wrong
+password from connecting again and again.
 
 A client may log in again on the same connection (KIP-368). It then begins in HANDSHAKE, and must keep its mechanism and
 its principal.

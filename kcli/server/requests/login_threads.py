@@ -15,8 +15,7 @@ T = TypeVar("T")
 
 
 class LoginThreads:
-    """Runs a step only when a thread is free. Until then its client waits here, and not in the queue of the threads. So
-    the step of a client that has left is forgotten at once, and never runs."""
+    """Runs a step when a thread is free. If the client leaves before, the step does not run."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")

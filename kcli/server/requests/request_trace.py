@@ -101,8 +101,8 @@ class RequestTrace:
 
 
 def creator_of(records: Buffer) -> TraceContext | None:
-    """Returns the trace context of the first record of a batch, or None. An invalid batch has none, because its append
-    reports the error."""
+    """Returns the trace context of the first record of a batch, or None. For an invalid batch it returns None, and the
+    append reports the error."""
     is_compressed = records[FLAGS_POSITION] & CODEC_MASK
     if len(records) > (COMPRESSED_INSPECTED_MAX_BYTES if is_compressed else INSPECTED_MAX_BYTES):
         return None

@@ -76,10 +76,10 @@ class Rights:
         return self._authorizer.is_open is True
 
     def kept_key(self) -> object | None:
-        """A key with which a handler may keep the fact that everything was allowed. As long as the key is equal, the
-        same checks would be allowed again, and would write no line to the audit log.
+        """A key for the result "everything was allowed". As long as the key stays equal, the same checks would have the
+        same result and would write no line to the audit log, so a handler may skip them.
 
-        None if nothing may be kept.
+        None if the handler must not skip checks.
         """
         version: object | None = getattr(self._authorizer, "decisions_version", None)
         return None if version is None else (version, self._asker.principal, self._asker.host)

@@ -10,9 +10,9 @@
       send                      until the socket has accepted the answer
       throttle                  the time in which the client is muted, because its quota is exceeded
 
-`traced` wraps the dispatch of requests as `measured` does. A broker without traces has no wrapper. The sampled requests
-are a random part. If the broker reads headers, a Produce request is also sampled if its first record is. Clients choose
-at most CLIENT_SAMPLES_PER_SECOND requests in this way.
+`traced` wraps the dispatch of requests. Without traces there is no wrapper. A random part of the requests is sampled.
+If the broker reads headers, a Produce request is also sampled if its first record is sampled. Clients can choose at
+most CLIENT_SAMPLES_PER_SECOND requests in this way.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _PRODUCE = b"\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The choice of requests. `ratio` is the part of all requests, from 0 to 1. A slower request than `slow_seconds` is
-    always traced."""
+    """Which requests get spans. `ratio` is the share of all requests, from 0 to 1. A request that takes longer than
+    `slow_seconds` always gets spans."""
 
     ratio: float = 0.0
     slow_seconds: float = NEVER
@@ -264,7 +264,8 @@ def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Wai
 
 
 def _answered(request: _Request, tracer: RequestTracer) -> None:
-    """The connection writes the answer after this call. So the send is looked at in the next turn of the loop."""
+    """The connection writes the answer after this call. So the state of the send is checked in the next turn of the
+    loop."""
     send = request.trace.stage("send")
 
     def sent() -> None:

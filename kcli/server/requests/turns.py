@@ -1,5 +1,4 @@
-"""Divides long work into turns, because a client chooses the size of its request, and one event loop serves all
-clients.
+"""Divides long work into turns, because a large request must not block the event loop for other clients.
 
 Work is cut into slices. A slice has a fixed number of items, so a simulation has the same slices in every run. Between
 two slices, the loop serves other clients. All long work of a loop shares one queue: in each turn of the loop, only one

@@ -62,7 +62,7 @@ class Connection:
         timeout_seconds: float,
         security: ClientSecurity | None = None,
     ) -> None:
-        self.address = f"{host}:{port}"
+        self.address = Address(host, port)
         self._client_id = client_id
         self._next_id = 0
         self._frame_bytes_max = LOGIN_FRAME_BYTES_MAX
@@ -113,7 +113,7 @@ class Connection:
                 raise SaslAuthenticationException(f"{self.address} refuses {credentials.username}: {why}")
             return answer.auth_bytes
 
-        exchange = client_exchange(credentials, self.address.rpartition(":")[0])
+        exchange = client_exchange(credentials, self.address.host)
         ours = exchange.respond(b"")
         while ours is not None:
             ours = exchange.respond(ask(ours))
@@ -158,8 +158,7 @@ class Connection:
             read = self._stream.read(size)
         except ssl.SSLError as error:
             # With TLS 1.3, a server refuses the certificate of a client after the handshake.
-            host, _, port = self.address.rpartition(":")
-            refused = alert_error(error, Address(host, int(port)))
+            refused = alert_error(error, self.address)
             raise ProtocolError(
                 f"{self.address}: {refused.message} ({refused.hint}): see kafka.ssl.keystore.*"
             ) from error

@@ -14,8 +14,8 @@ when all its tasks are done:
   the driver dies before all commits, Spark repeats the batch: committed tasks are skipped, and the other tasks write
   again. The result is correct only if the rows are divided into tasks as before. So a different number of tasks is
   refused, unless all earlier tasks are committed.
-* The driver commits with the epochs of the attempts that wrote. An old driver that still runs cannot overwrite a newer
-  attempt, because its commit of the first task's transaction fails.
+* The driver commits with the epochs of the attempts that wrote. If an old driver still runs, its commit of the first
+  task's transaction fails. So it cannot commit in place of a newer attempt.
 
 Without transactions a task has an idempotent producer, so its own retries write no duplicates. But if Spark repeats a
 task or micro-batch, the rows are written again, as with Spark's own Kafka sink.

@@ -86,8 +86,8 @@ class CleaningResult:
 
 @dataclass(frozen=True, slots=True)
 class Dirtiest:
-    """The largest share of dirty bytes in the last search for a log to clean, and the largest time in milliseconds by
-    which a record was overdue."""
+    """Two figures of the last search for a log to clean: the largest share of dirty bytes of a log, and the largest
+    delay in milliseconds of a log that should have been cleaned."""
 
     dirty_ratio: float = 0.0
     overdue_ms: int = 0
@@ -353,8 +353,8 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def overdue_ms(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> int:
-    """The time by which a record in the part of the sealed segments that is not clean is older than
-    `max.compaction.lag.ms`. 0 if no record is older."""
+    """How much older than `max.compaction.lag.ms` the oldest record is that is in a sealed segment and not clean. 0 if
+    no such record is older."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
         return 0  # max.compaction.lag.ms is unlimited, so no file need be read

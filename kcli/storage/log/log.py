@@ -142,6 +142,7 @@ class PartitionLog:
         # The owner of the log, or the cleaner's thread, holds this lock while it changes the list of segments.
         self.segments_lock = threading.RLock()
         self.truncations = 0  # the number of truncations so far
+        self._durable_truncations = 0
         self._now_ms = now_ms
         self._random_below = random_below
         self._topic_partition = f"{topic}-{partition}"
@@ -436,8 +437,8 @@ class PartitionLog:
             self._sync_roll(sealed, base_offset)
 
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
-        """Flushes what a roll has written, if the records are flushed already. A start after a crash then reads only
-        the new segment, and must find the last index entries of the sealed one and the producers."""
+        """Flushes the index entries and producers that a roll has written, if the records are flushed already. After a
+        crash, a start reads only the new segment, so these files must be complete."""
         self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
@@ -618,9 +619,18 @@ class PartitionLog:
 
     @on_disk
     def sync_cut(self) -> None:
-        """Makes a truncation durable. Without it, dropped segments might return after a power failure, with new records
-        before them. May block. May be called in any thread."""
+        """Makes a truncation durable. Otherwise, after a power failure, dropped segments could exist again, with new
+        records before them. May block. May be called in any thread."""
         self._unless_gone(self._sync_cut)
+
+    @property
+    def has_unsynced_cut(self) -> bool:
+        """Whether a truncation, or the recovery point after it, may not be durable yet. If so, do not append."""
+        return self._durable_truncations < self.truncations
+
+    def note_durable_cuts(self, truncations: int) -> None:
+        """Notes that the first `truncations` truncations are durable. The recovery point after them must be too."""
+        self._durable_truncations = max(self._durable_truncations, truncations)
 
     def _sync_cut(self) -> None:
         with self.segments_lock:
@@ -675,7 +685,7 @@ class PartitionLog:
     def _set_aside(self, segment: Segment, paths: list[str]) -> None:
         paths += segment.rename_deleted()
         segment.close()
-        self.directory.deletions.add(paths, self._now_ms() + self.config.file_delete_delay_ms)
+        self.directory.deletions.add(paths, self.config.file_delete_delay_ms)
 
     # --- durability
 

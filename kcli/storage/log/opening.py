@@ -1,10 +1,10 @@
 """The checks of `record_validation` for batches that take long. The checks work by columns, and never keep a whole
 batch in memory.
 
-A few compressed bytes can hold millions of records or gigabytes of zeros. Kafka limits only the compressed size
-(max.message.bytes), so such a batch is legal. It is read in parts of about a megabyte. If a batch cannot be written
-unchanged (because the topic has another codec, or the offsets have gaps), it is read a second time and encoded again.
-To search a stored batch for a timestamp, it is also read in parts.
+A small compressed batch can have millions of records, or gigabytes of zeros. Kafka limits only the compressed size
+(max.message.bytes), so such a batch is valid. It is read in parts of about a megabyte. If a batch cannot be written
+unchanged (because the topic has another codec, or the offsets have gaps), it is read a second time and encoded again. A
+search for a timestamp also reads the batch in parts.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
-from kcli.model.ids import NO_LEADER_EPOCH
+from kcli.model.ids import NO_LEADER_EPOCH, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import AppendOrigin, PartitionLog
@@ -34,6 +34,7 @@ class Logs(Protocol):
     def new_id(self) -> uuid.UUID: ...
     def remove(self, log: PartitionLog) -> None: ...
     def checkpoint_directory(self, directory: LogDirectory) -> None: ...
+    def sync_cuts(self, logs: Sequence[PartitionLog]) -> None: ...
 
 
 class FutureLogs:
@@ -106,13 +107,18 @@ class FutureLogs:
         if current.truncations != truncations:
             # The log of a follower was truncated, so later records may differ from those in the copy.
             self._truncations[copy.path] = current.truncations
-            copy.truncate_fully_and_start_at(start)
+            self._restart(copy, start)
         elif start > copy.log_end_offset:
-            copy.truncate_fully_and_start_at(start)
+            self._restart(copy, start)
         elif start > copy.log_start_offset:
             copy.set_high_watermark(current.high_watermark)
             copy.delete_records_before(start)
             copy.delete_old_segments(now_ms)
+
+    def _restart(self, copy: PartitionLog, offset: Offset) -> None:
+        copy.truncate_fully_and_start_at(offset)
+        self._store.sync_cuts([copy])
+        copy.directory.check()
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
         """Whether `follow` would remove records."""

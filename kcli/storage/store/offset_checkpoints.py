@@ -37,12 +37,6 @@ class OffsetCheckpoints:
     def write_log_starts(self, directory: LogDirectory) -> None:
         self._write(directory, LOG_START_OFFSET_FILE, _log_start)
 
-    def write_cuts(self, directory: LogDirectory) -> None:
-        """Writes log start offsets and recovery points, so that a new log does not get the offsets of a deleted log
-        with the same name."""
-        self.write_log_starts(directory)
-        self.write_recovery_points(directory)
-
     def write_all(self, directory: LogDirectory) -> None:
         self.write_recovery_points(directory)
         self.write_log_starts(directory)

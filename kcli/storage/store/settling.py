@@ -45,8 +45,8 @@ class Settling:
     block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
-        """Makes an empty list. `checkpoint` writes the log start offsets and recovery points of a directory. `threads`
-        is the number of syncs at a time."""
+        """Makes an empty list. `checkpoint` writes the offset checkpoints of a directory. `threads` is the number of
+        syncs at a time."""
         self._threads = threads
         self._disk = disk
         self._checkpoint = checkpoint

@@ -51,7 +51,7 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
-from kcli.storage.parallel import SYNC_THREADS
+from kcli.storage.parallel import SYNC_THREADS, in_threads
 from kcli.storage.store.closing import close_logs
 from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
@@ -122,7 +122,7 @@ class LogStore:
         self._ownership = Ownership(disk, clock, rng)
         self._checkpoints = OffsetCheckpoints(disk, self._logs_in)
         self._sync_threads = SYNC_THREADS if threads > 1 else 1
-        self._settling = Settling(disk, self._checkpoints.write_cuts, self._sync_threads)
+        self._settling = Settling(disk, self._checkpoints.write_all, self._sync_threads)
         self._every: list[
             LogDirectory
         ] = []  # the directories, and that of the metadata log if it is another one
@@ -165,7 +165,12 @@ class LogStore:
         pool = HandlePool(disk, handle_capacity)
         store._every = [
             LogDirectory(
-                path, pool, background=background, on_failure=on_failure, flushes_ms=store.flushes_ms
+                path,
+                pool,
+                background=background,
+                monotonic=clock.monotonic,
+                on_failure=on_failure,
+                flushes_ms=store.flushes_ms,
             )
             for path in dict.fromkeys((*log_dirs, store._metadata_path))
         ]
@@ -182,6 +187,7 @@ class LogStore:
             store._ownership.release()
             reasons = "; ".join(str(directory.error) for directory in store.directories)
             raise StorageError(f"None of the log directories works: {reasons}")
+        store._settling.run()
         return store
 
     # --- opening
@@ -205,7 +211,7 @@ class LogStore:
 
         def load(name: str) -> None:
             topic, partition, suffix = _parsed(name)
-            key = TopicPartition(topic, partition)
+            key = _key_of(name)
             recovery_point = recovery_points.get(key, FIRST_OFFSET)
             # The entry of the metadata log has its committed offset. No other file has this offset.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
@@ -234,6 +240,10 @@ class LogStore:
         # Recovery is faster in several threads, because it mostly reads files and computes checksums. A clean start is
         # not faster in threads, because it mostly runs Python code.
         self._each(load, names, parallel=not clean)
+        kept = {_key_of(name) for name in names}
+        for key in {**recovery_points, **log_start_offsets, **high_watermarks}:
+            if key not in kept:  # deleted in the last life, or removed by hand
+                self._settling.gone(directory, key)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
             elapsed_ms = (self._clock.monotonic() - began) * 1000
@@ -267,7 +277,7 @@ class LogStore:
         """The names of the directories to load. Directories with the suffix `-delete` are added to the queue of
         deletions."""
         names, strays = [], []
-        due_ms = self._clock.now_ms() + self.default_config.file_delete_delay_ms
+        delay_ms = self.default_config.file_delete_delay_ms
         found = self.disk.list_dirs(directory.path)
         if METADATA_LOG in found and directory.path != self._metadata_path:
             raise StorageError(
@@ -290,7 +300,7 @@ class LogStore:
                 case suffix if suffix in ("", FUTURE_SUFFIX):
                     names.append(name)
                 case suffix if suffix == DELETE_SUFFIX:
-                    directory.deletions.add([f"{directory.path}/{name}"], due_ms)
+                    directory.deletions.add([f"{directory.path}/{name}"], delay_ms)
                 case _:
                     strays.append(name)
         if strays:
@@ -358,9 +368,6 @@ class LogStore:
         directory = self._directory_for(topic, partition, new.assigned)
         self._settling.before_making(TopicPartition(topic, partition), directory)
         name = partition_dir_name(topic, partition)
-        if topic == CLUSTER_METADATA_TOPIC:
-            # A directory of a partition was removed while the broker was stopped.
-            self._checkpoints.write_recovery_points(directory)
         try:
             return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
         except OSError as error:
@@ -451,7 +458,7 @@ class LogStore:
             self._settling.forget(directory, keys)
 
     def _delete_later(self, directory: LogDirectory, log: PartitionLog, path: str) -> None:
-        directory.deletions.add([path], self._clock.now_ms() + log.config.file_delete_delay_ms)
+        directory.deletions.add([path], log.config.file_delete_delay_ms)
 
     def new_id(self) -> uuid.UUID:
         return self._rng.uuid()
@@ -483,9 +490,9 @@ class LogStore:
             yield
         return deleted
 
-    def delete_due_files(self, now_ms: int) -> int:
+    def delete_due_files(self) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
-        return sum(directory.deletions.run(now_ms) for directory in self._every)
+        return sum(directory.deletions.run() for directory in self._every)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
@@ -551,6 +558,22 @@ class LogStore:
     def checkpoint_directory(self, directory: LogDirectory) -> None:
         self._checkpoints.write_all(directory)
 
+    def sync_cuts(self, logs: Sequence[PartitionLog]) -> None:
+        """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
+        once. A disk error takes its directory offline. May block.
+
+        The next append must wait for this. Otherwise a start after a power failure would not check the new records
+        before the old recovery point, and dropped segments might return.
+        """
+        cuts = [(log, log.directory, log.truncations) for log in logs]
+        in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
+        for directory in {id(directory): directory for _log, directory, _truncations in cuts}.values():
+            if directory.error is None:
+                self.checkpoint_directory(directory)
+        for log, directory, truncations in cuts:
+            if directory.error is None:
+                log.note_durable_cuts(truncations)
+
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self._every if directory.error is None]
 
@@ -594,3 +617,8 @@ def _parsed(name: str) -> tuple[str, int, str]:
     parsed = parse_partition_dir_name(name)
     assert parsed is not None, "only partition directories are listed"
     return parsed
+
+
+def _key_of(name: str) -> TopicPartition:
+    topic, partition, _suffix = _parsed(name)
+    return TopicPartition(topic, partition)

@@ -115,9 +115,6 @@ class ClusterAdministrator:
     async def _change_config(self, topic: ReplicatedTopic) -> None:
         name, values = self._rng.choice(CONFIGS)
         value = self._rng.choice(values)
-        # As in Kafka, a change of this key clears the ELR. A partition whose ISR is empty could then have no leader.
-        if name == "min.insync.replicas" and not self.world.watch.is_in_sync():
-            return
         config = ia.AlterableConfig(name=name, config_operation=0, value=value)
         resource = ia.AlterConfigsResource(
             resource_type=int(ConfigResourceType.TOPIC), resource_name=topic.name, configs=(config,)

@@ -21,7 +21,7 @@ BATCHES_MAX = 6
 
 
 class PassingTopic:
-    """At the end, the topic is deleted. No broker may keep anything of it."""
+    """Creates, fills and deletes the topic. At the end, no broker may have any file or record of the topic."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.client = ClusterClient(world, "owner of passing topics")

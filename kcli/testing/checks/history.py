@@ -1,12 +1,12 @@
 """Compares a history of transactions with the records that a read_committed reader saw, as the checker Elle does.
 
-Every value is written once, so the log of a partition shows the order of its writes. The method is by Kingsbury and
-Alvaro. These are anomalies:
+Every value is written once, so the log of a partition shows the order of its writes. (Kingsbury and Alvaro describe
+this method.) These are anomalies:
 
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: the reader saw a value of a transaction that was aborted, or that the producer never tried to
       commit;
-    - a torn transaction: its end is unknown, and the reader saw some of its values and missed other values;
+    - a torn transaction: the producer does not know its end, and the reader saw only some of its values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 

@@ -1,7 +1,7 @@
-"""Judges a history of sends and polls by the promises of Kafka, as Jepsen's workload for Kafka does.
+"""Checks a history of sends and polls for broken promises of Kafka, as Jepsen's test of Kafka does.
 
-The judge knows only what clients saw. Offsets come from the answers to producers and from polls. `Finding` names the
-anomalies. A finding that Kafka's design allows (`ALLOWED`) is counted apart, by its cause. Every other finding is a
+The code knows only what clients saw. Offsets come from the answers to producers and from polls. `Finding` has the names
+of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted separately. Every other finding is a
 broken promise.
 
 A value is lost if its send is committed, no poll returned it, and a poll went past its offset or its partition was read

@@ -1,8 +1,8 @@
 """The history of a cluster as its clients saw it: operations that send records to partitions and poll records.
 
-The model is the one of Jepsen's workload for Kafka. An operation belongs to a process, which is one client. A process
-has one operation after the other. An operation is a transaction, one record of a producer without transactions, or one
-poll of a consumer. Each value is sent once, so a value names its record.
+The model comes from Jepsen's test of Kafka. An operation belongs to a process, which is one client. A process has one
+operation after another. An operation is a transaction, one record of a producer without transactions, or one poll of a
+consumer. Each value is sent once, so a value identifies its record.
 
 A history is written as lines of JSON, one line for each operation, so that it can be judged again later.
 """

@@ -1,7 +1,7 @@
 """The batches of one replica, as a check outside the cluster has read them from its log or from its disk.
 
-A check needs only the headers. The checksum in a header covers the records, so two batches with equal headers are
-equal. A batch is read once, when it is appended. So a comparison after every event is cheap.
+A check needs only the headers: the checksum in a header covers the records, so two batches with equal headers are
+equal. A batch is read once, when it is appended. So a check after every event is fast.
 """
 
 from __future__ import annotations

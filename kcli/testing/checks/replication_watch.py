@@ -208,9 +208,14 @@ class ReplicationWatch:
             if self._progress.get(log) == progress:
                 continue
             partition = self._partition_of(log)
-            if partition is None or log.directory.error is not None:
+            if partition is None:
                 continue
             replica = partition.replicas.get(node_id)
+            if log.directory.error is not None:
+                if replica is not None and replica.log is log:
+                    self._read_failed(partition, self._machines[node_id], replica)
+                    self._progress[log] = progress
+                continue
             if replica is None or replica.log is not log or replica.progress != progress:
                 end = 0 if replica is None or replica.log is not log else replica.batches.end
                 self._read_replica(partition, node_id, log, progress)
@@ -250,6 +255,11 @@ class ReplicationWatch:
         self._check_epochs(partition, node_id, replica, news)
         if partition.name.topic not in self._compacted:
             self._check_matching(partition, node_id, replica, news)
+
+    def _read_failed(self, partition: Partition, machine: SimNode, replica: Replica) -> None:
+        """Reads a replica in a failed directory from its files. Its last append may have come before the failure in the
+        same turn, and its leader may learn of it."""
+        replica.batches = read_disk(machine.disk, self._directory(machine), partition.name)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
         offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
@@ -341,11 +351,17 @@ class ReplicationWatch:
     def _take_unseen_commits(self, partition: Partition, image: PartitionImage, high_watermark: int) -> None:
         """Takes over the commits of a leader that moved its high watermark and ended in the same turn of the loop.
 
-        Its followers heard of them. Such records are committed if every member of the ISR has them.
+        Its followers heard of them. Such records are committed if every member of the ISR has them, and if the last
+        leader knows this high watermark or has died meanwhile.
         """
+        if high_watermark <= partition.end or not partition.leaders:
+            return
+        leader = partition.replicas.get(partition.leaders[max(partition.leaders)])
+        if leader is not None and leader.log is not None and leader.log.high_watermark < high_watermark:
+            return
         members = [partition.replicas.get(member) for member in image.isr]
         holder = members[0] if members else None
-        if high_watermark <= partition.end or holder is None:
+        if holder is None:
             return
         last = holder.batches.before(high_watermark)
         if all(each is not None and self._has(partition, each, high_watermark, last) for each in members):

@@ -1,8 +1,8 @@
-"""Three nodes in processes of their own, on links that can be cut and on disks that can be full.
+"""Three nodes in separate processes. The links between them can be cut, and their disks can be filled.
 
-Clients use a listener of their own, without a proxy. The nodes reach each other through `Links`, because each node
-advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise a full disk is a
-limit on the size of its files.
+Clients connect directly, on a separate listener. The nodes connect to each other through the proxy `Links`, because
+each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise, to fill
+a disk, the size of the node's files is limited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consumers on librdkafka: with partitions of their own, and as members of a group. Each poll is an operation."""
+"""Consumers with librdkafka: with assigned partitions, and as members of a group. Each poll is an operation."""
 
 from __future__ import annotations
 

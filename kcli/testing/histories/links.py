@@ -2,7 +2,7 @@
 
 Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
 target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link
-is cut, its bytes wait, as TCP repeats them. A new connection is accepted and gets no answer.
+is cut, its bytes wait in the proxy and arrive later, as with TCP. A new connection is accepted, but gets no answer.
 """
 
 from __future__ import annotations

@@ -26,9 +26,11 @@ class ManualClock:
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.ms = now_ms
+        self.skew_ms = 0
+        """A jump of the wall clock. The monotonic clock does not jump."""
 
     def now_ms(self) -> int:
-        return self.ms
+        return self.ms + self.skew_ms
 
     def monotonic(self) -> float:
         return self.ms / 1000
@@ -103,7 +105,10 @@ class LogRig:
 
     def _directory(self) -> LogDirectory:
         return LogDirectory(
-            self.path, HandlePool(self.disk, self._handle_capacity), background=lambda work: work()
+            self.path,
+            HandlePool(self.disk, self._handle_capacity),
+            background=lambda work: work(),
+            monotonic=self.clock.monotonic,
         )
 
     @property

@@ -248,9 +248,15 @@ class SimCluster:
         return FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
 
     def wipe(self, node: SimNode) -> None:
-        """Gives a broker a new disk. A voter must keep its disk, because it may not forget a vote."""
-        assert not node.is_controller, f"{node.name} is a voter"
-        node.wipe(self._format_request(node, self._voters))
+        """Gives a node a new disk, with a new directory id. A voter must be removed from the quorum before, because a
+        voter may not forget a vote. Static voters cannot be removed."""
+        assert self.is_dynamic or not node.is_controller, f"{node.name} is a voter"
+        node.wipe(FormatRequest(cluster_id=CLUSTER_ID, dynamic_quorum=self.is_dynamic))
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether voters can be added and removed (KIP-853)."""
+        return self._voters is not None
 
     @property
     def brokers(self) -> list[SimNode]:

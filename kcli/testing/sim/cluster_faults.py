@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 
 from kcli.metadata.image import PartitionImage
+from kcli.testing.actors.voter_changes import VoterChanges
 from kcli.testing.checks.replication_watch import Partition, ReplicationWatch
 from kcli.testing.sim.cluster import SimCluster, SimNode
 from kcli.testing.sim.disk import FaultKind
@@ -70,8 +71,14 @@ class ClusterFaults:
     """Makes faults until a given time. `heal` ends all of them."""
 
     def __init__(
-        self, cluster: SimCluster, watch: ReplicationWatch, rng: random.Random, failing: Failing
+        self,
+        cluster: SimCluster,
+        watch: ReplicationWatch,
+        rng: random.Random,
+        failing: Failing,
+        voters: VoterChanges | None = None,
     ) -> None:
+        """Makes the faults of a story. With `voters`, voters get new disks too."""
         self.cluster = cluster
         self.watch = watch
         self.rng = random.Random(rng.randrange(1 << 62))
@@ -101,6 +108,9 @@ class ClusterFaults:
             self._possible += ["disk"] * 4
         if failing is Failing.WIPES:
             self._possible += ["wipe"] * 4
+        self._voters = voters
+        if voters is not None:
+            self._possible += ["voter"] * 4
 
     async def run(self, end: float) -> None:
         loop = self.cluster.loop
@@ -138,6 +148,8 @@ class ClusterFaults:
                 await self._black_out()
             case "wipe":
                 await self._wipe()
+            case "voter":
+                await self._replace_disk_of_voter()
             case "pause":
                 self._pause(node)
             case "clock":
@@ -192,9 +204,9 @@ class ClusterFaults:
         self.watch.died(node, lost_power=True, is_durable=self._failing is Failing.POWER)
 
     async def _lose_power_of_eligible(self) -> None:
-        """Takes unflushed records from a broker in the ELR, while the last broker in the ISR cannot be reached.
+        """A broker in the ELR loses power and its unflushed records, while the last broker of the ISR is unreachable.
 
-        The broker without its records must not become the leader when it is back.
+        When the broker in the ELR has restarted, it must not become the leader.
         """
         trio = self._trio() if await self._is_safe_to_lose_one() else None
         if trio is None:
@@ -262,11 +274,27 @@ class ClusterFaults:
         self.watch.died(node, lost_power=True, is_durable=False)
         await self._expect_back(node)
 
+    async def _replace_disk_of_voter(self) -> None:
+        """Removes a voter, gives it a new disk, and adds it again. Clients and the other nodes go on meanwhile."""
+        assert self._voters is not None
+        node = self.rng.choice(self.cluster.controllers)
+        if not await self._is_safe_to_lose_one():
+            return
+        await self._voters.remove(node)
+        if await self._in_sync():
+            self.watch.check()
+            self.cluster.wipe(node)
+            self.watch.died(node, lost_power=True, is_durable=False)
+            await asyncio.sleep(self.rng.choice((0.0, 1.0, 5.0)))
+            await node.start(PATIENCE_S)
+        await self._voters.add(node)
+        assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
+
     async def _is_safe_to_lose_one(self) -> bool:
         """Mends everything. Returns whether every broker is ready and every replica is in sync.
 
-        A broker that is not ready may not be registered again. The controller then removes it from the ISR a moment
-        later, so its records would not save those of another broker.
+        A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
+        later. So it does not count as a replica with all records.
         """
         self.cluster.network.mend_links()
         self._end_pauses()

@@ -1,10 +1,10 @@
 """One simulated run of a cluster with several controllers and brokers. A seed decides its nodes, settings and faults.
 
-The first phase is trouble. Clients create topics through any broker, while nodes are killed, stopped or lose power, and
-links are cut in one or both directions. The second phase is calm. All links are mended and all nodes run. Within a time
-limit there must be an active controller, every broker must be unfenced, and every node must have every topic whose
-creation was acknowledged. Then all nodes start again, so that their images come from their own disks. QuorumWatch
-checks its promises after every turn of the loop.
+In the first phase, clients create topics through any broker, while nodes are killed, stopped or lose power, and links
+are cut in one or both directions. In the second phase, all links are repaired and all nodes run. Within a time limit
+there must be an active controller, every broker must be unfenced, and every node must have every topic whose creation
+was acknowledged. Then all nodes start again, so that their images come from their own disks. QuorumWatch checks its
+promises after every turn of the loop.
 """
 
 from __future__ import annotations

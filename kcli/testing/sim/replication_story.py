@@ -35,6 +35,7 @@ from kcli.testing.actors.cluster_clients import (
 from kcli.testing.actors.offset_committer import OffsetCommitter
 from kcli.testing.actors.passing_topic import NAME as PASSING
 from kcli.testing.actors.passing_topic import PassingTopic
+from kcli.testing.actors.voter_changes import VoterChanges
 from kcli.testing.checks.coordinator_watch import CoordinatorWatch
 from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
@@ -45,9 +46,6 @@ from kcli.testing.sim.network import Weather
 
 TROUBLE_S = 25.0
 CALM_S = 240.0
-LEFTOVERS_S = 1500.0
-"""The limit for the removal of deleted files. It is longer than two jumps of a clock, because the clock of the machine
-counts the delay of a deletion, as in Kafka."""
 STORY_S = 3000.0
 SMALL_SEGMENT_BYTES = "12000"
 """The size of the segments of topics whose old segments are deleted or compacted. It is a little more than the largest
@@ -209,7 +207,14 @@ class ReplicationStory:
         )
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
         self.administrator = ClusterAdministrator(self.world, settings.topics)
-        self.faults = ClusterFaults(self.cluster, self.watch, self.rng, settings.failing)
+        replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
+        self.faults = ClusterFaults(
+            self.cluster,
+            self.watch,
+            self.rng,
+            settings.failing,
+            VoterChanges(self.world) if replaces_voters else None,
+        )
         self.producers: list[ReplicatedProducer] = []
         self.consumers: list[ReplicatedConsumer] = []
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
@@ -283,7 +288,7 @@ class ReplicationStory:
                 lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
             )
         await self._eventually_settled()
-        await eventually(lambda: not self._leftovers(), LEFTOVERS_S, "deleted topics leave nothing")
+        await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
 

@@ -118,6 +118,10 @@ def test_a_controller_among_others_may_wait(tmp_path: Path, capsys: pytest.Captu
         ("1@h:p:" + DIRECTORY_ID, "Failed to parse port in dynamic voter string."),
         ("1@h:70000:" + DIRECTORY_ID, "Invalid port 70000 in dynamic voter string."),
         ("1@h:1:abc", "Failed to parse directory ID in dynamic voter string."),
+        (
+            "1@h:1:AAAAAAAAAAAAAAAAAAAAAQ",
+            "Directory ID AAAAAAAAAAAAAAAAAAAAAQ is reserved: expected a random ID (kcli storage random-uuid).",
+        ),
         (f"1@h:1:{DIRECTORY_ID},1@h:2:{DIRECTORY_ID}", "Node id 1 was specified more than once."),
         (",", "No voters given."),
     ],

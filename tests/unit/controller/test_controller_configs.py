@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcli.controller import configs
 from kcli.controller.api import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResource, ConfigResourceType
 from kcli.protocol.messages import alter_configs as ac
@@ -224,13 +225,35 @@ def test_the_old_way_replaces_everything(rig: ControllerRig) -> None:
 
 
 def test_another_min_insync_replicas_forgets_eligible_leaders(rig: ControllerRig) -> None:
-    rig.heartbeat(1, shut_down=True)
-    assert rig.partition("t").elr == (1,)
+    rig.add_brokers(2)
+    rig.create("pair", replication_factor=2, configs={"min.insync.replicas": "2"})
+    rig.heartbeat(2, shut_down=True)
+    assert (rig.partition("pair").isr, rig.partition("pair").elr) == ((1,), (2,))
     records, _, _ = change(rig, BROKER, "", ("min.insync.replicas", SET, "2"))
     assert records[-1] == ClearElrRecord(topic_name="")
-    assert (rig.partition("t").elr, rig.partition("t").last_known_elr) == ((), ())
+    assert rig.partition("pair").elr == ()
     records, _, _ = change(rig, TOPIC, "t", ("min.insync.replicas", SET, "1"))
     assert records[-1] == ClearElrRecord(topic_name="t")
+
+
+def test_a_partition_without_in_sync_replicas_keeps_its_candidates(rig: ControllerRig) -> None:
+    rig.heartbeat(1, shut_down=True)
+    epoch = rig.partition("t").partition_epoch
+    for kind, name in ((BROKER, ""), (TOPIC, "t")):
+        change(rig, kind, name, ("min.insync.replicas", SET, "2"))
+        partition = rig.partition("t")
+        assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (1,), (1,))
+    assert rig.partition("t").partition_epoch == epoch + 4  # each time cleared and set again
+
+
+def test_candidates_are_kept_while_the_records_fit_into_a_batch(
+    rig: ControllerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.heartbeat(1, shut_down=True)
+    monkeypatch.setattr(configs, "MAX_RECORDS_PER_BATCH", 2)
+    records, _, _ = change(rig, TOPIC, "t", ("min.insync.replicas", SET, "1"))
+    assert list(records[1:]) == [ClearElrRecord(topic_name="t")]
+    assert (rig.partition("t").elr, rig.partition("t").last_known_elr) == ((), ())
 
 
 def test_without_elr_min_insync_replicas_is_a_config_like_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -90,6 +91,25 @@ def test_a_cluster_whose_creation_was_interrupted_is_not_started(tmp_path: Path)
     (tmp_path / "cluster.properties").unlink()
     with pytest.raises(ClusterError, match="contains node-1: expected an empty directory"):
         exists(tmp_path)
+
+
+def test_a_creation_that_was_killed_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(directory_module, "format_directories", killed)
+        patch.setattr(shutil, "rmtree", killed)  # nothing is tidied up after a kill -9
+        with pytest.raises(SystemExit):
+            created(tmp_path)
+    assert (tmp_path / "node-1").exists()
+    assert not exists(tmp_path)
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(ClusterError, match=r"contains photo\.jpg"):
+        exists(tmp_path)
+    (tmp_path / "photo.jpg").unlink()
+    assert len(created(tmp_path).nodes) == 3
+    assert not (tmp_path / "cluster.creating").exists()
 
 
 def test_nothing_is_left_of_a_creation_that_ctrl_c_ends(

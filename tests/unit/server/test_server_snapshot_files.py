@@ -29,8 +29,10 @@ def disk() -> SimDisk:
 
 
 def opened(disk: SimDisk) -> SnapshotFiles:
-    directory = LogDirectory("/data", HandlePool(disk), background=lambda work: work())
-    return SnapshotFiles(directory, PATH, ManualClock(), SystemRng(1), 60_000)
+    directory = LogDirectory(
+        "/data", HandlePool(disk), background=lambda work: work(), monotonic=ManualClock().monotonic
+    )
+    return SnapshotFiles(directory, PATH, SystemRng(1), 60_000)
 
 
 def names(disk: SimDisk) -> list[str]:

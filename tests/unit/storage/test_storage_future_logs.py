@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kcli.config.topic import LogConfig
 from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotFoundException, StorageError
 from kcli.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from kcli.model.topic_partition import TopicPartition
@@ -33,7 +34,15 @@ def formatted() -> SimDisk:
 
 
 def open_store(disk: SimDisk) -> LogStore:
-    return LogStore.open(disk, ManualClock(), DIRS, node_id=1, rng=SystemRng(5), recovery_threads=1)
+    return LogStore.open(
+        disk,
+        ManualClock(),
+        DIRS,
+        node_id=1,
+        rng=SystemRng(5),
+        default_config=LogConfig(file_delete_delay_ms=0),
+        recovery_threads=1,
+    )
 
 
 def append(log: PartitionLog, count: int = 1, **fields: Any) -> None:
@@ -168,7 +177,7 @@ def test_a_copy_given_up_is_deleted() -> None:
     assert not list(store.futures)
     (aside,) = partition_names(disk, "/b")
     assert aside.endswith("-delete")
-    store.delete_due_files(START_MS + 3_600_000)
+    store.delete_due_files()
     assert partition_names(disk, "/b") == []
 
 
@@ -177,7 +186,7 @@ def test_deleting_the_partition_deletes_its_copy() -> None:
     store = started(disk)
     begin(store)
     store.delete("t", 0)
-    store.delete_due_files(START_MS + 3_600_000)
+    store.delete_due_files()
     assert partition_names(disk, "/a") == partition_names(disk, "/b") == []
 
 
@@ -227,7 +236,7 @@ def _life(disk: SimDisk) -> list[tuple[int, bytes | None]]:
     begin(store)
     copy_all(store)
     store.futures.promote("t", 0)
-    store.delete_due_files(START_MS + 3_600_000)
+    store.delete_due_files()
     store.close()
     return before
 
@@ -268,7 +277,7 @@ def _move_and_stop(store: LogStore) -> None:
     begin(store)
     copy_all(store)
     store.futures.promote("t", 0)
-    store.delete_due_files(START_MS + 3_600_000)
+    store.delete_due_files()
     store.close()
 
 

@@ -156,16 +156,29 @@ class TestFiles:
         gone = sorted(name for name in names if name.endswith(".deleted"))
         assert gone == [f"00000000000000000000.{suffix}.deleted" for suffix in ("index", "log", "timeindex")]
         deletions = log.directory.deletions
-        assert deletions.run(START_MS + 59_999) == 0
-        assert deletions.run(START_MS + 60_000) == 3
+        made.clock.ms += 59_999
+        assert deletions.run() == 0
+        made.clock.ms += 1
+        assert deletions.run() == 3
         assert not [entry.name for entry in made.disk.list_dir("/data/t-0") if "deleted" in entry.name]
+
+    def test_a_jump_of_the_wall_clock_changes_no_delay(self) -> None:
+        made = rig(retention_ms=1000, file_delete_delay_ms=60_000)
+        log = filled(made, 9000, 0)
+        left(log)
+        made.clock.skew_ms = HOUR_MS
+        assert log.directory.deletions.run() == 0
+        made.clock.skew_ms = -HOUR_MS
+        made.clock.ms += 60_000
+        assert log.directory.deletions.run() == 3
 
     def test_a_reader_finishes_what_it_began(self, tmp_path: Path) -> None:
         made = LogRig(SystemDisk(), str(tmp_path), LogConfig(internal_segment_bytes=SIZE, retention_bytes=0))
         log = filled(made, 0, 0)
         piece = log.read(0, 1000, end_offset=2)
         left(log)
-        log.directory.deletions.run(START_MS + HOUR_MS)
+        made.clock.ms += HOUR_MS
+        log.directory.deletions.run()
         assert read_header(piece.read()).base_offset == 0
 
     def test_what_a_crash_left_renamed_is_removed_at_start(self) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import SystemDisk, read_file
 from kcli.runtime.rng import SystemRng
-from kcli.storage.checkpoint import read_offsets
+from kcli.storage.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    read_offsets,
+)
 from kcli.storage.directory import (
     parse_partition_dir_name,
     suffixed_dir_name,
@@ -30,6 +36,7 @@ from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, nu
 from kcli.testing.sim.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
+OTHER_ID = uuid.UUID(int=0xFEDCBA << 80)
 
 
 def formatted(*directories: str) -> SimDisk:
@@ -40,10 +47,12 @@ def formatted(*directories: str) -> SimDisk:
     return disk
 
 
-def open_store(disk: SimDisk | SystemDisk, *directories: str, **options: object) -> LogStore:
+def open_store(
+    disk: SimDisk | SystemDisk, *directories: str, clock: ManualClock | None = None, **options: object
+) -> LogStore:
     return LogStore.open(
         disk,
-        ManualClock(),
+        clock or ManualClock(),
         directories or ["/data"],
         **{"node_id": 1, "rng": SystemRng(5), "recovery_threads": 1, **options},
     )
@@ -260,8 +269,8 @@ class TestLogs:
 
 class TestDeletion:
     def test_a_deleted_log_is_gone_at_once_its_files_later(self) -> None:
-        disk = formatted()
-        store = open_store(disk)
+        disk, clock = formatted(), ManualClock()
+        store = open_store(disk, clock=clock)
         log = store.create("t", 0, TOPIC_ID)
         append(log)
         store.delete("t", 0)
@@ -270,8 +279,10 @@ class TestDeletion:
         assert directory.startswith("t-0.")
         assert directory.endswith("-delete")
         assert len(directory) == len("t-0.") + 32 + len("-delete")
-        assert store.delete_due_files(START_MS + 59_999) == 0
-        assert store.delete_due_files(START_MS + 60_000) == 1
+        clock.ms += 59_999
+        assert store.delete_due_files() == 0
+        clock.ms += 1
+        assert store.delete_due_files() == 1
         assert not [name for name in names(disk) if name.startswith("t-0")]
         store.delete("t", 0)  # nothing to do
 
@@ -300,15 +311,57 @@ class TestDeletion:
         again = open_store(disk)
         assert contents(again.logs[TopicPartition("t", 0)]) == list(enumerate(numbered(2)))
 
+    def test_a_successor_does_not_take_the_old_high_watermark(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        log = store.create("t", 0, TOPIC_ID)
+        append(log, 9)
+        log.set_high_watermark(9)
+        store.checkpoint_high_watermarks()
+        store.delete("t", 0)
+        append(store.create("t", 0, OTHER_ID), 12)
+        store.close(clean=False)
+        assert open_store(disk).logs[TopicPartition("t", 0)].high_watermark == 0
+
+    @pytest.mark.parametrize(
+        "checkpoint",
+        [
+            LogStore.checkpoint_high_watermarks,
+            LogStore.checkpoint_log_start_offsets,
+            LogStore.checkpoint_recovery_points,
+        ],
+    )
+    def test_a_successor_after_a_restart_takes_no_old_offset(
+        self, checkpoint: Callable[[LogStore], None]
+    ) -> None:
+        disk = formatted()
+        store = open_store(disk, background=lambda _work: None)  # the broker dies before the work begins
+        log = store.create("t", 0, TOPIC_ID)
+        append(log, 9)
+        log.set_high_watermark(9)
+        log.delete_records_before(5)
+        log.flush()
+        checkpoint(store)
+        store.delete("t", 0)
+        store.close(clean=False)
+        successor = open_store(disk)
+        append(successor.create("t", 0, OTHER_ID), 12)
+        successor.close(clean=False)
+        for file in (HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE):
+            assert read_offsets(disk, f"/data/{file}").get(TopicPartition("t", 0), 0) == 0
+        assert open_store(disk).logs[TopicPartition("t", 0)].high_watermark == 0
+
     def test_deletion_goes_on_after_a_restart(self) -> None:
         disk = formatted()
         store = open_store(disk)
         store.create("t", 0, TOPIC_ID)
         store.delete("t", 0)
         store.close()
-        again = open_store(disk)
+        clock = ManualClock()
+        again = open_store(disk, clock=clock)
         assert again.logs == {}
-        assert again.delete_due_files(START_MS + 60_000) == 1
+        clock.ms += 60_000
+        assert again.delete_due_files() == 1
 
     def test_a_stray_is_kept_and_not_served(self) -> None:
         disk = formatted()
@@ -317,9 +370,11 @@ class TestDeletion:
         store.set_aside((), [store.logs[TopicPartition("t", 0)]])
         assert store.get("t", 0) is None
         store.close()
-        again = open_store(disk)
+        clock = ManualClock()
+        again = open_store(disk, clock=clock)
         assert again.logs == {}
-        assert again.delete_due_files(START_MS + 1_000_000) == 0
+        clock.ms += 1_000_000
+        assert again.delete_due_files() == 0
         assert [name for name in names(disk) if name.endswith("-stray")]
 
     def test_many_logs_are_set_aside_with_one_write_of_each_checkpoint(self) -> None:
@@ -332,12 +387,47 @@ class TestDeletion:
         before = disk.counts.copy()
         store.set_aside(logs[:15], logs[15:])
         made = disk.counts - before
-        assert made["rename"] == 30 + 2  # the logs, and the two checkpoints
-        assert (made["sync"], made["sync_dir"]) == (2, 1 + 2)
+        assert made["rename"] == 30 + 3  # the logs, and the three checkpoints
+        assert (made["sync"], made["sync_dir"]) == (3, 1 + 3)
         assert read_offsets(disk, "/data/recovery-point-offset-checkpoint") == {}
-        after_power_failure = open_store(disk.crash_clone(1))
+        clock = ManualClock()
+        after_power_failure = open_store(disk.crash_clone(1), clock=clock)
         assert after_power_failure.logs == {}
-        assert after_power_failure.delete_due_files(START_MS + 60_000) == 15
+        clock.ms += 60_000
+        assert after_power_failure.delete_due_files() == 15
+
+
+class TestCuts:
+    def test_many_cuts_share_the_writes_of_the_checkpoints(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        logs = [store.create("t", number, TOPIC_ID) for number in range(30)]
+        for log in logs:
+            append(log, 9)
+            append(log, 9)
+        store.flush_all()
+        store.checkpoint_directory(store.directories[0])
+        disk.sync_dir("/")
+        for log in logs:
+            log.truncate_to(9)
+        assert all(log.has_unsynced_cut for log in logs)
+        before = disk.counts.copy()
+        store.sync_cuts(logs)
+        assert (disk.counts - before)["rename"] == 1  # only the recovery points have changed
+        assert not any(log.has_unsynced_cut for log in logs)
+        points = read_offsets(disk.crash_clone(1), f"/data/{RECOVERY_POINT_FILE}")
+        assert set(points.values()) == {9}
+
+    def test_a_cut_that_a_bad_disk_does_not_sync_stays_unsynced(self) -> None:
+        disk = formatted()
+        store = open_store(disk)
+        log = store.create("t", 0, TOPIC_ID)
+        append(log, 9)
+        log.truncate_to(0)
+        disk.fail("sync", "/data/t-0")
+        store.sync_cuts([log])
+        assert store.directories[0].error is not None
+        assert log.has_unsynced_cut
 
 
 class TestHousekeeping:

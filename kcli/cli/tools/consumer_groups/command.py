@@ -87,7 +87,7 @@ def _action(options: ConsumerGroupsOptions) -> Action:
 
 
 def _watched_action() -> Action:
-    """Returns the action of --describe --watch, which judges groups by all samples since its start."""
+    """Returns the action of --describe --watch, which uses all samples since its start."""
     from kcli.cli.tools.consumer_groups.describe import describe
     from kcli.cli.tools.consumer_groups.watched import Watched
 

@@ -92,7 +92,7 @@ class Column:
 
 
 class Watching(Protocol):
-    """The part of --watch that judges groups. It has seen all samples since its start."""
+    """The part of --watch that computes the states of groups from all samples since its start."""
 
     def show(
         self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
@@ -106,7 +106,7 @@ async def describe(
 ) -> None:
     """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described.
 
-    With --watch, `watched` judges the groups by everything that it has seen.
+    With --watch, `watched` computes the states of the groups.
     """
     described = await client.describe_groups(await chosen_groups(options, client))
     known = [group for group in described.values() if not isinstance(group, KafkaError)]

@@ -22,7 +22,7 @@ _AFTER = "LAG-SECONDS"
 
 @dataclass(frozen=True, slots=True)
 class WatchedRow:
-    """A partition, and the verdict about the group on it. A verdict that is not known yet is None."""
+    """A partition, and the state of the group on this partition (None: not known yet)."""
 
     row: OffsetRow
     status: str | None = None

@@ -1,4 +1,4 @@
-"""kcli doctor --check-up: looks at a whole cluster, and prints what an operator should change."""
+"""kcli doctor --check-up: checks a whole cluster, and prints what an operator should change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class CheckupWishes:
-    """The looks at the groups, the metrics endpoints that the brokers do not report, and how to read endpoints."""
+    """The options of the check-up: the number and the interval of the samples of groups, and how to read metrics
+    endpoints."""
 
     looks: Looks
     endpoints: tuple[Address, ...]

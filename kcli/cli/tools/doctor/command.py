@@ -1,4 +1,5 @@
-"""kcli doctor: walks from the name of a server to a record that was written and read, and stops at what is wrong."""
+"""kcli doctor: tests each step, from the name of a server to a record that is written and read. Stops at a step that
+fails."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class DoctorOptions(ClusterOptions):
 
 
 async def run(options: DoctorOptions, output: Output) -> None:
-    """Prints a line for each step. Raises CommandError with exit code 1 if a step is wrong."""
+    """Prints a line for each step. Raises CommandError with exit code 1 if a step fails."""
     require(options, "bootstrap-server")
     if options.write and options.topic is None:
         raise UsageError("--write needs --topic: the topic to which the record is written")
@@ -71,7 +72,7 @@ async def run(options: DoctorOptions, output: Output) -> None:
 
 
 async def _check_up(options: DoctorOptions, config: ClientConfig, output: Output) -> None:
-    """Looks at the whole cluster. Raises CommandError with exit code 1 if a finding is critical."""
+    """Checks the whole cluster. Raises CommandError with exit code 1 if a finding is critical."""
     if options.topic or options.group or options.write:
         raise UsageError(
             "--check-up looks at all topics and groups: --topic, --group and --write are not allowed"

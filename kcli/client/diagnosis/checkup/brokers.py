@@ -65,7 +65,7 @@ def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Voters that do not follow the metadata log, and quorums that survive no failure."""
+    """Finds voters that do not follow the metadata log, and quorums that cannot lose a node."""
     quorum = snapshot.quorum
     assert quorum is not None, "the rule needs the quorum"
     if quorum.leader_id < 0:
@@ -109,7 +109,7 @@ def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def clocks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """The clock of the active controller, the only one that an API of Kafka shows."""
+    """Checks the clock of the active controller. Kafka has no API for the clocks of other nodes."""
     ahead = snapshot.clock_ahead_ms
     rest = "No API shows the clocks of other brokers: compare them with `date`, or by NTP"
     if ahead is None:
@@ -155,7 +155,7 @@ def differing_configs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def features(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Features that the brokers support and that were not raised after an upgrade."""
+    """Finds features that the brokers support but that were not raised after an upgrade."""
     low = [
         each
         for each in snapshot.features

@@ -30,7 +30,7 @@ _OLD_BELOW = {
 
 
 def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Groups that rebalance in every look, or whose epoch grows in every look."""
+    """Finds groups that rebalance, or whose epoch increases, in every sample."""
     for history in snapshot.groups:
         text = _rebalances(history)
         if text:

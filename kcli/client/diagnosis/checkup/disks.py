@@ -1,8 +1,8 @@
-"""Rules about disks: directories that are offline or fill, and partitions with too many segments.
+"""Rules about disks: offline directories, full disks, and partitions with too many segments.
 
-The growth of a disk follows from the offsets of its partitions: the records of the last day, and the size of a record.
-A partition grows until its oldest records reach their retention. So no history of sizes is needed. Compaction and
-deletion by size are not foreseen, except that a partition does not grow beyond retention.bytes.
+The growth of a partition is estimated: the number of records of the last day, multiplied by the mean size of
+a record. The growth ends when the oldest records reach their retention, or at retention.bytes. Compaction is
+ignored.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Disks that are nearly full, or will be at the growth of the last day."""
+    """Finds disks that are nearly full, or that will be full soon if they grow as in the last day."""
     for broker, directories in snapshot.log_dirs.items():
         for each in directories:
             if each.usable_bytes is None or not each.total_bytes:
@@ -120,8 +120,8 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def _larger_segments(snapshot: Snapshot, topics: list[str]) -> str:
-    """The command that deletes the overrides of the first topic that has some. Internal topics need theirs. Without
-    an override, the command shows where the values come from."""
+    """The command that deletes the segment overrides of a topic. If no topic has such an override, the command shows
+    the sources of the values. Internal topics keep their overrides."""
     for name in topics:
         described = snapshot.topics.get(name)
         is_own = not (described.is_internal if described else is_internal(name))

@@ -28,10 +28,10 @@ ORDER = tuple(Severity)
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """One problem, with the facts that show it and the command that mends it.
+    """One problem, with the facts that prove it and a command that repairs it or shows more.
 
-    `check` is the name of the rule, and `subject` is the topic, broker, group or cluster. `command` is empty if no
-    command can mend the problem. Then `text` says what to do.
+    `check` is the name of the rule. `subject` is the topic, broker, group or cluster. If there is no command,
+    `command` is empty, and `text` says what to do.
     """
 
     severity: Severity

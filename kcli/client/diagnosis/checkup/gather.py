@@ -1,7 +1,7 @@
 """Asks a cluster for everything that the check-up needs.
 
-Each part is asked for on its own. If a part fails, for example because the client has no right to see it, the snapshot
-says why, and the others are still used.
+Each part is a separate request. If one fails, for example because the client has no right to it, the snapshot
+has the reason, and the other parts are still used.
 """
 
 from __future__ import annotations

@@ -62,5 +62,5 @@ async def _offsets(admin: AdminClient, wanted: Mapping[TopicPartition, int]) -> 
 
 
 def _or_end(offset: int, end: int) -> int:
-    """The end of the partition, if it has no record since the time that was asked for."""
+    """Returns the offset, or the end of the partition if the partition has no record after the time."""
     return end if offset < 0 else offset

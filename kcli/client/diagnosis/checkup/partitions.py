@@ -53,7 +53,7 @@ def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def under_replicated(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Partitions that miss a replica in sync, except those that are being reassigned."""
+    """Finds partitions with a replica that is not in sync, except partitions that are being reassigned."""
     found = [
         (key, each)
         for key, each in _partitions(snapshot)
@@ -134,7 +134,8 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def _third_replica(snapshot: Snapshot, topics: list[tuple[str, int, int]]) -> CheckupFinding:
-    """The finding about topics that need both of their replicas. A smaller min.insync.replicas would risk records."""
+    """The finding about topics with two replicas and min.insync.replicas=2. It advises a third replica, because a
+    smaller min.insync.replicas could lose records."""
     has_brokers = sum(not node.is_fenced for node in snapshot.nodes) >= 3
     pattern = quoted_option("topics", topic_pattern(topics[0][0]))
     return CheckupFinding(
@@ -151,7 +152,8 @@ def _third_replica(snapshot: Snapshot, topics: list[tuple[str, int, int]]) -> Ch
 
 
 def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Brokers that lead far more partitions than others, and leaders that are not the preferred ones."""
+    """Finds brokers that lead far more partitions than others, and partitions whose leader is not the preferred
+    replica."""
     alive = [node.id for node in snapshot.nodes if not node.is_fenced]
     leaders = Counter(each.leader for _, each in _partitions(snapshot))
     mean = sum(leaders[broker] for broker in alive) / len(alive) if alive else 0.0

@@ -1,4 +1,4 @@
-"""What the check-up knows about a cluster at one moment. It has values only."""
+"""The facts about a cluster at one moment, for the rules of the check-up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CERTIFICATES, METRICS = "certificates", "metrics"
 
 @dataclass(frozen=True, slots=True)
 class GroupLook:
-    """A group in one look: its state, and its epoch if its protocol has one."""
+    """One sample of a group: its state, and its epoch if its protocol has epochs."""
 
     group_id: str
     state: str
@@ -50,7 +50,8 @@ class GroupHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
-    """The offsets of a partition: its first, its end, the end a day ago, and the end before its retention began.
+    """The offsets of a partition: the first offset, the end, the end a day ago, and the end at the beginning
+    of the retention time.
 
     `at_retention` is None if records have no age limit.
     """
@@ -92,10 +93,10 @@ class Metrics:
 class Snapshot:
     """A cluster at one moment. `missing` has the reason for each part that could not be read.
 
-    `clock_ahead_ms` is the time of the active controller minus the time of this machine. `clock_error_ms` is the
-    largest error of it. `sampled_s` is the time between the first and the last look at the groups. `read_topics` are
-    the topics that a group has read or is assigned to. `last_record_ms` has the time of the newest record of a topic,
-    or -1 if the topic is empty.
+    `clock_ahead_ms` is the time of the active controller minus the time of this machine, and `clock_error_ms` is its
+    largest error. `sampled_s` is the time between the first and the last sample of the groups. `read_topics` are the
+    topics that a group has read or is assigned to. `last_record_ms` has the time of the newest record of a topic, or -1
+    if the topic is empty.
     """
 
     time_ms: int

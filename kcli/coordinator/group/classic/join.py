@@ -84,8 +84,8 @@ class JoinProtocol:
             self._join_known(group, join, step)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group has room for a member (KIP-389). In the join phase, only members with a waiting JoinGroup
-        count. So if the limit was lowered, the members that rejoin last are refused."""
+        """Whether the group has room for a member (KIP-389). In the join phase, only members that have already joined
+        again count. So if the limit was lowered, the members that join last are refused."""
         member = group.members.get(member_id)
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:

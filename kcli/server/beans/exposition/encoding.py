@@ -52,7 +52,7 @@ def _media_range(text: str) -> tuple[str, float]:
 def encoded(families: Iterable[Family], format_: Format) -> Iterator[bytes]:
     """Yields the text of a scrape in parts of LINES_PER_PART lines.
 
-    The families are empty then. Otherwise, the memory of 200,000 lines would be given back in one step of 8 ms.
+    Empties the families while it runs. Otherwise, freeing 200,000 lines at the end would take 8 ms in one step.
     """
     lines = _lines(families, format_)
     while part := list(islice(lines, LINES_PER_PART)):
@@ -103,7 +103,7 @@ def _json_value(value: str | float) -> str | float:
 
 
 def json_parts(beans: list[str]) -> Iterator[bytes]:
-    """Yields the JSON text with all beans in parts. The list is empty then."""
+    """Yields the JSON text of all beans in parts, and empties the list."""
     yield b'{"beans":['
     separator = "\n"
     taken = _taken(beans)

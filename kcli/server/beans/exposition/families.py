@@ -1,7 +1,7 @@
 """The lines of a scrape, collected by metric, because all lines of a metric must follow each other.
 
-A scrape of a large broker has 200,000 lines. So everything that the beans of one object name share is worked out once
-for each scrape: the names, the types, and the lists of lines. Labels are worked out once for all beans of a partition.
+A scrape of a large broker has 200,000 lines. So values that several beans share are computed once for each scrape: the
+names and types of metrics, and the labels of a partition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SensorLine:
-    """One metric of an attribute, with what is needed to add a line. See `Sensor`."""
+    """One metric of an attribute, and the family to which its lines are added. See `Sensor`."""
 
     name: str
     append: Callable[[str], None]
@@ -202,7 +202,7 @@ class Families:
     # Labels.
 
     def _labels_of(self, properties: Properties, names: Mapping[str, str]) -> str:
-        """The labels, without braces. `names` are those of the profile, so each has an identity."""
+        """The labels, without braces. `names` are the label names of the profile."""
         if not properties:
             return ""
         key = (id(names), properties)

@@ -1,14 +1,14 @@
 """The profiles: which names the metrics of Kafka have.
 
-The exporters of Kafka use names that exclude each other, and each public dashboard reads the names of one exporter.
+Exporters for Kafka use different names for the same metric. A public dashboard reads the names of one exporter.
 
     default     the names of Strimzi's rules for jmx_exporter, and those of jmx_exporter's own example for what Strimzi
                 leaves out
     confluent   the names of Confluent's rules, which Grafana Cloud uses too
     reporter    the names of the Strimzi Metrics Reporter
 
-All sensors have the name kafka_server_<group>_<attribute> with their tags as labels, although some exporters leave them
-out or put the tags into the name. kcli's own figures have the same names in all profiles (own_names.py).
+In all profiles, sensors have the name kafka_server_<group>_<attribute>, with their tags as labels. kcli's own figures
+also have the same names in all profiles (own_names.py).
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
 
 
 def random_alive_broker(context: NodeContext) -> int:
-    """The id of the broker that clients use as the controller. Any live broker will do, because brokers forward
-    requests to the controller (KIP-590). -1 if no broker is alive."""
+    """The id of a live broker, which clients use as the controller, because brokers forward requests to the controller
+    (KIP-590). -1 if no broker is alive."""
     alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
     return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
 

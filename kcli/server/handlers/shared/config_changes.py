@@ -123,8 +123,8 @@ def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A,
 
 
 def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need, str]:
-    """The need for a resource with configs, and the name of the resource to check. Raises InvalidRequestException for
-    an unknown type of resource."""
+    """The right that a change of this resource needs, and the name of the resource to check. Raises
+    InvalidRequestException for an unknown type of resource."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC:
             return needs[ResourceType.TOPIC], resource.resource_name

@@ -42,10 +42,11 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.server.metrics.meters import Meter
 from kcli.server.network.links import Secure
+from kcli.server.partitions.fetchers.cut_syncs import CutSyncs
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.fetchers.leader_connection import SYSTEM_BUFFER, LeaderConnection
 from kcli.server.partitions.replication_quota import ReplicationQuota
-from kcli.storage.directory import Background, LogDirectory
+from kcli.storage.directory import Background
 
 if TYPE_CHECKING:
     from kcli.protocol.messages.fetch import FetchResponse, PartitionData
@@ -75,9 +76,8 @@ _FOREVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `checkpoint`
-    writes the offsets of a log directory to its checkpoint files, and blocks. `secure` has the security of the
-    inter-broker listener."""
+    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes cuts of logs
+    durable. `secure` has the security of the inter-broker listener."""
 
     node_id: BrokerId
     network: Network
@@ -87,7 +87,7 @@ class Surroundings:
     image: Callable[[], MetadataImage]
     broker_epoch: Callable[[], int]
     quota: ReplicationQuota
-    checkpoint: Callable[[LogDirectory], None]
+    cuts: CutSyncs
     secure: Secure
 
 
@@ -137,7 +137,13 @@ class ReplicaFetcher:
         partition = following.partition
         self.followings[following.key] = following
         self._by_id[TopicIdPartition(partition.topic_id, partition.partition)] = following
-        self._act(following, following.begin())
+        action = following.begin()
+        if isinstance(action, Ignore) and partition.log.has_unsynced_cut:
+            # The log was cut in an earlier leader epoch, or for another fetcher.
+            following.state = following.state.during(Phase.CUTTING)
+            self._restore(following)
+        else:
+            self._act(following, action)
         self._ready(following)
 
     def remove(self, key: TopicPartition) -> None:
@@ -437,7 +443,7 @@ class ReplicaFetcher:
 
     def _restore(self, following: Following) -> None:
         async def restore() -> None:
-            await following.restore(self._given.background, self._given.checkpoint)
+            await following.restore(self._given.background, self._given.cuts)
             if self._is_current(following):
                 following.continued()
                 self._ready(following)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 from kcli.errors import (
     CorruptRecordException,
@@ -36,8 +36,9 @@ from kcli.replica.follower import (
     begin,
     on_answer,
 )
+from kcli.server.partitions.fetchers.cut_syncs import CutSyncs
 from kcli.server.partitions.followed_partition import FollowedPartition
-from kcli.storage.directory import Background, LogDirectory
+from kcli.storage.directory import Background
 
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
@@ -156,28 +157,21 @@ class Following:
         partition.wake_all()  # a consumer may read after the new log end
         return None
 
-    async def restore(self, background: Background, checkpoint: Callable[[LogDirectory], None]) -> None:
-        """Completes a cut in another thread: makes the cut and the lowered recovery point durable, and reads the
-        producers at the new log end. If the log changes meanwhile, its next use reads the producers.
-
-        Both must be on the device before the next append. Otherwise a start after a power failure would not check the
-        new records before the old recovery point, and dropped segments might return.
-        """
+    async def restore(self, background: Background, cuts: CutSyncs) -> None:
+        """Completes a cut in other threads: makes it durable, and reads the producers at the new log end. If the log
+        changes meanwhile, its next use reads the producers."""
         log = self.partition.log
         restoration, truncations = log.begin_restoring_producers(), log.truncations
+        await cuts.synced(log)
+        if restoration is None:
+            return
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
         def work() -> None:
             try:
-                log.sync_cut()
-                checkpoint(log.directory)
-            except Exception as error:  # a bad disk, which has taken the directory offline, or a deleted log
-                _log.warning("%s: the truncation could not be made durable: %s", log.path, error)
-            try:
-                if restoration is not None:
-                    restoration.run()
-                    loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
+                restoration.run()
+                loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
             except Exception as error:
                 # The files of a deleted log may be gone. The next use of the log reads the producers again, and then
                 # reports a bad disk.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -20,11 +20,13 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.server.network.links import Secure, plain_text
+from kcli.server.partitions.fetchers.cut_syncs import CutSyncs
 from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.replication_quota import FOLLOWER_RATE, ReplicationQuota
-from kcli.storage.directory import Background, LogDirectory
+from kcli.storage.directory import Background
+from kcli.storage.log.log import PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaFetcherManager")
 
@@ -44,7 +46,7 @@ class ReplicaFetchers:
         background: Background,
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
-        checkpoint: Callable[[LogDirectory], None],
+        sync_cuts: Callable[[Sequence[PartitionLog]], None],
         secure: Secure = plain_text,
     ) -> None:
         self.quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
@@ -57,7 +59,7 @@ class ReplicaFetchers:
             image=image,
             broker_epoch=broker_epoch,
             quota=self.quota,
-            checkpoint=checkpoint,
+            cuts=CutSyncs(sync_cuts, background),
             secure=secure,
         )
         self._listener = dynamic_config.static.inter_broker_listener_name

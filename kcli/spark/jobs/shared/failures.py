@@ -1,8 +1,8 @@
-"""Finds the line of an error that names the cause, and the errors that stay when the task is repeated.
+"""Finds the line of an error with its cause. Finds errors that would come again in each attempt.
 
-Spark runs a failed task up to four times, because most errors pass, such as a lost executor or an unavailable broker.
-Other errors come back each time, such as a record that does not parse. `TaskFailures` finds these errors after the
-first try.
+Spark runs a failed task up to four times, because most errors are temporary, such as a lost executor or an unavailable
+broker. Other errors come again in each attempt, such as a record that does not parse. `TaskFailures` finds these errors
+after the first attempt.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TaskFailures:
         self._older = {stage.stageId() for stage in self._active_stages()}
 
     def permanent(self) -> str | None:
-        """Returns the cause of the first error that would come back in a repetition, or None."""
+        """Returns the cause of the first error that would come again in each attempt, or None."""
         from py4j.protocol import Py4JError
 
         try:

@@ -125,11 +125,10 @@ class _Work:
 class _Balancer:
     """Finds the subscribers of a topic between which partitions must move. The subscribers are sorted by load.
 
-    The least loaded subscribers are a range at the left end of the list, and their number of partitions is the level of
-    the range. When each of them has got one partition, the level rises by one, and the range grows to the right. The
-    most loaded subscribers are a range at the right end. When each of them has given one partition, the level falls by
-    one, and the range grows to the left. Subscribers that have nothing to give are moved to the right of that range.
-    The caller must move a partition for every pair that it gets, because the ranges read the present loads.
+    The subscribers with the fewest partitions are a range at the left end of the list. When each of them has got one
+    partition more, the range grows to the right. The subscribers with the most partitions are a range at the right end.
+    When each of them has given one partition away, the range grows to the left. Subscribers that cannot give a
+    partition are moved out of this range. The caller must move a partition for every pair that it gets.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:

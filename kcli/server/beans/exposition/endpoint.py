@@ -1,7 +1,7 @@
 """The metrics endpoint: serves the metrics of a broker over HTTP, for Prometheus, `kcli jmx` and `kcli top`.
 
     GET /metrics      Prometheus' text format, or OpenMetrics if the header Accept asks for it;
-                      ?profile=NAME selects the names of metrics (exposition/profiles.py)
+                      ?profile=NAME selects the names of metrics (profiles.py)
     GET /jmx          {"beans": [{"name": OBJECT NAME, ATTRIBUTE: VALUE, …}, …]}; ?qry=PATTERN, any number of times
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
@@ -40,8 +40,8 @@ from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean, single_beans
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
-from kcli.server.beans.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
+from kcli.server.beans.exposition.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.families import Families
 from kcli.server.beans.exposition.profiles import PROFILES
 from kcli.server.beans.filter import BeanFilter
@@ -151,8 +151,8 @@ class MetricsEndpoint:
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self, *, singly: bool = False) -> AsyncIterator[list[Bean]]:
-        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves others. With `singly` or a
-        filter, several gauges are beans of their own."""
+        """Yields all beans that the filter shows. After TURN_SECONDS, the event loop serves other clients. With
+        `singly` or a filter, each gauge is a separate bean."""
         async with self._reading:
             beans = chain(broker_beans(self._sources), own_beans(self._own))
             shows, all_as_they_are = self._filter.shows, self._filter.shows_all and not singly
@@ -168,7 +168,7 @@ class MetricsEndpoint:
 
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
-    """Sends the parts one by one, so that the text of all metrics is never in memory as a whole."""
+    """Sends the text of all metrics in parts, so that the whole text is never in memory."""
     async with Stream(request, content_type, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
         try:
             async with asyncio.timeout(RESPONSE_MAX_SECONDS):
@@ -188,8 +188,8 @@ def _patterns(request: Request) -> list[ObjectName]:
 
 
 def _some(beans: Iterator[Bean | None]) -> list[Bean] | None:
-    """The next beans, at most BEANS_PER_LOOK, or None at the end. Functions that make beans yield None after long work
-    without a bean, and the part ends there."""
+    """Returns the next beans, at most BEANS_PER_LOOK, or None at the end. If the function that makes beans yields None,
+    because it has worked long without a bean, the part ends there."""
     part: list[Bean] = []
     for bean in beans:
         if bean is None:
