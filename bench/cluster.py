@@ -26,6 +26,7 @@ from measure import HEADER, Figure, cpu_s, print_json, processes
 from parts.clients import produce
 from parts.records import end_to_end_ms
 
+from kcli.protocol.batches.batch import iter_batches
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.cluster_processes import ClusterProcesses
 
@@ -37,6 +38,7 @@ PARTITIONS = 4
 CATCH_UP_VALUE_BYTES = 10_000
 LATENCY_RATE, LATENCY_S = 500, 5
 POLL_S = 0.02
+FIRST_SEGMENT = f"{0:020}.log"
 OVERRIDES = {
     "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
     "broker.heartbeat.interval.ms": "250",
@@ -74,8 +76,9 @@ class Cluster:
         self.bootstrap = processes.bootstrap
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
-    def topic(self, name: str, partitions: int = PARTITIONS) -> str:
-        self.admin.create_topics([NewTopic(name, partitions, self.replicas)])[name].result(PATIENCE_S)
+    def topic(self, name: str, partitions: int = PARTITIONS, **config: str) -> str:
+        new = NewTopic(name, partitions, self.replicas, config=config)
+        self.admin.create_topics([new])[name].result(PATIENCE_S)
         self.until_in_sync(name)
         return name
 
@@ -201,21 +204,24 @@ def kills(table: Table, options: argparse.Namespace) -> None:
 
 
 def stops(table: Table, options: argparse.Namespace) -> None:
-    """Measures the longest time without an acknowledged record around a controlled shutdown of a leader."""
-    _gaps(
-        table,
-        "controlled shutdown of a leader, gap",
-        max(options.kills // 2, 1),
-        BrokerProcess.stop,
-        "<= 0.1",
-    )
+    """Measures the controlled shutdown of a leader: the time between the appends of two leaders, and the longest time
+    that a client waits for an acknowledged record. The client also needs the new metadata."""
+    name = "controlled shutdown of a leader"
+    _gaps(table, name, max(options.kills // 2, 1), BrokerProcess.stop, append_goal="<= 0.1")
 
 
-def _gaps(table: Table, name: str, times: int, end: Callable[[BrokerProcess], int], goal: str) -> None:
+def _gaps(
+    table: Table,
+    name: str,
+    times: int,
+    end: Callable[[BrokerProcess], int],
+    goal: str = "",
+    append_goal: str = "",
+) -> None:
     gaps: list[float] = []
     elections: list[float] = []
     with running_apart(3) as cluster:
-        topic = cluster.topic("gaps", 1)
+        topic = cluster.topic("gaps", 1, **{"message.timestamp.type": "LogAppendTime"})
         with trickling(cluster, topic) as trickle:
             for _ in range(times):
                 old = cluster.leader(topic)
@@ -230,9 +236,22 @@ def _gaps(table: Table, name: str, times: int, end: Callable[[BrokerProcess], in
                 node.start()
                 cluster.until_in_sync(topic)
                 until(lambda: cluster.leader(topic) >= 0)
-        table.percentiles(name, gaps, "s", goal)
+        node = cluster.processes.brokers[cluster.leader(topic)]
+        appends = _gaps_of_epochs(node.directory / "data" / f"{topic}-0" / FIRST_SEGMENT)
+        table.percentiles(f"{name}: from append to append", appends, "s", append_goal)
+        table.percentiles(f"{name}: gap of the client", gaps, "s", goal)
         table.percentiles(f"{name}: new leader in Metadata", elections, "s")
         table.add(f"{name}: failed records", trickle.errors, "records", "0")
+
+
+def _gaps_of_epochs(log: Path) -> list[float]:
+    """The seconds from the last append of each leader to the first append of its successor."""
+    headers = (header for _position, header in iter_batches(log.read_bytes()))
+    return [
+        (after.max_timestamp_ms - before.max_timestamp_ms) / 1000
+        for before, after in itertools.pairwise(headers)
+        if before.partition_leader_epoch != after.partition_leader_epoch
+    ]
 
 
 def catch_up(table: Table, options: argparse.Namespace) -> None:

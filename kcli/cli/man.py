@@ -212,8 +212,9 @@ def _notes(option: Option) -> str:
         notes += " May be given more than once."
     if option.required:
         notes += " Required."
-    if option.argument is not Argument.NONE and option.default is not None:
-        notes += f" Default: {option.default}."
+    if option.argument is not Argument.NONE and option.default not in (None, "", ()):
+        default = ", ".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+        notes += f" Default: {default}."
     return notes
 
 

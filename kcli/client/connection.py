@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hint(self) -> str:
         """Returns the likely reason why a server closes a connection that it has not served yet."""
         if self._answers == 0 and not self._is_encrypted:
-            return " before it said a word, as listeners with TLS or SASL do"
+            return " without an answer, as listeners with TLS or SASL do"
         if self._answers == 0:
             return " after the TLS handshake, as listeners do that require a client certificate"
         if not self.is_proven:

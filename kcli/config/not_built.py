@@ -128,7 +128,7 @@ def _what_is_wrong_with(name: str, config: BrokerConfig) -> str | None:
         return f"{name} does nothing: there is no listener {listener}"
     base = _base_name(name)
     if name in REMOVED:
-        return f"{name} went away with Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
+        return f"{name} was removed in Kafka 4 and does nothing; it was replaced by {REMOVED[name]}"
     if base.startswith(_OF_SECURITY) and base in BROKER:
         return None if _is_default(name, config) else _unused_security(name, base, config)
     if name in _PLUGIN_KEYS:

@@ -81,7 +81,7 @@ def check_removed(texts: Mapping[str, str]) -> None:
     zookeeper.connect. Call this function before missing keys are reported."""
     if "zookeeper.connect" in texts and "process.roles" not in texts:
         raise ConfigError(
-            f"zookeeper.connect went away with Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",
+            f"zookeeper.connect was removed in Kafka 4.0. Set instead {REMOVED['zookeeper.connect']}",
             key="zookeeper.connect",
         )
 

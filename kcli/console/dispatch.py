@@ -30,7 +30,7 @@ ACTION_MAX_SECONDS = 120.0
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
-_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "the console has a mistake: see its log")
+_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
 
 
 class Dispatch:
@@ -87,7 +87,9 @@ class Dispatch:
         session = self._visitors.check_csrf(request)
         if self._settings.is_read_only:
             raise ConsoleError(
-                HTTPStatus.FORBIDDEN, READ_ONLY, "this console only reads: it runs with --read-only"
+                HTTPStatus.FORBIDDEN,
+                READ_ONLY,
+                "the console runs with --read-only, so it refuses every action",
             )
         name = request.match_info["cluster"]
         connection = self._visitors.connection(session, name)

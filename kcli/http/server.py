@@ -113,7 +113,7 @@ class LoginNeeded(HttpError):
     """A request without a valid login, to a server that has users."""
 
     def __init__(self) -> None:
-        super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user and a password")
+        super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user name and a password")
 
 
 class HttpServer:

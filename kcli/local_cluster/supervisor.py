@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 
 from kcli.local_cluster.directory import (
     CLUSTER_LOG,
@@ -29,6 +28,7 @@ from kcli.local_cluster.directory import (
 )
 from kcli.local_cluster.layout import ClusterError
 from kcli.local_cluster.node_process import NodeProcess
+from kcli.local_cluster.signals import Signals
 from kcli.local_cluster.stopping import POLL_S, RollingStop, StoppableNode
 from kcli.local_cluster.watch import Restarts
 from kcli.runtime.clock import Clock, SystemClock
@@ -36,8 +36,9 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 READY = "ready"
+REST_S = 5.0
+"""The pause between two looks at processes that all run. Their signals end it early."""
 OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
 """Environment variables that nodes cannot share: a port, and a directory of log files."""
 
@@ -89,7 +90,7 @@ class _Watched:
 class Supervisor:
     """Watches the nodes of a cluster from their start to their stop. `request_stop` may be called by a signal handler.
 
-    `pause` sleeps between two looks. Tests replace the processes, the clock and `pause`.
+    `pause` sleeps between two looks, and may end early. Tests replace the processes, the clock and `pause`.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Supervisor:
                 when_ready()
             while not self._stops_requested and any(each.state in _UNDER_WATCH for each in self._watched):
                 self._look()
-                self._pause(POLL_S)
+                self._pause(self._rest_s())
         finally:
             self._stop()
         return 1 if any(each.state is NodeState.FAILED for each in self._watched) else 0
@@ -154,6 +155,10 @@ class Supervisor:
                     self._see_ready(each)
                 else:
                     self._ended(each, code)
+
+    def _rest_s(self) -> float:
+        """The pause after a look. The end of a process and a request to stop end it early."""
+        return REST_S if all(each.state not in _CHANGING for each in self._watched) else POLL_S
 
     def _spawn(self, each: _Watched) -> None:
         each.process.start()
@@ -205,7 +210,8 @@ class Supervisor:
             self._report(shown)
 
 
-_UNDER_WATCH = (NodeState.STARTING, NodeState.RUNNING, NodeState.WAITING)
+_CHANGING = (NodeState.STARTING, NodeState.WAITING)
+_UNDER_WATCH = (NodeState.RUNNING, *_CHANGING)
 
 
 def _stoppable(each: _Watched) -> StoppableNode:
@@ -243,17 +249,10 @@ def supervise(
     with held_by_this_process(directory, system_machine()):
         cluster = load_cluster(directory)
         check_startable(cluster)
-        supervisor = Supervisor(cluster, report, restarts=restarts)
-
-        def stop(_number: int, _frame: FrameType | None) -> None:
-            supervisor.request_stop()
-
-        before = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
-        try:
+        with Signals() as signals:
+            supervisor = Supervisor(cluster, report, restarts=restarts, pause=signals.pause)
+            signals.when_stopped = supervisor.request_stop
             return supervisor.run(lambda: when_ready(cluster))
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def start_in_background(directory: Path, *, restarts: bool) -> int:

@@ -39,6 +39,11 @@ def process_figures() -> ProcessFigures:
     )
 
 
+def resident_bytes() -> int:
+    """The resident memory of this process."""
+    return _memory()[1]
+
+
 def thread_cpu_seconds() -> float:
     """The CPU seconds that the calling thread has used so far."""
     return time.thread_time()

@@ -1,4 +1,5 @@
-"""When a server runs Python's cyclic garbage collector, and how many objects each collection visits.
+"""When a server runs Python's cyclic garbage collector, and how many objects each collection visits. Also when it gives
+free memory back to the system.
 
 Nearly all objects are freed by their reference counts. The collector finds only cycles of unused objects. For this it
 visits every object of a generation, about 3,000 objects in a millisecond, and the event loop waits. A node with 10,000
@@ -12,6 +13,9 @@ Thorough collections. A cycle that was in use when it was frozen is found only b
 allocated memory blocks shows whether such a visit is worth its pause. If it has grown by a quarter, objects may have
 leaked, so the next second without a byte from or to a client is used. If it has doubled for ten minutes, all objects
 are visited in any case.
+
+Free memory. Large requests and answers leave free memory in the heap of the C library. It is given back in such a quiet
+second too.
 """
 
 from __future__ import annotations
@@ -46,8 +50,15 @@ def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 class GarbagePolicy:
     """The policy of one process."""
 
-    def __init__(self, *, allocated_blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
+    def __init__(
+        self,
+        *,
+        allocated_blocks: Callable[[], int] = sys.getallocatedblocks,
+        give_back: Callable[[], None] | None = None,
+    ) -> None:
+        """`give_back` returns free memory to the system. By default, `watch` begins to do this with its checks."""
         self._allocated_blocks = allocated_blocks
+        self._give_back = give_back
         self._blocks = 0
         self._grown_checks = 0
 
@@ -60,11 +71,15 @@ class GarbagePolicy:
     def watch(self, last_active: Callable[[], float]) -> None:
         """Begins the checks after the start of a node. `last_active` returns the loop's time of the last byte from or
         to a client."""
+        from kcli.runtime.heap import Heap  # imports ctypes, which would make the start slower
+
+        self._give_back = self._give_back or Heap().trim_if_grown
         self._rebase()
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:
-        """Runs a thorough collection if it is worth its pause. Called every CHECK_SECONDS."""
+        """Runs a thorough collection if it is worth its pause, and gives back free memory. Called every
+        CHECK_SECONDS."""
         growth = self._allocated_blocks() / self._blocks
         self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
         is_quiet = idle_seconds >= QUIET_SECONDS
@@ -72,6 +87,8 @@ class GarbagePolicy:
             gc.unfreeze()
             gc.collect()
             self._rebase()
+        if is_quiet and self._give_back is not None:
+            self._give_back()
 
     def _rebase(self) -> None:
         """Freezes all present objects, and measures growth from now on."""

@@ -33,6 +33,8 @@ class PeriodicJob:
 
     `prepare` runs in a thread before each run of the work.
 
+    If `is_due` returns False, the job waits for another interval. An idle node saves a thread's turn in this way.
+
     `first_ms` is the longest time between the start of the node and the first run of the job.
     """
 
@@ -42,6 +44,7 @@ class PeriodicJob:
     blocking: bool = False
     first_ms: int = NEVER_MS
     prepare: Callable[[], object] | None = None
+    is_due: Callable[[], bool] | None = None
 
 
 class Housekeeping:
@@ -63,6 +66,8 @@ class Housekeeping:
         while True:
             await asyncio.sleep(wait_ms / 1000)
             wait_ms = job.interval_ms
+            if job.is_due is not None and not job.is_due():
+                continue
             try:
                 if job.prepare is not None:
                     await loop.run_in_executor(self._executor, job.prepare)
@@ -115,5 +120,11 @@ def log_jobs(logs: LogStore, config: BrokerConfig, clock: Clock) -> list[Periodi
             every("producer.id.expiration.check.interval.ms"),
             lambda: logs.remove_expired_producers(now_ms()),
         ),
-        PeriodicJob("file deletion", DELETION_INTERVAL_MS, logs.delete_due_files, blocking=True),
+        PeriodicJob(
+            "file deletion",
+            DELETION_INTERVAL_MS,
+            logs.delete_due_files,
+            blocking=True,
+            is_due=logs.has_due_files,
+        ),
     ]

@@ -85,6 +85,8 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
 BACKGROUND_THREADS = 2
+# The pause between the imports of two handlers. An import takes 2 to 20 ms of the event loop, so this is 2 % of it.
+PAUSE_BETWEEN_IMPORTS_S = 0.25
 # The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
 # The interval at which the node looks at the modification times of its certificates.
@@ -146,6 +148,7 @@ class Node:
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
         self._controller_dispatch: Dispatch | None = None
+        self._dispatches: list[Dispatch] = []
         self.ports = self._make_ports()
         self.sockets = self._make_sockets()
         self.metrics_endpoint = self._make_metrics_endpoint()
@@ -351,8 +354,11 @@ class Node:
             task.cancel()
 
     async def _warm_up(self) -> None:
-        """Loads, after the start, the modules that the first client needs."""
+        """Loads, after the start, the modules that the first client needs, and then slowly all other handlers."""
         await self._loop.run_in_executor(None, warm_up)
+        for dispatch in self._dispatches:
+            for _ in dispatch.load_routes():
+                await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S)
 
     async def stop(self, *, clean: bool = True) -> None:
         """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
@@ -370,6 +376,8 @@ class Node:
         began = self.clock.monotonic()
         _log.info("[%s id=%d] shutting down", self._server, self.config.node_id)
         self.is_ready = False
+        if self.warming_up is not None:
+            self.warming_up.cancel()
         try:
             if clean and self.broker is not None:
                 clean = await self._leave(self.broker)
@@ -441,6 +449,7 @@ class Node:
             dispatches[True] = self._controller_dispatch
         if self.broker is not None:
             dispatches[False] = self._dispatch(self.ports, served_on_broker(), self.broker.channel)
+        self._dispatches = list(dispatches.values())
         served: dict[bool, Serve] = dict(dispatches)
         if self.traces is not None:
             served = {key: self.traces.around(dispatch) for key, dispatch in dispatches.items()}

@@ -6,6 +6,7 @@ A file is always replaced as a whole (`replace_file`), so a reader finds either 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import uuid
@@ -24,6 +25,10 @@ CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+CONTENTS_SEEN_MAX = 100
+"""The most small files whose content is remembered. The partitions of a topic have the same topic id, and thousands of
+logs have the same epochs."""
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
@@ -48,8 +53,26 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     """The entries (epoch, start offset) of leader-epoch-checkpoint, in ascending order."""
+    try:
+        content = read_file(disk, path)
+    except FileNotFoundError:
+        return []
+    usual = _usual_epochs(content)
+    return _parsed_epochs(content, path) if usual is None else list(usual)
+
+
+@functools.lru_cache(maxsize=CONTENTS_SEEN_MAX)
+def _usual_epochs(content: bytes) -> tuple[tuple[LeaderEpoch, Offset], ...] | None:
+    """The epochs in a valid file."""
+    try:
+        return tuple(_parsed_epochs(content, ""))
+    except CorruptRecordError:
+        return None
+
+
+def _parsed_epochs(content: bytes, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     epochs = []
-    for line, fields in _read_table(disk, path, columns=2):
+    for line, fields in _parsed_table(content, path, columns=2):
         try:
             epochs.append((LeaderEpoch(int(fields[0])), Offset(int(fields[1]))))
         except ValueError:
@@ -63,12 +86,17 @@ def encode_epochs(epochs: Iterable[tuple[LeaderEpoch, Offset]]) -> bytes:
 
 
 def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
+    try:
+        return _parsed_table(read_file(disk, path), path, columns=columns)
+    except FileNotFoundError:
+        return []
+
+
+def _parsed_table(content: bytes, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
     """The line number and fields of each row. The file has a line with its version, a line with the number of rows, and
     the rows."""
     try:
-        text = read_file(disk, path).decode("utf-8")
-    except FileNotFoundError:
-        return []
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptRecordError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     lines = text.splitlines()
@@ -100,11 +128,10 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
         content = read_file(disk, path)
     except FileNotFoundError:
         return None
-    if content.startswith(_USUAL_METADATA):
-        with contextlib.suppress(ValueError):  # other content is read as Kafka reads it, which takes longer
-            topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())
-            if topic_id.int:
-                return topic_id
+    usual = _usual_topic_id(content)
+    if usual is not None:
+        return usual
+    # Other content is read as Kafka reads it, which takes longer.
     lines = content.decode("utf-8", "replace").splitlines()
     fields = dict(re.split(r":\s+", line, maxsplit=1) for line in lines if re.search(r":\s+", line))
     try:
@@ -117,6 +144,16 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
     if version < 0 or topic_id.int == 0:
         raise CorruptRecordError(f"{path}: invalid version {version} or topic id {topic_id}")
     return topic_id
+
+
+@functools.lru_cache(maxsize=CONTENTS_SEEN_MAX)
+def _usual_topic_id(content: bytes) -> uuid.UUID | None:
+    """The topic id in a file of the usual form."""
+    with contextlib.suppress(ValueError):
+        if content.startswith(_USUAL_METADATA):
+            topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())
+            return topic_id if topic_id.int else None
+    return None
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:

@@ -20,6 +20,7 @@ from kcli.errors import StorageError
 from kcli.model.observations import Observations
 from kcli.runtime.disk import Disk
 from kcli.storage.files import HandlePool
+from kcli.storage.log.epoch_flushes import EpochFlushes
 
 _log = logging.getLogger(__name__)
 
@@ -65,10 +66,12 @@ class LogDirectory:
         self.path = path
         self.pool = pool
         self.disk: Disk = pool.disk
+        self.background = background
         self.id: uuid.UUID | None = None
         self.error: StorageError | None = None
+        self.open_logs = 0  # `opened` and `closed` count them, because a new log goes where the fewest are
         self.deletions = DeletionQueue(self, monotonic)
-        self.background = background
+        self.epochs = EpochFlushes(self)
         self._monotonic = monotonic
         self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
         # Held by the background job and by a flush while they write the files of a new log.
@@ -90,14 +93,20 @@ class LogDirectory:
             self._on_failure(self, error)
         return error
 
+    def opened(self) -> None:
+        """Counts a log that was opened. May be called in any thread."""
+        with self._guard:
+            self.open_logs += 1
+
     def closed(self, log_path: str) -> LogDirectory:
-        """The directory of a closed log. Every call on that log raises an error, which does not take the real directory
-        offline."""
+        """Counts a log that was closed, and returns its directory from now on. Every call on that log raises an error,
+        which does not take the real directory offline."""
+        with self._guard:
+            self.open_logs -= 1
         directory = LogDirectory(self.path, self.pool, background=self.background, monotonic=self._monotonic)
         directory.error = StorageError(f"The log {log_path} is closed")
-        directory.deletions = (
-            self.deletions
-        )  # A queue of its own would refer to the new object, which is a cycle.
+        # Queues of its own would refer to the new object, which are cycles.
+        directory.deletions, directory.epochs = self.deletions, self.epochs
         return directory
 
     def check(self) -> None:
@@ -151,6 +160,12 @@ class DeletionQueue:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the delay of a file or directory is over."""
+        with self._guard:
+            return bool(self._queue) and self._queue[0][0] <= self._now_ms()
 
     def run(self) -> int:
         """Removes the files and directories whose delay is over. Returns their number. May block."""

@@ -50,6 +50,7 @@ class BrokerProcess:
         self.controller_port = free_port()
         self.log_path = self.directory / "server.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.ready_timeout_seconds = READY_TIMEOUT_SECONDS
         self._node = NodeProcess(
             self.directory / "server.properties",
             self.log_path,
@@ -143,7 +144,7 @@ class BrokerProcess:
             self.process = None
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_SECONDS
+        deadline = time.monotonic() + self.ready_timeout_seconds
         while time.monotonic() < deadline:
             if self._node.is_ready():
                 return
@@ -153,7 +154,7 @@ class BrokerProcess:
                 raise RuntimeError(f"the broker ended with exit code {code}; {self._tail()}")
             time.sleep(_POLL_SECONDS)
         self.kill()
-        raise RuntimeError(f"the broker was not ready within {READY_TIMEOUT_SECONDS} s; {self._tail()}")
+        raise RuntimeError(f"the broker was not ready within {self.ready_timeout_seconds} s; {self._tail()}")
 
     def _tail(self) -> str:
         return "the end of its log:\n" + "\n".join(self._node.last_lines(TAIL_LINES))

@@ -114,7 +114,7 @@ TOOLS: dict[str, Tool] = {
         Tool(
             "trace",
             "",
-            "Show a record's headers, and where its time went.",
+            "Show the headers of a record, and the time of each step.",
             _DATA,
             place="trace.command",
         ),

@@ -43,13 +43,13 @@ class ConsoleOptions(ConnectingOptions):
         "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     command_config: str | None = option(
-        "A properties file with settings of the clients, such as security.protocol. A login in the file "
-        "serves only the browser that opens the printed address, and only on a loopback address.",
+        "A properties file with client settings, such as security.protocol. If the file has a login, only the browser "
+        "that opens the printed address can use it, and only if the console listens on a loopback address.",
         metavar="property file",
     )
     cluster: tuple[str, ...] = option(
         "A further cluster, as NAME=host:port,host:port, or as NAME=FILE with a properties file that has "
-        "bootstrap.servers. The option can be repeated.",
+        "bootstrap.servers.",
         metavar="NAME=servers or file",
         repeatable=True,
     )
@@ -60,7 +60,7 @@ class ConsoleOptions(ConnectingOptions):
     )
     metrics: str | None = option(
         "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port, without TLS and "
-        "users. The first page then shows the traffic.",
+        "users. The console shows the traffic of the cluster.",
         metavar="host:port",
     )
     traces: str | None = option(
@@ -70,13 +70,13 @@ class ConsoleOptions(ConnectingOptions):
     )
     spark: tuple[str, ...] = option(
         "The address of a Spark driver (http://HOST:4040) or history server (http://HOST:18080), whose applications "
-        "the console shows. The option can be repeated.",
+        "the console shows.",
         metavar="url",
         repeatable=True,
     )
     spark_checkpoint: tuple[str, ...] = option(
-        "A directory with the checkpoint of a streaming query of Spark, or with several. The console shows the lag of "
-        "the queries in the cluster of --bootstrap-server. The option can be repeated.",
+        "A directory with checkpoints of Spark's streaming queries. The console shows the lag of these queries in the "
+        "cluster of --bootstrap-server.",
         metavar="directory",
         repeatable=True,
     )
@@ -89,21 +89,22 @@ class ConsoleOptions(ConnectingOptions):
     )
     tls_key: str | None = option("A PEM file with the private key of the certificate.", metavar="file")
     insecure: bool = flag(
-        "Listen on an address that other machines can reach, without TLS. Only for a console behind a proxy "
-        "that has TLS."
+        "Allow an address that other machines can reach, without TLS. Use this only behind a proxy that has TLS."
     )
     allowed_host: tuple[str, ...] = option(
-        "A name by which browsers reach the console, such as console.example.com. IP addresses and localhost "
-        "are always allowed. The option can be repeated.",
+        "A host name that users type into their browsers, such as console.example.com. IP addresses and localhost "
+        "are always allowed.",
         metavar="name",
         repeatable=True,
     )
     base_path: str = option(
-        "The path in front of every address, such as /kafka, for a proxy.", metavar="path", default=""
+        "A path at the start of every URL of the console, such as /kafka, if the console is behind a proxy.",
+        metavar="path",
+        default="",
     )
-    read_only: bool = flag("Refuse every action. The pages then only show.")
+    read_only: bool = flag("Refuse every action.")
     audit_log: str | None = option(
-        "A file to which each action and each login is appended, as a line of JSON.", metavar="file"
+        "A file to which the console appends each action and each login, as lines of JSON.", metavar="file"
     )
 
 
@@ -252,7 +253,7 @@ command = Command(
             is_endless=True,
         ),
         Example(
-            "Only look, at two clusters:",
+            "Show two clusters, without actions:",
             "kcli console --bootstrap-server localhost:9092 --read-only \\\n"
             "  --cluster live=client.properties --listen 127.0.0.1:8091",
             is_endless=True,

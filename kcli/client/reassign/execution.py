@@ -234,7 +234,7 @@ class Execution:
             return
         if running:
             self._reporter.warn(
-                f"Still moving: {_names(running)}. These moves go on without a throttle. Run the command again to "
+                f"Still moving: {_names(running)}. These moves continue without a throttle. Run the command again to "
                 "continue, or `kcli reassign-partitions --cancel` to stop them."
             )
 

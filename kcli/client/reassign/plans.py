@@ -105,7 +105,7 @@ def _check_brokers(found: Survey, leaving: frozenset[int]) -> None:
         raise ReassignError(f"Broker {broker} does not run and has no replicas")
     for broker in sorted(used - running - leaving):
         raise ReassignError(
-            f"Broker {broker} has replicas but does not run. Start it, or let its replicas leave it by --decommission."
+            f"Broker {broker} has replicas but does not run. Start it, or move its replicas away with --decommission."
         )
 
 

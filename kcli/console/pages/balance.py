@@ -209,7 +209,7 @@ def _matching(action: Action) -> Callable[[str], bool]:
     for pattern in patterns:
         if TOPIC.fullmatch(pattern) is None:
             raise bad_request(
-                f"topics: {pattern[:100]!r} is no topic, and no beginning of topics with a star"
+                f"topics: {pattern[:100]!r}: expected a topic, or the beginning of topic names and a star"
             )
     names = frozenset(pattern for pattern in patterns if not pattern.endswith("*"))
     beginnings = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
@@ -241,7 +241,7 @@ async def stop_balance(action: Action) -> Outcome:
     verb = "would stop" if action.is_preview else "has stopped"
     return Outcome(
         command="kill -INT PID  # of kcli reassign-partitions --balance: Ctrl-C",
-        summary=f"The run {verb}. Moves that have begun go on without a throttle.",
+        summary=f"The run {verb}. Moves that have started continue without a throttle.",
     )
 
 

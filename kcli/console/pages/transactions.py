@@ -150,7 +150,7 @@ async def terminate(action: Action) -> Outcome:
     return Outcome(
         command=action.command("transactions", "forceTerminateTransaction", *option("transactionalId", name)),
         summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of {name} in {count} "
-        f"partition{'s' * (count != 1)}. Its producer gets an error and cannot go on.",
+        f"partition{'s' * (count != 1)}. Its producer gets an error and cannot continue.",
     )
 
 

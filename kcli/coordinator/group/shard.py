@@ -21,6 +21,7 @@ from kcli.coordinator.group.consumer.protocol import ConsumerProtocol
 from kcli.coordinator.group.consumer.targets.sessions import TimesOf
 from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.offsets.deletion import OffsetDeletion, OffsetsDeleted
 from kcli.coordinator.group.offsets.expiry import OffsetExpiry
 from kcli.coordinator.group.offsets.requests import OffsetProtocol
 from kcli.coordinator.group.offsets.table import OffsetTable
@@ -59,7 +60,8 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from kcli.protocol.records.consumer_offsets import ConsumerGroupMetadataValue
 
 NEXT_SLICE_MS = 1
-"""The pause between two slices of the search for expired offsets, in which waiting requests are served."""
+"""The pause between two slices of the search for expired offsets, or of a deletion of offsets. Waiting requests are
+served in it."""
 
 
 class Uuids(Protocol):
@@ -104,6 +106,7 @@ class GroupShard:
             MissingGroups(self._classic),
         )
         self._offsets = OffsetProtocol(config, self._table)
+        self._deletion = OffsetDeletion(self._table)
         self._expiry = OffsetExpiry(config, self._groups, self._protocols, self._table)
         self._live = False
 
@@ -248,10 +251,10 @@ class GroupShard:
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
-        """Deletes every offset of topics that were deleted."""
+        """Deletes every offset of topics that were deleted, in slices if there are many."""
         step: GroupStep = Step(now_ms)
-        for record in self._table.tombstones_of_topics(topics):
-            step.append(record)
+        if self._deletion.begin(frozenset(topics), step):
+            self._schedule_deletion(now_ms)
         return step.ready()
 
     # Groups
@@ -294,12 +297,32 @@ class GroupShard:
             step.reply(token, DeleteGroupsResponse(results=tuple(results)))
         return step.ready()
 
-    def _delete_group(self, group_id: str, step: GroupStep) -> ErrorCode:
-        protocol = self._protocols.of(group_id)
-        if protocol is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        code = protocol.delete_error(group_id)
+    def offset_count_of(self, group_id: str) -> int:
+        """The number of committed offsets of a group."""
+        return self._table.size_of(group_id)
+
+    def delete_offsets_of_group(
+        self, group_id: str, before: int | None, token: Token[OffsetsDeleted], now_ms: int
+    ) -> GroupReady:
+        """Deletes some offsets of a large group that will be deleted. Only the first call, whose `before` is None,
+        checks whether the group may be deleted. A member that joins later begins without offsets, as after the
+        deletion."""
+        step: GroupStep = Step(now_ms)
+        code = self._deletion_error(group_id) if before is None else ErrorCode.NONE
         if code is ErrorCode.NONE:
+            step.reply(token, self._deletion.delete_of_group(group_id, before, step))
+        else:
+            step.reply(token, OffsetsDeleted(code))
+        return step.ready()
+
+    def _deletion_error(self, group_id: str) -> ErrorCode:
+        protocol = self._protocols.of(group_id)
+        return ErrorCode.GROUP_ID_NOT_FOUND if protocol is None else protocol.delete_error(group_id)
+
+    def _delete_group(self, group_id: str, step: GroupStep) -> ErrorCode:
+        code = self._deletion_error(group_id)
+        protocol = self._protocols.of(group_id)
+        if code is ErrorCode.NONE and protocol is not None:
             for record in self._table.tombstones_of_group(group_id):
                 step.append(record)
             protocol.bury(group_id, step)
@@ -326,6 +349,10 @@ class GroupShard:
             self._counts.expirations += sum(isinstance(each, OffsetRecord) for each in step.records)
             self._schedule_offsets_check(step.now_ms, NEXT_SLICE_MS if has_more else None)
             return
+        if kind is TimerKind.OFFSETS_DELETION:
+            if self._deletion.delete_slice(step):
+                self._schedule_deletion(step.now_ms)
+            return
         protocol = self._protocols.of(group_id)
         if protocol is not None:
             protocol.expire(kind, group_id, member_id, step)
@@ -333,6 +360,9 @@ class GroupShard:
     def _schedule_offsets_check(self, now_ms: int, delay_ms: int | None = None) -> None:
         after_ms = self._config.offsets_retention_check_interval_ms if delay_ms is None else delay_ms
         self._timers.schedule((TimerKind.OFFSETS_CHECK, "", ""), now_ms + after_ms)
+
+    def _schedule_deletion(self, now_ms: int) -> None:
+        self._timers.schedule((TimerKind.OFFSETS_DELETION, "", ""), now_ms + NEXT_SLICE_MS)
 
     # The log
 

@@ -28,6 +28,8 @@ class TimerKind(IntEnum):
     """The end of the time that a classic member of a consumer group has to join again."""
     MEMBER_SYNC = 6
     """The end of the time that a classic member of a consumer group has to fetch its assignment."""
+    OFFSETS_DELETION = 7
+    """The next slice of a deletion of offsets. This deadline belongs to no group."""
 
 
 TimerKey = tuple[TimerKind, str, str]

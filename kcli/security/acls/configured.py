@@ -29,7 +29,7 @@ def node_authorizer(config: BrokerConfig) -> Authorizer:
         if name == STANDARD:
             return StandardAuthorizer(acl_settings(config.texts), config.node_id)
         if name in _REMOVED:
-            raise ConfigError(f"{KEY}: {name} went away with Kafka 4. Set instead {STANDARD}", key=KEY)
+            raise ConfigError(f"{KEY}: {name} was removed in Kafka 4. Set instead {STANDARD}", key=KEY)
         authorizer = cast(Authorizer, made(KEY, name, GROUP, config.texts, _MEMBERS))
         if not isinstance(authorizer.is_open, bool):
             # A method without @property is true, so every principal could do everything.

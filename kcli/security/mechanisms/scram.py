@@ -143,7 +143,7 @@ class ScramClient:
 
     def _check(self, received: bytes) -> bytes | None:
         if not hmac.compare_digest(received.split(b",")[0], b"v=" + base64.b64encode(self._expected)):
-            raise self._refused("the server does not know the password either")
+            raise self._refused("the server cannot prove that it knows the password")
         return None
 
     def _refused(self, why: str) -> SaslAuthenticationException:

@@ -1,6 +1,6 @@
 """The served APIs and their modules. ApiVersions lists exactly these APIs.
 
-A handler module is imported when its API is first called, so that the start does not import unused modules.
+A handler module is imported when its API is first called or after the start, so that the start does not wait for it.
 """
 
 from __future__ import annotations

@@ -97,6 +97,8 @@ class BrokerLifecycle:
         self._previous_epoch = previous_epoch
         self._offline_directories = offline_directories
         self._interval_s = config.integer("broker.heartbeat.interval.ms") / 1000
+        self._session_s = config.integer("broker.session.timeout.ms") / 1000
+        self._answered_at = 0.0  # the time of the loop at the last answer to a heartbeat
         self._heartbeats: asyncio.Task[None] | None = None
         self._listeners: Sequence[Listener] = ()
         self._is_ready = False
@@ -208,6 +210,7 @@ class BrokerLifecycle:
             offline_log_dirs=tuple(self._offline_directories()),
         )
         response = await self._channel.send(BROKER_HEARTBEAT, request)
+        self._answered_at = asyncio.get_running_loop().time()
         return self._answered_to_leave(response) if is_leaving else self._answered(response)
 
     @property
@@ -233,6 +236,11 @@ class BrokerLifecycle:
         _log.warning("A heartbeat failed: %s", error)
         if self._is_leaving and isinstance(error, BrokerIdNotRegisteredException | StaleBrokerEpochException):
             # The broker was unregistered, or another process has its id: no leadership is left to move.
+            self._may_stop.set()
+        elif self._is_leaving and asyncio.get_running_loop().time() - self._answered_at >= self._session_s:
+            # The session has ended, so a controller that comes back fences the broker and moves its leaderships. The
+            # last voters of a quorum that stop together would wait in vain.
+            _log.warning("No controller has answered for a whole session, so the broker stops without it")
             self._may_stop.set()
 
     def _answered(self, response: BrokerHeartbeatResponse) -> float:

@@ -1,6 +1,6 @@
 """Serves a frame: reads the header, finds the handler in the API table, calls it, and encodes the answer or error.
 
-A handler module is imported when its API is first called. A handler module has
+A handler module is imported when its API is first called, or by `load_routes` after the start. A handler module has
 
     handle(context, request) -> response | Awaitable[response] | None
     ACCESS = the operations that the API needs (access.py)
@@ -63,7 +63,7 @@ from kcli.server.requests.forwarding import (
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.route import AnyRoute, Context, RequestT, ResponseT, Route
-from kcli.server.requests.turns import run_in_turns
+from kcli.server.requests.turns import Steps, run_in_turns
 
 if TYPE_CHECKING:
     from kcli.server.requests.request_trace import RequestTrace
@@ -183,6 +183,14 @@ class Dispatch:
             decoding = self._serve_decoded(route, context, _timed(context, request))
             return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
         return self._serve(route, context, request)
+
+    def load_routes(self) -> Steps[None]:
+        """Imports the handlers of all served APIs, so that no first request of a client waits for an import. A step
+        imports one handler."""
+        for key in self._served:
+            if key not in self._routes:
+                self._route(key)
+                yield
 
     def versions_only(self, quotas: ClientQuotas) -> Dispatch:
         """A dispatch that serves only ApiVersions, for clients that are not logged in."""

@@ -25,7 +25,8 @@ class LeaderEpochCache:
         self._disk = disk
         self.path = path
         self.entries = read_epochs(disk, path)
-        self._written = self.entries
+        self._written = self._begun = self.entries
+        self._flushes = 0  # the number of flushes so far
         self.latest_epoch = self.entries[-1][0] if self.entries else NO_LEADER_EPOCH
         self.is_dirty = False
         self._guard = threading.Lock()
@@ -86,6 +87,7 @@ class LeaderEpochCache:
         """
         with self._guard:
             if not self.is_flushed(end_offset):
+                self._flushes += 1
                 entries = self.entries
                 replace_file(self._disk, self.path, encode_epochs(entries))
                 self._written = entries
@@ -99,20 +101,31 @@ class LeaderEpochCache:
         entries = self.entries
         return self._written in (entries, [entry for entry in entries if entry[1] < end_offset])
 
-    def begin_flush(self, end_offset: Offset) -> bool:
-        """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns False if nothing
-        must be written. Then the caller syncs the file, calls `end_flush`, and syncs the directory."""
+    def begin_flush(self, end_offset: Offset) -> int | None:
+        """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns the number of the
+        flush for the other steps, or None if nothing must be written.
+
+        The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. Meanwhile `flush`
+        does not wait. If another flush has begun since, the other steps do nothing.
+        """
         with self._guard:
             if self.is_flushed(end_offset):
-                return False
-            entries = self.entries
-            begin_replacing(self._disk, self.path, encode_epochs(entries)).close()
-            # A flush that waits in the background must not write the same file.
-            self._written, self.is_dirty = entries, False
-            return True
+                return None
+            self._flushes += 1
+            self._begun = self.entries
+            begin_replacing(self._disk, self.path, encode_epochs(self._begun)).close()
+            return self._flushes
 
-    def end_flush(self) -> None:
-        install_replacement(self._disk, self.path)
+    def install(self, number: int) -> None:
+        with self._guard:
+            if number == self._flushes:
+                install_replacement(self._disk, self.path)
+
+    def end_flush(self, number: int) -> None:
+        with self._guard:
+            if number == self._flushes:
+                self._written = self._begun
+                self.is_dirty = self.entries != self._written
 
     def _replace(self, entries: list[tuple[LeaderEpoch, Offset]]) -> None:
         self.entries = entries  # a new list, because `flush` may still write the old list

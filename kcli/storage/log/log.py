@@ -120,6 +120,7 @@ class PartitionLog:
         validation: Validation = Validation.ALL,
     ) -> None:
         self.directory = directory
+        directory.opened()
         self.path = path
         self.topic = topic
         self.partition = partition
@@ -376,13 +377,7 @@ class PartitionLog:
 
     def _flush_epochs_soon(self) -> None:
         if self.leader_epochs.is_dirty:
-            self.directory.background(self._flush_epochs)
-
-    def _flush_epochs(self) -> None:
-        try:
-            self.leader_epochs.flush()
-        except OSError as error:
-            self.directory.failed(error)
+            self.directory.epochs.soon(self)
 
     # --- rolling
 
@@ -880,6 +875,8 @@ class PartitionLog:
     def _read_producers(self, producers: ProducerState, now_ms: int) -> None:
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
         self.snapshots.load(producers, self.log_end_offset, now_ms)
+        if producers.last_snapshot_offset == self.log_end_offset:
+            return  # as after a clean stop
         replay(
             segments_from(self.segments, producers.end_offset),
             producers,

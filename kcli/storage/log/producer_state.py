@@ -410,6 +410,9 @@ class ProducerState:
 NEVER = Offset((1 << 63) - 1)
 MIN_JAVA_CAPACITY = 16
 
+_EMPTY_SNAPSHOT = ProducerState("", 0).encode()
+"""The snapshot without producers, which most logs of a large node have."""
+
 
 def _java_bucket(producer_id: ProducerId, capacity: int) -> int:
     folded = (producer_id ^ producer_id >> 32) & 0xFFFF_FFFF
@@ -441,6 +444,8 @@ def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:
 
 
 def decode_snapshot(content: bytes, name: str) -> list[ProducerEntry]:
+    if content == _EMPTY_SNAPSHOT:
+        return []
     if len(content) < _SNAPSHOT_HEAD.size:
         raise CorruptRecordError(f"{name}: {len(content)} bytes are too few for a producer snapshot")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)

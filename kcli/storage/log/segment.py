@@ -40,6 +40,7 @@ from kcli.storage.files import (
 )
 from kcli.storage.log.index import (
     MAX_RELATIVE_OFFSET,
+    TIME_ENTRY,
     OffsetIndex,
     OffsetPosition,
     TimeIndex,
@@ -87,6 +88,7 @@ class Segment:
         "_pool",
         "_recent_last_offsets",
         "_recent_positions",
+        "_sizes",
         "base_offset",
         "created_ms",
         "deleted",
@@ -118,7 +120,8 @@ class Segment:
         self._name_suffix = name_suffix
         self.log = self._handle(LOG_SUFFIX)
         self._end_position = None if sizes is None else Position(sizes.get(LOG_SUFFIX, 0))
-        self._indexes = None if sizes is None else self._open_indexes(sizes)
+        self._sizes = sizes
+        self._indexes: Indexes | None = None
         self._bytes_since_index_entry = 0
         self._is_changed = False  # whether the segment changed after its files were opened or sealed
         self._max_timestamp: TimestampOffset | None = None
@@ -132,6 +135,21 @@ class Segment:
     def _path(self, suffix: str) -> str:
         return f"{self.directory}/{offset_name(self.base_offset, suffix)}{self._name_suffix}"
 
+    def _look(self) -> Indexes:
+        """Opens the indexes at their first use, because most segments are never read or written between two starts."""
+        with _LOOKING:
+            if self._indexes is None:
+                sizes = self._present_sizes() if self._sizes is None else self._sizes
+                self._indexes = self._open_indexes(sizes)
+            return self._indexes
+
+    def _present_sizes(self) -> dict[str, int]:
+        sizes = {}
+        for suffix in SEGMENT_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                sizes[suffix] = self.disk.size(self._path(suffix))
+        return sizes
+
     def _open_indexes(self, sizes: dict[str, int]) -> Indexes:
         return Indexes(
             OffsetIndex(self._handle(INDEX_SUFFIX), self.base_offset, sizes.get(INDEX_SUFFIX, 0)),
@@ -139,21 +157,16 @@ class Segment:
             TransactionIndex(self.disk, self._handle(TXN_INDEX_SUFFIX), exists=TXN_INDEX_SUFFIX in sizes),
         )
 
-    def _look(self) -> Indexes:
-        with _LOOKING:
-            if self._indexes is None:
-                sizes = {}
-                for suffix in SEGMENT_SUFFIXES:
-                    with contextlib.suppress(FileNotFoundError):
-                        sizes[suffix] = self.disk.size(self._path(suffix))
-                self._indexes = self._open_indexes(sizes)
-            return self._indexes
-
     def look(self, suffixes: Iterable[str]) -> None:
         """Looks up the sizes of the files now. `suffixes` are the suffixes of the files that exist."""
-        sizes = {suffix: self.disk.size(self._path(suffix)) for suffix in suffixes}
-        self._end_position = Position(sizes.get(LOG_SUFFIX, 0))
-        self._indexes = self._open_indexes(sizes)
+        stem = self.log.path.removesuffix(LOG_SUFFIX)
+        self._sizes = {suffix: self.disk.size(stem + suffix) for suffix in suffixes}
+        self._end_position = Position(self._sizes.get(LOG_SUFFIX, 0))
+
+    @property
+    def _is_unindexed(self) -> bool:
+        """Whether the offset index is known to have no entry, although it is not open."""
+        return self._indexes is None and self._sizes is not None and not self._sizes.get(INDEX_SUFFIX)
 
     @property
     def end_position(self) -> Position:
@@ -337,8 +350,9 @@ class Segment:
     def rename_suffix(self, suffix: str, to: str) -> None:
         """Changes the suffix of the names. When a cleaned segment is installed, `.cleaned` is changed to `.swap`, and
         `.swap` is then removed."""
+        handles = self.handles()  # before the change, because they may be opened only now
         self._name_suffix = to
-        for handle in self.handles():
+        for handle in handles:
             if self.disk.exists(handle.path):
                 handle.rename(handle.path.removesuffix(suffix) + to)
             else:
@@ -458,7 +472,7 @@ class Segment:
 
     def tail(self) -> tuple[Offset, Position]:
         """The offset and the position after the last whole batch. Reads the headers from the last index entry on."""
-        last = self.offset_index.last()
+        last = None if self._is_unindexed else self.offset_index.last()
         offset, end = self.base_offset, _START if last is None else last.position
         for position, header in self.headers(end):
             offset, end = header.next_offset, Position(position + header.size_bytes)
@@ -514,6 +528,9 @@ class Segment:
 
         After a clean stop the time index is not read, because nothing uses it before the next append or search.
         """
+        if clean and self._is_unindexed:
+            assert self._sizes is not None, "they show that the index is empty"
+            return not self._sizes.get(TIME_INDEX_SUFFIX, 0) % TIME_ENTRY.size
         return (
             not self.offset_index.entries.is_torn
             and not self.time_index.entries.is_torn

@@ -44,14 +44,10 @@ def _flush_together(directory: LogDirectory, logs: Sequence[PartitionLog]) -> No
             return
         for log in logs:
             log.note_synced()
-        epochs = [log.leader_epochs for log in logs if log.leader_epochs.begin_flush(log.log_end_offset)]
-        if epochs:
-            disk.sync_volume(path)
-            for each in epochs:
-                each.end_flush()
-            disk.sync_volume(path)
     except OSError as error:
         directory.failed(error)
+        return
+    directory.epochs.flush_together(logs, closing=True)
 
 
 def _attempt(log: PartitionLog, work: Callable[[], None]) -> bool:

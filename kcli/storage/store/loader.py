@@ -29,7 +29,6 @@ from kcli.storage.files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
@@ -140,7 +139,7 @@ def load_log(
         random_below=settings.random_below,
         validation=settings.validation,
     )
-    had_snapshots = any(file.endswith(SNAPSHOT_SUFFIX) for file in files)
+    had_snapshots = bool(log.snapshots.offsets())
     durable_end = MAX_OFFSET if state.clean else state.recovery_point
     if state.clean and not damaged and (end := _whole_end(segments[-1])) is not None:
         log.log_end_offset = end
@@ -320,8 +319,10 @@ def _new_segment(
 
 def _remove_stray_snapshots(log: PartitionLog) -> None:
     """Removes snapshots without a segment, except the newest snapshot if it is after the last segment."""
-    bases = {segment.base_offset for segment in log.segments}
     offsets = log.snapshots.offsets()
+    if len(offsets) == 1 and offsets[0] >= log.segments[-1].base_offset:
+        return  # as in most logs
+    bases = {segment.base_offset for segment in log.segments}
     for offset in offsets:
         newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
         if offset not in bases and not newest:

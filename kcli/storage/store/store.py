@@ -72,6 +72,9 @@ MAX_PREFERRED = 10_000
 directories for partitions that are never created. The value is the largest number of partitions that one request may
 create."""
 
+PartitionDir = tuple[str, str, int, str]
+"""The name of a directory, and the topic, partition and suffix in this name."""
+
 STRAYS_SHOWN = 10
 """The largest number of stray logs that the log lists at a start, because thousands may exist."""
 
@@ -209,9 +212,9 @@ class LogStore:
 
         progress = None if clean else LoadingProgress(self._clock, directory.path, len(names))
 
-        def load(name: str) -> None:
-            topic, partition, suffix = _parsed(name)
-            key = _key_of(name)
+        def load(found: PartitionDir) -> None:
+            name, topic, partition, suffix = found
+            key = TopicPartition(topic, partition)
             recovery_point = recovery_points.get(key, FIRST_OFFSET)
             # The entry of the metadata log has its committed offset. No other file has this offset.
             is_metadata = topic == CLUSTER_METADATA_TOPIC
@@ -240,7 +243,7 @@ class LogStore:
         # Recovery is faster in several threads, because it mostly reads files and computes checksums. A clean start is
         # not faster in threads, because it mostly runs Python code.
         self._each(load, names, parallel=not clean)
-        kept = {_key_of(name) for name in names}
+        kept = {TopicPartition(topic, partition) for _name, topic, partition, _suffix in names}
         for key in {**recovery_points, **log_start_offsets, **high_watermarks}:
             if key not in kept:  # deleted in the last life, or removed by hand
                 self._settling.gone(directory, key)
@@ -249,7 +252,9 @@ class LogStore:
             elapsed_ms = (self._clock.monotonic() - began) * 1000
             _log.info("Loaded %d logs of %s in %.0f ms %s", len(names), directory.path, elapsed_ms, how)
 
-    def _each(self, work: Callable[[str], None], names: Sequence[str], *, parallel: bool) -> None:
+    def _each(
+        self, work: Callable[[PartitionDir], None], names: Sequence[PartitionDir], *, parallel: bool
+    ) -> None:
         if parallel and self._threads > 1 and len(names) > 1:
             with ThreadPoolExecutor(self._threads, "log-recovery") as threads:
                 for _ in threads.map(work, names):
@@ -273,8 +278,8 @@ class LogStore:
             _log.warning("%s: the file is ignored, and every log begins at offset 0 in it", error)
             return {}
 
-    def _partition_dirs(self, directory: LogDirectory) -> list[str]:
-        """The names of the directories to load. Directories with the suffix `-delete` are added to the queue of
+    def _partition_dirs(self, directory: LogDirectory) -> list[PartitionDir]:
+        """The directories to load. Directories with the suffix `-delete` are added to the queue of
         deletions."""
         names, strays = [], []
         delay_ms = self.default_config.file_delete_delay_ms
@@ -285,7 +290,7 @@ class LogStore:
                 f"directory is {self._metadata_path})."
             )
         if directory not in self.directories:
-            return [METADATA_LOG] if METADATA_LOG in found else []
+            return [(METADATA_LOG, CLUSTER_METADATA_TOPIC, 0, "")] if METADATA_LOG in found else []
         for name in found:
             if name == REMOTE_INDEX_CACHE:
                 continue
@@ -298,7 +303,7 @@ class LogStore:
                 )
             match parsed[2]:
                 case suffix if suffix in ("", FUTURE_SUFFIX):
-                    names.append(name)
+                    names.append((name, *parsed))
                 case suffix if suffix == DELETE_SUFFIX:
                     directory.deletions.add([f"{directory.path}/{name}"], delay_ms)
                 case _:
@@ -392,13 +397,7 @@ class LogStore:
                 return directory
         if not online:
             raise KafkaStorageException(f"No log directory is online for a log of {topic}")
-        if len(online) == 1:
-            return online[0]
-        counts = {id(directory): 0 for directory in online}
-        for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
-            if id(log.directory) in counts:
-                counts[id(log.directory)] += 1
-        return min(online, key=lambda directory: counts[id(directory)])
+        return min(online, key=lambda directory: directory.open_logs)
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
         """Sets the directory for a log that does not exist yet (KIP-113). `create` will make the log in this
@@ -493,6 +492,10 @@ class LogStore:
     def delete_due_files(self) -> int:
         """Removes files and directories whose delay is over (`DeletionQueue`). Returns their number. May block."""
         return sum(directory.deletions.run() for directory in self._every)
+
+    def has_due_files(self) -> bool:
+        """Whether `delete_due_files` has something to remove."""
+        return any(directory.deletions.is_due for directory in self._every)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
         """Sets a new `producer.id.expiration.ms`, for present and future logs."""
@@ -611,14 +614,3 @@ class LogStore:
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)
         self._made_ahead.clear()
-
-
-def _parsed(name: str) -> tuple[str, int, str]:
-    parsed = parse_partition_dir_name(name)
-    assert parsed is not None, "only partition directories are listed"
-    return parsed
-
-
-def _key_of(name: str) -> TopicPartition:
-    topic, partition, _suffix = _parsed(name)
-    return TopicPartition(topic, partition)

@@ -27,6 +27,9 @@ DISK_BYTES = 256 << 20
 SPARE_BYTES = 16 << 10
 """The bytes that still fit on a disk that is made full, so that it is full in the middle of a write."""
 HALT_S = 30.0
+READY_S = 300.0
+"""The time limit for the start of a node. Other programs may use the processors too. An election with short time-outs
+then takes long."""
 OVERRIDES = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -58,6 +61,7 @@ class FaultyCluster:
         self._paused: set[int] = set()
         routes = []
         for node_id, node in self.cluster.nodes.items():
+            node.ready_timeout_seconds = READY_S
             routes += _lead_through_proxy(node_id, node)
         self.links = Links(routes, self._pids)
 

@@ -78,7 +78,7 @@ def test_json_has_one_object_for_each_finding(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--topic", "t"), "--check-up looks at all topics"),
+        (("--topic", "t"), "--check-up checks all topics"),
         (("--looks", "0"), "--looks must be positive"),
         (("--metrics", "nowhere"), "nowhere"),
     ],

@@ -186,7 +186,7 @@ def test_required_keys() -> None:
 
 
 def test_zookeeper_is_answered_with_what_replaced_it() -> None:
-    with pytest.raises(ConfigError, match=r"zookeeper\.connect went away with Kafka 4\.0.*process\.roles"):
+    with pytest.raises(ConfigError, match=r"zookeeper\.connect was removed in Kafka 4\.0.*process\.roles"):
         node_config({"zookeeper.connect": "localhost:2181", "broker.id": "0"})
 
 

@@ -72,6 +72,7 @@ def test_a_voter_is_broker_and_controller_and_the_others_are_brokers() -> None:
         assert {listener.host for listener in config.listeners} == {"127.0.0.1"}
     assert configs[3].log_dirs == ("/d/4",)
     assert [config.is_set("default.replication.factor") for config in configs] == [True, True, True, False]
+    assert [config.integer("metadata.max.idle.interval.ms") for config in configs] == [5000, 5000, 5000, 500]
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (7, 3, 2)])

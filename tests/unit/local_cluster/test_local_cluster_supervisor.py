@@ -11,8 +11,8 @@ import pytest
 
 from kcli.local_cluster.directory import ClusterNode, LocalCluster, create_cluster
 from kcli.local_cluster.layout import ClusterError, plan_nodes, ports_needed
-from kcli.local_cluster.stopping import LAST_WAIT_S, STOP_LIMIT_S
-from kcli.local_cluster.supervisor import ClusterEvent, Supervisor, system_machine
+from kcli.local_cluster.stopping import LAST_WAIT_S, POLL_S, STOP_LIMIT_S
+from kcli.local_cluster.supervisor import REST_S, ClusterEvent, Supervisor, system_machine
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Stage:
         self.time = 0.0
         self.events: list[ClusterEvent] = []
         self.readies = 0
+        self.pauses: list[float] = []
         self.at: dict[float, Callable[[], None]] = {}
         nodes = plan_nodes(3, range(20_000, 20_000 + ports_needed(3)), ["r"])
         self.cluster = create_cluster(directory, nodes, {}, system_machine())
@@ -89,9 +90,18 @@ class Stage:
         return self.time
 
     def pause(self, seconds: float) -> None:
-        self.time += seconds
-        for moment in [moment for moment in self.at if moment <= self.time]:
-            self.at.pop(moment)()
+        """Ends early after a signal, and after the end of a process."""
+        until, codes = self.time + seconds, self.codes()
+        self.pauses.append(seconds)
+        while self.time < until and codes == self.codes():
+            self.time += min(POLL_S, seconds)
+            if due := [moment for moment in self.at if moment <= self.time]:
+                for moment in due:
+                    self.at.pop(moment)()
+                return
+
+    def codes(self) -> list[int | None]:
+        return [process.exit_code() for process in self.processes.values()]
 
     def run(self, *, stop_at: float = 1000.0) -> int:
         self.at[stop_at] = self.supervisor.request_stop
@@ -194,6 +204,15 @@ def test_a_second_signal_kills_the_nodes_that_still_run(stage: Stage) -> None:
     stage.run(stop_at=5)
     assert stage.time < 10
     assert all(process.signals[-1] is signal.SIGKILL for process in stage.processes.values())
+
+
+def test_the_parent_seldom_looks_at_nodes_that_all_run(stage: Stage) -> None:
+    stage.processes[2].ends = [-9]
+    stage.run(stop_at=101)
+    died = next(place for place, event in enumerate(stage.events) if event.event == "died")
+    assert stage.events[died + 1].event == "will be started again"
+    assert stage.processes[2].starts[1] < 2.5, "the end of a process ends a pause"
+    assert stage.pauses.count(REST_S) == 21, "one pause until the death, and then one in five seconds"
 
 
 def test_an_event_is_one_line(stage: Stage) -> None:

@@ -253,7 +253,7 @@ def test_the_configuration_names_the_authorizer() -> None:
     ("name", "message"),
     [
         ("x.Authorizer", "no installed package has the entry point x.Authorizer"),
-        ("kafka.security.authorizer.AclAuthorizer", "went away with Kafka 4"),
+        ("kafka.security.authorizer.AclAuthorizer", "was removed in Kafka 4"),
     ],
 )
 def test_an_unknown_authorizer_is_refused(name: str, message: str) -> None:

@@ -259,12 +259,25 @@ class TestAControlledShutdown:
 
         on_loop(scenario)
 
-    def test_without_a_controller_it_ends_after_five_minutes(self) -> None:
+    def test_without_the_consent_of_the_controller_it_ends_after_five_minutes(self) -> None:
         async def scenario() -> None:
-            lifecycle = await running(ScriptedController(REGISTERED, CAUGHT_UP, UNFENCED, TimeoutException()))
+            lifecycle = await running(ScriptedController(REGISTERED, CAUGHT_UP, UNFENCED))
             began = asyncio.get_running_loop().time()
             await lifecycle.leave()
             assert asyncio.get_running_loop().time() - began == pytest.approx(300)
+            await lifecycle.stop()
+
+        on_loop(scenario)
+
+    def test_without_a_controller_it_ends_after_a_session(self) -> None:
+        async def scenario() -> None:
+            lifecycle = await running(
+                ScriptedController(REGISTERED, CAUGHT_UP, UNFENCED, TimeoutException()),
+                broker_session_timeout_ms="9000",
+            )
+            began = asyncio.get_running_loop().time()
+            await lifecycle.leave()
+            assert asyncio.get_running_loop().time() - began == pytest.approx(10)
             await lifecycle.stop()
 
         on_loop(scenario)

@@ -37,7 +37,11 @@ class Machine:
 
     def __init__(self) -> None:
         self.blocks = BLOCKS
-        self.policy = GarbagePolicy(allocated_blocks=lambda: self.blocks)
+        self.given_back = 0
+        self.policy = GarbagePolicy(allocated_blocks=lambda: self.blocks, give_back=self.give_back)
+
+    def give_back(self) -> None:
+        self.given_back += 1
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +138,16 @@ async def test_a_busy_process_looks_for_old_cycles_when_its_memory_stays_doubled
     assert cycle() is not None
     machine.policy.check(0.0)
     assert cycle() is None
+
+
+@on_a_loop
+async def test_free_memory_is_given_back_in_quiet_seconds_only() -> None:
+    machine = Machine()
+    machine.policy.start()
+    machine.policy.check(0.0)
+    assert machine.given_back == 0
+    machine.policy.check(QUIET_SECONDS)
+    assert machine.given_back == 1
 
 
 def test_a_watched_process_is_checked_every_second() -> None:

@@ -274,6 +274,32 @@ def test_a_stopped_node_leaves_no_task(clean: bool) -> None:
     on_machine(scenario)
 
 
+def test_a_node_imports_the_handlers_of_all_apis_after_its_start() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        assert [dispatch for dispatch in node._dispatches if next(dispatch.load_routes(), "all") != "all"]
+        assert node.warming_up is not None
+        await node.warming_up
+        assert [list(dispatch.load_routes()) for dispatch in node._dispatches] == [[], []]
+        await node.stop()
+
+    on_machine(scenario)
+
+
+def test_a_node_that_stops_while_it_imports_handlers_leaves_no_task() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        await asyncio.sleep(1)
+        assert node.warming_up is not None and not node.warming_up.done()
+        await node.stop()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_machine(scenario)
+
+
 def test_a_client_that_comes_during_the_start_is_served_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(machine: Machine) -> None:
         node, start = machine.node(), BrokerRole.start

@@ -100,7 +100,7 @@ def test_a_refused_block_is_asked_for_again_after_a_pause() -> None:
 
 
 def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture) -> None:
-    runs = {"loop": 0, "thread": 0, "never": 0, "off": 0}
+    runs = {"loop": 0, "thread": 0, "never": 0, "off": 0, "due": 0, "not due": 0}
 
     def fail(name: str) -> None:
         runs[name] += 1
@@ -112,17 +112,19 @@ def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture
             PeriodicJob("in a thread", 1, lambda: fail("thread"), blocking=True),
             PeriodicJob("never", NEVER_MS, lambda: fail("never")),
             PeriodicJob("off", -1, lambda: fail("off")),
+            PeriodicJob("due", 1, lambda: fail("due"), blocking=True, is_due=lambda: True),
+            PeriodicJob("not due", 1, lambda: fail("not due"), blocking=True, is_due=lambda: False),
         ]
         with ThreadPoolExecutor(1) as executor:
             running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
-            await until(lambda: min(runs["loop"], runs["thread"]) >= 3)
+            await until(lambda: min(runs["loop"], runs["thread"], runs["due"]) >= 3)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(scenario())
     assert runs["loop"] >= 3
     assert runs["thread"] >= 3
-    assert runs["never"] == runs["off"] == 0
+    assert runs["never"] == runs["off"] == runs["not due"] == 0
     assert "on the loop failed: disk" in caplog.text
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kcli.model.ids import LeaderEpoch
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.runtime.rng import SystemRng
-from kcli.storage.checkpoint import CLEAN_SHUTDOWN_FILE
+from kcli.storage.checkpoint import CLEAN_SHUTDOWN_FILE, read_epochs
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.parallel import MANY_LOGS
@@ -103,3 +103,65 @@ def test_logs_count_as_settled_only_after_the_sync_of_their_names() -> None:
             again = opened(disk.crash_clone(seed), [])
             assert nth < 3 or {log.topic_id for log in again.logs.values()} == {TOPIC_ID}
             assert nth < 3 or len(again.logs) == LOGS
+
+
+def first_appends() -> tuple[SimDisk, LogStore, list[Callable[[], None]]]:
+    """A store whose logs have just had their first appends in an epoch, and its background jobs."""
+    disk, jobs = formatted(), list[Callable[[], None]]()
+    store = opened(disk, jobs)
+    for number in range(LOGS):
+        store.create("t", number, TOPIC_ID, more=True)
+    for log in store.logs.values():
+        log.append_leader_epoch(EPOCH)
+        log.append(batch_of(numbered(3)), leader_epoch=EPOCH, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    return disk, store, jobs
+
+
+def test_the_epochs_of_many_first_appends_are_synced_together() -> None:
+    disk, store, jobs = first_appends()
+    before = disk.counts.copy()
+    (job,) = jobs
+    job()
+    calls = disk.counts - before
+    assert calls["sync_volume"] == 2
+    assert "sync" not in calls and "sync_dir" not in calls
+    for log in store.logs.values():
+        assert log.leader_epochs.is_flushed()
+        for seed in SEEDS:
+            assert read_epochs(disk.crash_clone(seed), log.leader_epochs.path) == [(EPOCH, 0)]
+
+
+def test_the_epochs_of_a_few_first_appends_are_synced_one_by_one() -> None:
+    disk, jobs = formatted(), list[Callable[[], None]]()
+    store = opened(disk, jobs)
+    log = store.create("t", 0, TOPIC_ID, more=True)
+    log.append_leader_epoch(EPOCH)
+    log.append(batch_of(numbered(3)), leader_epoch=EPOCH, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    before = disk.counts.copy()
+    (job,) = jobs
+    job()
+    assert "sync_volume" not in disk.counts - before
+    assert log.leader_epochs.is_flushed()
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_epochs_whose_sync_failed_do_not_count_as_flushed(nth: int) -> None:
+    disk, store, jobs = first_appends()
+    disk.fail("sync_volume", nth=nth)
+    (job,) = jobs
+    job()
+    assert store.directories[0].error is not None
+    assert not any(log.leader_epochs.is_flushed() for log in store.logs.values())
+
+
+def test_a_flush_between_the_steps_of_another_flush_keeps_the_newer_epochs() -> None:
+    disk, store, _jobs = first_appends()
+    epochs = next(iter(store.logs.values())).leader_epochs
+    number = epochs.begin_flush(Offset(3))
+    assert number is not None
+    epochs.assign(LeaderEpoch(5), Offset(3))
+    epochs.flush()
+    epochs.install(number)
+    epochs.end_flush(number)
+    assert epochs.is_flushed()
+    assert read_epochs(disk, epochs.path) == [(EPOCH, 0), (5, 3)]

@@ -177,8 +177,10 @@ def test_a_copy_given_up_is_deleted() -> None:
     assert not list(store.futures)
     (aside,) = partition_names(disk, "/b")
     assert aside.endswith("-delete")
+    assert store.has_due_files()
     store.delete_due_files()
     assert partition_names(disk, "/b") == []
+    assert not store.has_due_files()
 
 
 def test_deleting_the_partition_deletes_its_copy() -> None:

@@ -157,9 +157,12 @@ class TestFiles:
         assert gone == [f"00000000000000000000.{suffix}.deleted" for suffix in ("index", "log", "timeindex")]
         deletions = log.directory.deletions
         made.clock.ms += 59_999
+        assert not deletions.is_due
         assert deletions.run() == 0
         made.clock.ms += 1
+        assert deletions.is_due
         assert deletions.run() == 3
+        assert not deletions.is_due
         assert not [entry.name for entry in made.disk.list_dir("/data/t-0") if "deleted" in entry.name]
 
     def test_a_jump_of_the_wall_clock_changes_no_delay(self) -> None:

@@ -134,6 +134,24 @@ class TestLogs:
         paths = sorted(log.directory.path for log in store.logs.values())
         assert paths == ["/a", "/a", "/a", "/b", "/b"]
 
+    def test_deleted_logs_do_not_count_as_partitions_of_a_directory(self) -> None:
+        store = open_store(formatted("/a", "/b"), "/a", "/b")
+        for partition in range(4):
+            store.create("t", partition, TOPIC_ID)
+        for log in [log for log in store.logs.values() if log.directory.path == "/a"]:
+            store.delete(log.topic, log.partition)
+        assert [directory.open_logs for directory in store.directories] == [0, 2]
+        assert [store.create("u", nth, TOPIC_ID).directory.path for nth in range(2)] == ["/a", "/a"]
+
+    def test_logs_from_before_a_restart_count_as_partitions_of_a_directory(self) -> None:
+        disk = formatted("/a", "/b")
+        store = open_store(disk, "/a", "/b")
+        for partition in range(3):
+            store.create("t", partition, TOPIC_ID)
+        store.close()
+        assert [directory.open_logs for directory in store.directories] == [0, 0]
+        assert [directory.open_logs for directory in open_store(disk, "/a", "/b").directories] == [2, 1]
+
     def test_a_partition_has_one_log_and_one_topic_id(self) -> None:
         store = open_store(formatted())
         log = store.create("t", 0, TOPIC_ID)

@@ -25,20 +25,22 @@ STEP_WIDTH = len("certificate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions(ClusterOptions):
-    topic: str | None = option("A topic to look at: its leaders, and the rights on it.", metavar="topic")
-    group: str | None = option("A group to look at: the right to join it.", metavar="group")
-    write: bool = flag("Write one record to the topic and read it back. Needs --topic.")
+    topic: str | None = option("A topic to check: its leaders, and your rights on it.", metavar="topic")
+    group: str | None = option("A group to check: your right to join it.", metavar="group")
+    write: bool = flag("Write one record to the topic of --topic, and read the record again.")
     check_up: bool = flag(
-        "Look at the whole cluster instead: replicas, leaders, disks, controllers, configs, groups, transactions and "
-        "clients. Each finding has its severity, its evidence and the command that mends it."
+        "Check the whole cluster: replicas, leaders, disks, controllers, configs, groups, transactions and clients. "
+        "Each finding has a severity, the facts that prove it, and a command."
     )
     looks: int = option(
-        "The number of looks at the groups. A group that rebalances in every look is reported.",
+        "With --check-up: the number of samples of the groups. A group that rebalances in every sample is reported.",
         Kind.INTEGER,
         default=3,
         metavar="count",
     )
-    interval: float = option("The seconds between two looks.", Kind.DOUBLE, default=2.0, metavar="seconds")
+    interval: float = option(
+        "With --check-up: the seconds between two samples.", Kind.DOUBLE, default=2.0, metavar="seconds"
+    )
     metrics: str | None = option(
         "The metrics endpoints for --check-up, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="endpoints",
@@ -75,7 +77,7 @@ async def _check_up(options: DoctorOptions, config: ClientConfig, output: Output
     """Checks the whole cluster. Raises CommandError with exit code 1 if a finding is critical."""
     if options.topic or options.group or options.write:
         raise UsageError(
-            "--check-up looks at all topics and groups: --topic, --group and --write are not allowed"
+            "--check-up checks all topics and groups: --topic, --group and --write are not allowed"
         )
     if options.looks < 1 or options.interval < 0:
         raise UsageError("--looks must be positive, and --interval must not be negative")
@@ -97,30 +99,30 @@ def _line(finding: Finding) -> str:
 
 command = Command(
     name="doctor",
-    description="This tool finds out why a client cannot use a cluster, and names the change that mends it.",
+    description="This tool finds out why a client cannot use a cluster, and what to change.",
     options=DoctorOptions,
     run=run,
     examples=(
         Example(
-            "Look at the way from this machine to every broker:",
+            "Check the connections from this machine to every broker:",
             "kcli doctor --bootstrap-server localhost:9092",
         ),
         Example(
-            "Look at the way to a secured cluster:",
+            "Check the connections to a secured cluster:",
             "kcli doctor --bootstrap-server h:9093 --command-config client.properties",
         ),
         Example(
-            "Look at a whole cluster:",
+            "Check a whole cluster:",
             "kcli doctor --bootstrap-server localhost:9092 --check-up",
         ),
         Example(
-            "Look at a topic, write one record to it and read it back:",
+            "Check a topic, write one record to it and read the record again:",
             "kcli doctor --bootstrap-server localhost:9092 --topic orders --write",
         ),
     ),
     exit_status=(
-        (0, "No step is wrong, or no finding is critical. There may be warnings."),
-        (1, "A step is wrong, a finding is critical, or the options are invalid."),
+        (0, "No step failed, and no finding is critical. There may be warnings."),
+        (1, "A step failed, a finding is critical, or the options are invalid."),
         INTERRUPTED,
     ),
 )

@@ -31,13 +31,13 @@ _TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestam
 class TraceOptions(ClusterOptions):
     topic: str | None = option("The topic of the record.", metavar="topic")
     partition: int | None = option(
-        "The partition of the record. It may be left out if the topic has only one.",
+        "The partition of the record. Not needed if the topic has one partition.",
         Kind.INTEGER,
         metavar="partition",
     )
     offset: int | None = option("The offset of the record.", Kind.LONG, metavar="offset")
     traces: str | None = option(
-        "The address of the store of traces: http://HOST:16686 for Jaeger, http://HOST:3200 for Tempo. It may "
+        "The address of the store of traces: http://HOST:16686 for Jaeger, http://HOST:3200 for Tempo. The address may "
         "contain a path, and USER:PASSWORD@ before the host.",
         metavar="url",
     )
@@ -105,7 +105,7 @@ def run(options: TraceOptions, output: Output) -> None:
         )
         return
     if options.traces is None:
-        output.warn("To see where the time of the record went, name the store of traces with --traces URL.")
+        output.warn("To see the time of each step of the record, name the store of traces with --traces URL.")
         return
     _print_trace(record, _asked(options.traces, record.trace_id), output)
 
@@ -228,7 +228,7 @@ def _step_text(step: Step) -> str:
 
 command = Command(
     name="trace",
-    description="Show the timestamp and the headers of a record and, from a store of traces, where its time went.",
+    description="Show the timestamp and the headers of a record and, from a store of traces, the time of each step.",
     options=TraceOptions,
     run=run,
     examples=(

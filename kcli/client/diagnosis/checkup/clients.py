@@ -38,8 +38,8 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 Severity.WARNING,
                 "rebalances",
                 f"group {history.group_id}",
-                f"The group rebalances all the time: {text}. Look for members that exceed max.poll.interval.ms, or "
-                "that start and end",
+                f"The group rebalances all the time: {text}. Check whether members exceed max.poll.interval.ms, "
+                "or start and end again and again",
                 listed(f"{each.state}, {counted(each.members, 'member')}" for each in history.looks),
                 f"kcli consumer-groups --describe --members --verbose {quoted_option('group', history.group_id)}",
             )
@@ -70,7 +70,7 @@ def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             Severity.WARNING,
             "long-transaction",
             each.transactional_id,
-            "The transaction is open longer than its time-out, so its coordinator cannot end it",
+            "The transaction has been open for longer than its time-out, so its coordinator cannot end it",
             (
                 f"state {each.state}, time-out {each.timeout_ms / 1000:g} s",
                 f"began {_ago(snapshot, each.start_ms or snapshot.time_ms)}",

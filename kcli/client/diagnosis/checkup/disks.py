@@ -71,7 +71,7 @@ def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 Severity.CRITICAL if is_critical else Severity.WARNING,
                 "disk-full",
                 f"broker {broker}",
-                f"The disk of {each.path} is {used:.0%} full and {when}, at the growth of the last 24 hours",
+                f"The disk of {each.path} is {used:.0%} full and, with the growth of the last 24 hours, {when}",
                 (
                     f"free: {_size(each.usable_bytes)} of {_size(each.total_bytes)}",
                     f"growth: {_size(a_day)} a day, by the timestamps of records",

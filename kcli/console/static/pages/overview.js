@@ -1,4 +1,4 @@
-// The first page: figures, traffic, and the findings of the check-up with the commands that mend them.
+// The first page: figures, traffic, and the findings of the check-up with the commands that repair them.
 import { fill, h } from "../parts/dom.js";
 import { age, bytes, number, plural } from "../parts/format.js";
 import { commandLine } from "../parts/dialog.js";
@@ -112,7 +112,7 @@ function checkup(context) {
 }
 
 function findings(found) {
-  if (found.length === 0) return h("div", { class: "empty" }, "The check-up found nothing to mend.");
+  if (found.length === 0) return h("div", { class: "empty" }, "The check-up found no problem.");
   return h("ul", { class: "findings" }, found.map((each) => h(
     "li", null,
     h("span", { class: `badge ${KINDS[each.severity] ?? ""}` }, each.severity),

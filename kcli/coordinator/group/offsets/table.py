@@ -9,6 +9,7 @@ the offset is applied. But if the table has an offset from later in the log, tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 
 from kcli.coordinator.group.records import OffsetRecord
 from kcli.model.ids import NO_PRODUCER_ID, NO_TIMESTAMP
@@ -29,6 +30,8 @@ class OffsetTable:
         """For each key, the number of records that are written but not committed yet."""
         self.size = 0
         """The number of committed offsets."""
+        self.end_offset = 0
+        """The log offset after the last record that was replayed."""
 
     # Writes in progress
 
@@ -50,6 +53,7 @@ class OffsetTable:
     # Changes
 
     def replay(self, record: OffsetRecord, log_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        self.end_offset = log_offset + 1
         if self._expected:
             self.arrived(record)
         committed = record.committed
@@ -123,7 +127,29 @@ class OffsetTable:
         """The number of offsets of a group."""
         return sum(map(len, self._groups.get(group_id, {}).values()))
 
-    # Tombstones
+    # Deletion
+
+    def partitions_of(self, topics: Collection[str]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+        """The group, topic and partitions of all committed offsets of these topics."""
+        for group_id, committed in self._groups.items():
+            for topic in topics:
+                if topic in committed:
+                    yield group_id, topic, tuple(committed[topic])
+
+    def has_before(self, group_id: str, topic: str, partition: int, log_offset: int) -> bool:
+        """Whether a group has an offset for this partition that was committed before a log offset."""
+        entry = self._groups.get(group_id, {}).get(topic, {}).get(partition)
+        return entry is not None and entry[1] < log_offset
+
+    def first_before(self, group_id: str, log_offset: int, count: int) -> list[tuple[str, int]]:
+        """The topic and partition of at most `count` offsets of a group that were committed before a log offset."""
+        found = (
+            (topic, partition)
+            for topic, partitions in self._groups.get(group_id, {}).items()
+            for partition, entry in partitions.items()
+            if entry[1] < log_offset
+        )
+        return list(islice(found, count))
 
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
         """The tombstones for all offsets of a group, including offsets in open transactions and in writes in
@@ -136,18 +162,9 @@ class OffsetTable:
         keys.update(dict.fromkeys(key for key in self._uncommitted() if key[0] == group_id))
         return (OffsetRecord(*key, None) for key in keys)
 
-    def tombstones_of_topics(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
-        """The tombstones for all offsets of deleted topics in all groups, including offsets in open transactions and in
-        writes in progress."""
-        gone = frozenset(topics)
-        keys = dict.fromkeys(
-            (group_id, topic, partition)
-            for group_id, committed in self._groups.items()
-            for topic, partitions in committed.items()
-            if topic in gone
-            for partition in partitions
-        )
-        keys.update(dict.fromkeys(key for key in self._uncommitted() if key[1] in gone))
+    def uncommitted_tombstones(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
+        """The tombstones for the offsets of deleted topics in open transactions and in writes in progress."""
+        keys = dict.fromkeys(key for key in self._uncommitted() if key[1] in topics)
         return (OffsetRecord(*key, None) for key in keys)
 
     def _uncommitted(self) -> Iterator[_Key]:

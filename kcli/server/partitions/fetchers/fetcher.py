@@ -466,7 +466,7 @@ class ReplicaFetcher:
         finally:
             for following in asking:
                 if self._is_current(following) and following.state.phase is Phase.ASKING:
-                    self._act(following, BackOff("the leader did not tell the ends of its log"))
+                    self._act(following, BackOff("the leader did not report the ends of its log"))
 
     async def _ask(
         self, asking: list[Following], timestamp: int, decide: Callable[[Offset, OwnLog], Action]

@@ -1,0 +1,68 @@
+"""Deletes the offsets of large groups and of deleted topics in slices, so that other requests are served meanwhile.
+
+In Kafka too, the offsets of a deleted topic may be deleted in several batches. A group is deleted in one batch there.
+Here the offsets of a large group are deleted first, and the group itself last. A slice deletes only offsets that were
+committed before the first slice. So it never deletes an offset of a new topic or member with the same name.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kcli.coordinator.group.offsets.table import OffsetTable
+from kcli.coordinator.group.records import OffsetRecord
+from kcli.coordinator.group.step import GroupStep
+from kcli.errors import ErrorCode
+
+OFFSETS_PER_SLICE = 250
+"""The offsets that one slice deletes. An offset takes 6 to 13 µs until its deletion is committed and replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsDeleted:
+    """The result of one slice for a group. The next slice gets `before`, unless this one `is_last`."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    before: int = 0
+    is_last: bool = True
+
+
+class OffsetDeletion:
+    def __init__(self, table: OffsetTable) -> None:
+        self._table = table
+        self._waiting: deque[tuple[str, str, Sequence[int], int]] = deque()
+        """Group, topic, partitions, and the log offset before which their commits are deleted."""
+
+    def begin(self, topics: Collection[str], step: GroupStep) -> bool:
+        """Begins to delete the offsets of topics with the first slice, which also deletes the offsets that are not
+        committed yet. Returns whether `delete_slice` must be called."""
+        before = self._table.end_offset
+        self._waiting.extend((*found, before) for found in self._table.partitions_of(topics))
+        has_more = self.delete_slice(step)
+        for record in self._table.uncommitted_tombstones(topics):
+            if record not in step.records:
+                step.append(record)
+        return has_more
+
+    def delete_slice(self, step: GroupStep) -> bool:
+        """Deletes the offsets of the next slice. Returns whether there are more."""
+        left = OFFSETS_PER_SLICE
+        while self._waiting and left:
+            group_id, topic, partitions, before = self._waiting.popleft()
+            if len(partitions) > left:
+                self._waiting.appendleft((group_id, topic, partitions[left:], before))
+            for partition in partitions[:left]:
+                if self._table.has_before(group_id, topic, partition, before):
+                    step.append(OffsetRecord(group_id, topic, partition, None))
+            left -= min(left, len(partitions))
+        return bool(self._waiting)
+
+    def delete_of_group(self, group_id: str, before: int | None, step: GroupStep) -> OffsetsDeleted:
+        """Deletes the next offsets of a group. `before` is None in the first slice."""
+        limit = self._table.end_offset if before is None else before
+        found = self._table.first_before(group_id, limit, OFFSETS_PER_SLICE)
+        for topic, partition in found:
+            step.append(OffsetRecord(group_id, topic, partition, None))
+        return OffsetsDeleted(before=limit, is_last=len(found) < OFFSETS_PER_SLICE)

@@ -1,0 +1,50 @@
+"""Gives free memory of the C library back to the system.
+
+Large buffers come from the heap of the C library. After it has once returned a buffer of some megabytes, glibc keeps up
+to 64 MB of free memory, because a broker may need it for the next answer. `malloc_trim` returns this memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+
+from kcli.runtime.process import resident_bytes
+
+WORTH_BYTES = 8 << 20
+"""The growth of the process after which a trim is worth its time: about 0.3 ms for each free megabyte."""
+
+
+class Heap:
+    """The heap of this process."""
+
+    def __init__(
+        self,
+        *,
+        resident_bytes: Callable[[], int] = resident_bytes,
+        trim: Callable[[], None] | None = None,
+    ) -> None:
+        self._resident_bytes = resident_bytes
+        self._trim = trim or _trim
+        self._after_trim = 0
+
+    def trim_if_grown(self) -> None:
+        """Returns free memory if the process has grown since the last call that did so. May take some milliseconds."""
+        if self._resident_bytes() - self._after_trim >= WORTH_BYTES:
+            self._trim()
+            self._after_trim = self._resident_bytes()
+
+
+def _trim() -> None:
+    library = _library()
+    if library is not None:
+        library.malloc_trim(0)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """The C library. None if it is not glibc."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if library is not None and hasattr(library, "malloc_trim") else None

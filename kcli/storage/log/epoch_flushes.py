@@ -1,0 +1,108 @@
+"""Writes the leader epochs of many logs to their checkpoints in the background.
+
+After a start, each log writes its checkpoint at its first append. So thousands of logs may do this within a second. A
+job takes all logs that wait. The checkpoints of a few logs are synced one by one. Those of many logs are synced
+together, by syncs of the whole file system.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kcli.errors import StorageError
+from kcli.model.ids import Offset
+from kcli.runtime.disk import Disk
+from kcli.storage.log.leader_epochs import NEVER, LeaderEpochCache
+from kcli.storage.parallel import MANY_LOGS
+
+T = TypeVar("T")
+
+
+class Directory(Protocol):
+    """The part of a log directory that is used here."""
+
+    path: str
+    disk: Disk
+    background: Callable[[Callable[[], None]], object]
+
+    def failed(self, cause: Exception) -> StorageError: ...
+
+
+class EpochLog(Protocol):
+    """The part of a log that is used here. The directory of a closed log is another one, which may fail."""
+
+    leader_epochs: LeaderEpochCache
+    log_end_offset: Offset
+
+    @property
+    def directory(self) -> Directory: ...
+
+
+class EpochFlushes:
+    """The logs of one directory whose checkpoints must be written. All methods may be called in any thread."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._waiting: dict[EpochLog, None] = {}
+        self._guard = threading.Lock()
+        self._is_asked = False
+
+    def soon(self, log: EpochLog) -> None:
+        """Writes the checkpoint of a log in the background."""
+        with self._guard:
+            self._waiting[log] = None
+            is_asked, self._is_asked = self._is_asked, True
+        if not is_asked:
+            self._directory.background(self._run)
+
+    def _run(self) -> None:
+        while logs := self._take():
+            if len(logs) < MANY_LOGS or not self.flush_together(logs):
+                for log in logs:
+                    _attempt(log, log.leader_epochs.flush)
+
+    def _take(self) -> list[EpochLog]:
+        with self._guard:
+            logs = list(self._waiting)
+            self._waiting.clear()
+            self._is_asked = bool(logs)
+            return logs
+
+    def flush_together(self, logs: Iterable[EpochLog], *, closing: bool = False) -> bool:
+        """Writes the checkpoints, and syncs them together. Returns False if the system cannot sync a whole file system.
+
+        If `closing`, a checkpoint may lack epochs that have no records. A disk error takes its directory offline.
+        """
+        begun = []
+        for log in logs:
+            begin = partial(log.leader_epochs.begin_flush, log.log_end_offset if closing else NEVER)
+            number = _attempt(log, begin)
+            if number is not None:
+                begun.append((log, number))
+        try:
+            if begun and not self._sync_volume():
+                return False
+            for log, number in begun:
+                _attempt(log, partial(log.leader_epochs.install, number))
+            if begun:
+                self._sync_volume()
+        except OSError as error:
+            self._directory.failed(error)
+            return True
+        for log, number in begun:
+            log.leader_epochs.end_flush(number)
+        return True
+
+    def _sync_volume(self) -> bool:
+        return self._directory.disk.sync_volume(self._directory.path)
+
+
+def _attempt(log: EpochLog, work: Callable[[], T]) -> T | None:
+    try:
+        return work()
+    except OSError as error:
+        log.directory.failed(error)
+        return None
