@@ -1,10 +1,10 @@
 """Measures what metrics cost: how long a scrape holds the event loop, and the CPU per message.
 
-    python bench/metrics.py [--partitions 10000] [--topics 1000] [--records 1000000] [--scrape-every 15]
+    python bench/metrics.py [--only holds|costs] [--partitions 10000] [--topics 1000] [--records 2000000] [--rounds 8]
 
 The first half runs a node in this process, and times each callback of the event loop. CPU time does not depend on other
-programs of the machine, and real time is shown too. The second half produces to a node in another process: without the
-metrics listener, with it, and with a scrape every few seconds.
+programs of the machine, and real time is shown too. The second half produces to two nodes in other processes, which
+take turns: one without the metrics listener, and one with it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from typing import Self
 
-from measure import Bench, Figure, cpu_s, print_json, running
+from measure import Bench, Figure, cpu_s, print_json, running, timed
 from parts.clients import produce
 
 from kcli.config.start_up import node_config
@@ -34,6 +34,8 @@ TOPICS_PER_REQUEST = 100
 VALUE_BYTES = 100
 QUIET_SECONDS, QUIET_CPU_S = 3, 0.1
 """A broker is quiet if it uses less CPU than this in each of so many seconds."""
+QUIET_MAX_SECONDS = 60
+IDLE_SECONDS, SCRAPES = 10, 3
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 
 
@@ -146,59 +148,51 @@ def _node(directory: str) -> Node:
     return Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
 
 
-def costs(topics: int, per_topic: int, records: int, scrape_every: float) -> list[Figure]:
-    """The CPU per message in three nodes of their own."""
-    figures: list[Figure] = []
-
-    def add(name: str, spent: float) -> None:
-        goal = "" if not figures else f"<= {1.05 * figures[0].value:.3f}"
-        figures.append(Figure(f"produce {name}", spent, "CPU-s/M msg", goal))
-        print(f"{figures[-1].name:<60}{spent:>14,.3f} {'CPU-s/M msg':<16}{goal}", flush=True)
-
-    with running() as bench:
-        create(bench.broker.bootstrap, topics, per_topic)
-        _wait_until_quiet(bench)
-        add("without metrics", _cost(bench, records, None))
+def costs(topics: int, per_topic: int, records: int, rounds: int) -> list[Figure]:
+    """The CPU per message of two nodes that take turns, one of them with the metrics listener. Also the CPU of both
+    without clients, and of a scrape."""
     port = free_port()
-    with running(overrides={"kcli.metrics.listener": f"127.0.0.1:{port}"}) as bench:
-        create(bench.broker.bootstrap, topics, per_topic)
-        _wait_until_quiet(bench)
-        add("with the metrics listener", _cost(bench, records, None))
-        add(f"with a scrape every {scrape_every:g} s", _cost(bench, records, _scraper(port, scrape_every)))
-    return figures
+    listener = {"kcli.metrics.listener": f"127.0.0.1:{port}"}
+    with running() as plain, running(overrides=listener) as metered:
+        nodes = (plain, metered)
+        with ThreadPoolExecutor(len(nodes)) as threads:
+            list(threads.map(lambda node: create(node.broker.bootstrap, topics, per_topic), nodes))
+        for node in nodes:
+            _wait_until_quiet(node)
+        scrape(port)  # the first one fills caches
+        spent: dict[Bench, list[float]] = {plain: [], metered: []}
+        for number in range(rounds + 1):
+            for node in nodes if number % 2 else reversed(nodes):
+                spent[node].append(_produced(node, records))
+        pairs = list(zip(spent[plain][1:], spent[metered][1:], strict=True))  # the first one fills caches
+        plain.add("produce without metrics", median(cost for cost, _ in pairs), "CPU-s/M msg")
+        metered.add("produce with the metrics listener", median(cost for _, cost in pairs), "CPU-s/M msg")
+        metered.add("more CPU with metrics", (median(b / a for a, b in pairs) - 1) * 100, "%", "<= 5")
+        plain.add("without clients, without metrics", _idle(plain), "ms of CPU/s")
+        metered.add("without clients, with the metrics listener", _idle(metered), "ms of CPU/s")
+        scrapes = [metered.cost(lambda: float(scrape(port))).cpu_s for _ in range(SCRAPES)]
+        metered.add("one scrape", median(scrapes), "CPU-s")
+        return plain.figures + metered.figures
 
 
 def _wait_until_quiet(bench: Bench) -> None:
     """Returns when the broker has stored the names of the new logs, which takes CPU after the last answer."""
-    spent, quiet = cpu_s(bench.pid), 0
-    while quiet < QUIET_SECONDS:
+    spent, quiet, until = cpu_s(bench.pid), 0, time.monotonic() + QUIET_MAX_SECONDS
+    while quiet < QUIET_SECONDS and time.monotonic() < until:
         time.sleep(1)
         before, spent = spent, cpu_s(bench.pid)
         quiet = quiet + 1 if spent - before < QUIET_CPU_S else 0
 
 
-def _cost(bench: Bench, records: int, scraper: Callable[[threading.Event], None] | None) -> float:
+def _produced(bench: Bench, records: int) -> float:
     """The CPU seconds of the broker for a million messages."""
-    produce(bench.broker.bootstrap, "topic-0", VALUE_BYTES, records // 10)
-    stop = threading.Event()
-    thread = None if scraper is None else threading.Thread(target=scraper, args=(stop,))
-    if thread is not None:
-        thread.start()
-    before = cpu_s(bench.pid)
-    produce(bench.broker.bootstrap, "topic-0", VALUE_BYTES, records)
-    spent = cpu_s(bench.pid) - before
-    stop.set()
-    if thread is not None:
-        thread.join()
-    return spent / records * 1e6
+    cost = bench.cost(lambda: produce(bench.broker.bootstrap, "topic-0", VALUE_BYTES, records))
+    return cost.cpu_s / records * 1e6
 
 
-def _scraper(port: int, every: float) -> Callable[[threading.Event], None]:
-    def run(stop: threading.Event) -> None:
-        while not stop.wait(every):
-            scrape(port)
-
-    return run
+def _idle(bench: Bench) -> float:
+    """The milliseconds of CPU of a second without clients."""
+    return bench.cost(lambda: timed(lambda: time.sleep(IDLE_SECONDS))).cpu_s / IDLE_SECONDS * 1000
 
 
 def main() -> None:
@@ -207,8 +201,8 @@ def main() -> None:
     )
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=1_000)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--scrape-every", type=float, default=15.0)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--only", choices=("holds", "costs"))
     options = parser.parse_args()
     per_topic = max(options.partitions // options.topics, 1)
@@ -216,7 +210,7 @@ def main() -> None:
     if options.only != "costs":
         figures += holds(options.topics, per_topic)
     if options.only != "holds":
-        figures += costs(options.topics, per_topic, options.records, options.scrape_every)
+        figures += costs(options.topics, per_topic, options.records, options.rounds)
     print_json(figures)
 
 

@@ -60,10 +60,18 @@ def number(title: str, query: str, unit: str = COUNT, about: str = "") -> Panel:
 CONTROLLER, REPLICAS = "kafka_controller_kafkacontroller", "kafka_server_replicamanager"
 TRAFFIC = "kafka_server_brokertopicmetrics"
 RATE = "[$__rate_interval]"
+ALL = ".+"
+"""The value of a variable if all of its values are chosen. It leaves out the sums, which have no label."""
 
 
 def rates(metric: str, by: str, labels: str) -> str:
     return f"sum by ({by}) (rate({metric}{{{labels}}}{RATE}))"
+
+
+def failures(kind: str) -> str:
+    """The failed requests of topics. A topic has no metric for them before the first one, so it shows 0."""
+    failed = rates(f"{TRAFFIC}_failed{kind}requests_total", "topic", T)
+    return f"{failed} or 0 * {rates(f'{TRAFFIC}_total{kind}requests_total', 'topic', T)}"
 
 
 def quantile(share: float, metric: str, by: str, labels: str) -> str:
@@ -207,7 +215,7 @@ CLUSTER = Dashboard(
                         f"min by (listener, subject) (kcli_certificate_expiry_timestamp_seconds{{{J}}} - time()) / 86400",
                         "{{listener}} {{subject}}",
                     ),
-                    about="Empty without a listener that uses TLS.",
+                    about="Of the listeners that use TLS.",
                 ),
             ),
         ),
@@ -427,9 +435,8 @@ TOPIC = Dashboard(
                 graph(
                     "Failed requests by topic",
                     PER_SECOND,
-                    (rates(f"{TRAFFIC}_failedproducerequests_total", "topic", T), "Produce {{topic}}"),
-                    (rates(f"{TRAFFIC}_failedfetchrequests_total", "topic", T), "Fetch {{topic}}"),
-                    about="Empty if no request has failed.",
+                    (failures("produce"), "Produce {{topic}}"),
+                    (failures("fetch"), "Fetch {{topic}}"),
                 ),
             ),
         ),
@@ -540,7 +547,7 @@ GROUP = Dashboard(
                         f"max by (group, topic) (kcli_group_partition_catch_up_seconds{{{G}}})",
                         "{{group}} {{topic}}",
                     ),
-                    about="At the rates of the last minutes. Empty if no group has lag, or if it never catches up.",
+                    about="At the rates of the last minutes. A group that never catches up has no line.",
                 ),
                 graph(
                     "Records consumed",
@@ -686,7 +693,7 @@ def _variable(name: str, query: str) -> dict[str, Any]:
         "sort": 1,
         "multi": True,
         "includeAll": True,
-        "allValue": ".*",
+        "allValue": ALL,
         "current": {"text": ["All"], "value": ["$__all"]},
     }
 

@@ -8,6 +8,10 @@ from itertools import pairwise
 
 from kcli.lag.window import WINDOW_COMMITS, Commit
 
+IDLE_WINDOW_MS = 90_000
+"""The shortest window of an idle group. Ten samples of a broker take 90 s, so the window of a group that commits all
+the time is not shorter either."""
+
 
 class Status(IntEnum):
     """Burrow's states, with Burrow's numbers. A larger number is worse. Burrow's ERR (3) means STOP, STALL or REWIND,
@@ -30,19 +34,23 @@ def judge(
     *,
     current_lag: int | None,
     recent_ends: Iterable[int] = (),
+    arrival_ms: int | None = None,
     allowed_lag: int = 0,
     minimum_complete: float = 0.0,
 ) -> Status:
     """Returns Burrow's verdict. `commits` has at most ten commits, the oldest first.
 
-    `recent_ends` are the newest end offsets of the partition. The verdict is OK if there are too few commits
-    (`minimum_complete`), or if the lag is unknown or at most `allowed_lag`.
+    `recent_ends` are the newest end offsets of the partition. `arrival_ms` is the time at which the first unread record
+    arrived. With it, STOP compares only times in which the group owed a commit (`_has_stopped`).
+
+    The verdict is OK if there are too few commits (`minimum_complete`), or if the lag is unknown or at most
+    `allowed_lag`.
     """
     if not commits or len(commits) / WINDOW_COMMITS < minimum_complete:
         return Status.OK
     if current_lag is None or current_lag <= allowed_lag:
         return Status.OK
-    if _has_stopped(commits, now_ms, recent_ends):
+    if _has_stopped(commits, now_ms, recent_ends, arrival_ms):
         return Status.STOP
     if _has_rewound(commits):
         return Status.REWIND
@@ -58,12 +66,22 @@ def worst(statuses: Iterable[Status]) -> Status:
     return max(statuses, default=Status.OK)
 
 
-def _has_stopped(commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[int]) -> bool:
-    """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag."""
-    first, last = commits[0], commits[-1]
-    if now_ms - last.time_ms <= last.time_ms - first.time_ms:
-        return False
-    return all(end > last.offset for end in recent_ends)
+def _has_stopped(
+    commits: Sequence[Commit], now_ms: int, recent_ends: Iterable[int], arrival_ms: int | None
+) -> bool:
+    """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag.
+
+    A group that was idle for hours has a window of hours, so Burrow would find its death hours later. If the time of
+    arrival is known, only the time counts in which the group owed a commit: in the silence, and in a window that is
+    longer than IDLE_WINDOW_MS.
+    """
+    last = commits[-1]
+    silence_ms, window_ms = now_ms - last.time_ms, last.time_ms - commits[0].time_ms
+    if arrival_ms is not None:
+        silence_ms = min(silence_ms, now_ms - arrival_ms)
+        owed_ms = sum(commit.pause_ms or 0 for commit in commits)
+        window_ms = min(window_ms, max(owed_ms, IDLE_WINDOW_MS))
+    return silence_ms > window_ms and all(end > last.offset for end in recent_ends)
 
 
 def _has_rewound(commits: Sequence[Commit]) -> bool:

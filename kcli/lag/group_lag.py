@@ -49,6 +49,8 @@ class GroupLag:
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
+    commits: int = 0
+    """The offsets that were committed, one for each partition, since the coordinator began to count."""
     members: int = 0
     idle_members: int = 0
     """The members without partitions."""

@@ -50,6 +50,14 @@ class EndHistory:
         if len(times) > POINTS_MAX:
             self._thin_out(time_ms)
 
+    def begin_with(self, offset: int, time_ms: int) -> None:
+        """Lets the history begin with the record at `offset`, which arrived at `time_ms`. Does nothing if the history
+        is not younger than this record."""
+        times, ends = self._times, self._ends
+        if times and 0 <= time_ms <= times[0] and offset < ends[0]:
+            times[:0] = array("q", (time_ms, time_ms))
+            ends[:0] = array("q", (offset, offset + 1))
+
     def _thin_out(self, now_ms: int) -> None:
         """Drops every second point of the older part of the history."""
         times, ends = self._times, self._ends

@@ -56,6 +56,12 @@ class LagTracker:
             history = self._ends[partition] = EndHistory()
         history.add(now_ms, end)
 
+    def see_arrival(self, partition: TopicPartition, offset: int, time_ms: int) -> None:
+        """Takes the timestamp of a record that is older than the history of its partition."""
+        history = self._ends.get(partition)
+        if history is not None:
+            history.begin_with(offset, time_ms)
+
     def see_commit(self, group: str, partition: TopicPartition, time_ms: int, offset: int) -> bool:
         """Adds the last commit of a group, if it is not known yet. Returns False if the number of windows is at its
         limit."""
@@ -166,14 +172,10 @@ def _judged(
 ) -> PartitionLag:
     first, last, end = commits[0], commits[-1], history.end
     lag = None if end is None else max(end - last.offset, 0)
-    verdict = judge(commits, now_ms, current_lag=lag, recent_ends=history.recent(now_ms - RECENT_ENDS_MS))
-    status = withheld(
-        verdict,
-        commits,
-        now_ms,
-        arrival_ms=None if arrival is None else arrival.time_ms,
-        first_patience_ms=first_patience_ms,
-    )
+    arrival_ms = None if arrival is None else arrival.time_ms
+    recent_ends = history.recent(now_ms - RECENT_ENDS_MS)
+    verdict = judge(commits, now_ms, current_lag=lag, recent_ends=recent_ends, arrival_ms=arrival_ms)
+    status = withheld(verdict, commits, now_ms, arrival_ms=arrival_ms, first_patience_ms=first_patience_ms)
     return PartitionLag(
         status=status,
         committed=last.offset,

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 KEPT_MAX = 2_000
 """The most values that wait for a reader. Without a metrics endpoint there is no reader. With one, values are read each
 second, and 2,000 values are more than a quantile needs."""
+
+
+class Values(Protocol):
+    """Values that a reader takes: the number of all values, and the values since the last look."""
+
+    count: int
+
+    def take(self) -> list[float]: ...
+
+
+class Largest:
+    """The largest value since the last look. It costs less than `Observations`."""
+
+    __slots__ = ("__weakref__", "count", "value")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.value = 0
+
+    def add(self, value: int) -> None:
+        self.count += 1
+        if value > self.value:
+            self.value = value
+
+    def take(self) -> list[float]:
+        value, self.value = self.value, 0
+        return [value] if value else []
 
 
 class Observations:

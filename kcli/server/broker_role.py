@@ -344,8 +344,6 @@ class BrokerRole:
         self.lifecycle.send_soon()
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        for topic in delta.topics_deleted:
-            self._given.traffic.forget(topic.name)
         self.replicas.apply(delta, image)
         self.assignments.apply(delta)
         self.groups.apply(delta, image)

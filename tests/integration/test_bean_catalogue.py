@@ -88,6 +88,18 @@ class Actions:
             assert (await send(self.client, "t", bytes(records))).error_code is not ErrorCode.NONE
         assert (await send(self.client, "c", batch(b"a", b"b"))).error_code is ErrorCode.INVALID_RECORD
 
+    async def several(self) -> None:
+        """Produces to two partitions, and one that does not exist. Then reads two."""
+        data = tuple(produce.PartitionProduceData(index=each, records=BATCH) for each in (0, 1, 9))
+        topic = produce.TopicProduceData(name="t", partition_data=data)
+        request = produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(topic,))
+        await self.client.call(request, ApiKey.PRODUCE, 9)
+        rows = tuple(
+            fetch.FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=1) for each in (0, 1)
+        )
+        topics = (fetch.FetchTopic(topic="t", partitions=rows),)
+        await self.client.call(fetch.FetchRequest(topics=topics, max_wait_ms=0), ApiKey.FETCH, 12)
+
     async def read(self) -> None:
         await read(self.client, "t")
 
@@ -183,6 +195,23 @@ class Actions:
     async def connect(self) -> None:
         request = api_versions.ApiVersionsRequest(client_software_name="a", client_software_version="1")
         await (await connect(self.node)).call(request, ApiKey.API_VERSIONS, 3)
+
+    async def limit(self) -> None:
+        """Opens a connection above the quota of its address, and one above the creation rate of the listener."""
+        sockets = self.node.sockets
+        listener = sockets.listeners["PLAINTEXT"]
+        counts, settings, quotas = listener.counts, listener.settings, self.node.quotas.connections
+        quotas.set("127.0.0.1", 0.5)
+        opened = [await connect(self.node) for _ in range(8)]
+        await until(lambda: counts.quota_delays_ms.count > 0)
+        quotas.set("127.0.0.1", None)
+        listener.settings = replace(settings, creation_rate_max=0.01)
+        listener._created.append(asyncio.get_running_loop().time())
+        opened.append(await connect(self.node))
+        await until(lambda: counts.rate_delays_ms.count > 0)
+        listener.settings = settings
+        listener._created.clear()
+        sockets.admit_held()
 
     async def hold(self) -> None:
         sockets = self.node.sockets

@@ -58,7 +58,7 @@ async def test_the_lag_of_a_group_of_offsets_only(tmp_path: Path) -> None:
         found = await beans(speaker)
         partition = found["type=Partition,group=g,topic=t,partition=0"]
         assert partition["CommitAgeSeconds"] >= 0
-        assert "LagSeconds" not in partition, "the records are older than the history"
+        assert "LagSeconds" not in partition, "the timestamp of the first unread record is not read yet"
         assert {name: partition[name] for name in ("CommittedOffset", "EndOffset", "Lag", "StatusName")} == {
             "CommittedOffset": 3,
             "EndOffset": 7,
@@ -75,8 +75,47 @@ async def test_the_lag_of_a_group_of_offsets_only(tmp_path: Path) -> None:
         }
         group = found["type=Group,group=g"]
         assert (group["State"], group["Members"], group["Lag"], group["Status"]) == ("Empty", 0, 4, 1)
+        assert group["OffsetCommits"] == 2
         assert found["type=Sampler"]["Partitions"] == 2
         assert found["type=Sampler"]["UnknownEndOffsets"] == 0
+
+
+@on_a_loop
+async def test_the_lag_in_seconds_of_records_that_are_older_than_the_history(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await speaker.find()
+        await speaker.create("t", 1)
+        sampler = sampler_of(speaker)
+        now_ms = sampler._groups.now_ms()
+        ages_s = (900, 600, 300)
+        for age_s in ages_s:
+            record = Record(0, now_ms - age_s * 1000, None, b"v", ())
+            await send(speaker.client, "t", bytes(encode_batch([record])))
+        await speaker.commit({("t", 0): 1})
+        await speaker.commit({("t", 0): 0}, group="slow")
+        await sampler.sample()
+        assert all(each.is_at_least for each in sampler.report.groups)
+        reads = sampler._read_below
+        assert reads == {TopicPartition("t", 0): 0}
+        await sampler.sample()
+        await sampler.sample()
+        seconds = {each.group_id: each.lag_seconds for each in sampler.report.groups}
+        assert seconds["slow"] == pytest.approx(900, abs=30)
+        assert 300 < (seconds["g"] or 0) < 900, "between the first record and the begin of the history"
+        assert not any(each.is_at_least for each in sampler.report.groups)
+
+
+@on_a_loop
+async def test_commits_of_a_group_are_counted_until_its_offsets_go(tmp_path: Path) -> None:
+    async with groups.running(tmp_path, **METRICS) as speaker:
+        await with_records(speaker)
+        for offset in (1, 2, 3):
+            await speaker.commit({("t", 0): offset})
+        runner = speaker.node.broker.groups.runner("g")
+        assert runner.look(lambda shard, _: shard.commit_count("g")) == 3
+        assert runner.look(lambda shard, _: shard.commit_count("other")) == 0
+        runner.run(lambda shard, now_ms: shard.delete_topics(("t",), now_ms))
+        await until(lambda: runner.look(lambda shard, _: shard.commit_count("g")) == 0)
 
 
 @on_a_loop

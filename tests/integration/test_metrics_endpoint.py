@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import ssl
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kcli.config.definition import ConfigError
@@ -262,5 +264,25 @@ def test_the_endpoint_speaks_tls(tmp_path: Path, certificates: Certificates) -> 
                 await client.get(address, "/metrics", body_max_bytes=100, tls=stranger)
             with pytest.raises((client.NotHttp, OSError)):
                 await client.get(address, "/metrics", body_max_bytes=100)
+
+    asyncio.run(story())
+
+
+def test_answers_are_compressed_if_the_client_accepts_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            assert node.metrics_endpoint is not None
+            url = f"http://127.0.0.1:{node.metrics_endpoint.port}"
+            async with aiohttp.ClientSession(auto_decompress=False) as session:
+                for path in ("/metrics", "/jmx"):
+                    answers = {}
+                    for accepted in ("identity", "gzip"):
+                        async with session.get(url + path, headers={"Accept-Encoding": accepted}) as answer:
+                            answers[accepted] = await answer.read()
+                            encoding = answer.headers.get("Content-Encoding")
+                            assert encoding == (None if accepted == "identity" else "gzip")
+                            assert answer.headers["Vary"] == "Accept-Encoding"
+                    assert len(answers["gzip"]) * 4 < len(answers["identity"])
+                    assert gzip.decompress(answers["gzip"])[:20] == answers["identity"][:20]
 
     asyncio.run(story())

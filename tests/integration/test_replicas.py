@@ -394,3 +394,19 @@ def test_the_beans_of_replicas(tmp_path: Path) -> None:
         assert beans_of(rig)["type=ReplicaManager,name=OfflineReplicaCount"] == 1
 
     run(tmp_path, scenario, pair("t"), pair("u"), pair("f", OTHER))
+
+
+def test_the_counts_of_a_topic_go_with_its_last_replica(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        topics = rig.replicas.traffic.topics
+        rig.append("t")
+        rig.append("u")
+        rig.change("t", leader=OTHER, leader_epoch=1)
+        assert topics["t"].messages_in == 1, "the broker still has a replica"
+        rig.change("t", replicas=(OTHER,), isr=(OTHER,))
+        assert list(topics) == ["u"]
+        rig.remove("u")
+        assert list(topics) == []
+        assert rig.replicas.traffic.total().messages_in == 2
+
+    run(tmp_path, scenario, pair("t"), pair("u"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from rigs.sasl import (
     add_user,
     handshake,
     log_in,
+    numbers,
     send_token,
 )
 from rigs.wire_client import Client
@@ -417,8 +417,8 @@ def test_logins_are_counted_for_the_metrics_of_the_listener(tmp_path: Path) -> N
         expected = LoginCounts(
             succeeded=3, succeeded_without_again=1, succeeded_again=1, failed=1, failed_again=1
         )
-        assert asdict(counts) == asdict(expected)
-        assert asdict(node.sockets.listeners["PLAINTEXT"].logins) == asdict(LoginCounts())
-        assert node.sockets.listeners["SASL"].logins.failed == 1
+        assert numbers(counts) == numbers(expected)
+        assert (counts.again_ms.count, counts.again_ms.total > 0) == (1, True)
+        assert numbers(node.sockets.listeners["PLAINTEXT"].logins) == numbers(LoginCounts())
 
     with_sasl(tmp_path, story, **HOUR)

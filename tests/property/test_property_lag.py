@@ -158,6 +158,29 @@ def test_a_dead_member_is_found_and_stays_found(commit_s: int, commits: int, per
     assert first * SAMPLE_MS - death_s * 1000 <= 12 * max(commit_s * 1000, SAMPLE_MS) + FIRST_PATIENCE_MS
 
 
+@settings(max_examples=examples(20))
+@given(st.lists(st.tuples(st.integers(200, 1000), st.integers(1, 9)), min_size=2, max_size=9))
+def test_the_death_of_a_member_of_an_idle_group_is_found_soon(bursts: list[tuple[int, int]]) -> None:
+    """A record comes after each long time and is committed seconds later. Then the member dies, and records come."""
+    world, now_s = World(), 0
+    for steps, delay_s in bursts:
+        for _ in range(steps):
+            now_s += 10
+            world.sample(now_s * 1000)
+        world.end += 1
+        world.committed = (now_s * 1000 + delay_s * 1000, world.end)
+    for _ in range(100):
+        now_s += 10
+        world.sample(now_s * 1000)
+    assert set(world.statuses) == {Status.OK}
+    world.statuses.clear()
+    for _ in range(60):
+        now_s += 10
+        world.end += 1
+        world.sample(now_s * 1000)
+    assert world.statuses.index(Status.STOP) * SAMPLE_MS <= FIRST_PATIENCE_MS + SAMPLE_MS
+
+
 @given(st.integers(1, 100), st.integers(20, 100))
 def test_a_member_that_falls_behind_is_found(per_second: int, samples: int) -> None:
     """A member commits each 10 s, but reads only half of the records."""

@@ -36,6 +36,7 @@ produce | kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,t
 produce | kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0 | Value | 3
 produce | kafka.log:type=Log,name=Size,topic=t,partition=0 | Value | 85
 produce | kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Produce,version=9 | Count | 1
+produce | kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Produce,error=NONE | Count | 1
 produce | kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce | Count | 1
 produce | kafka.network:type=RequestMetrics,name=LocalTimeMs,request=Produce | Count | 1
 produce | kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=Produce | Count | 1
@@ -69,8 +70,11 @@ park | kafka.network:type=RequestChannel,name=ResponseQueueSize | Value | 1
 park | kafka.network:type=RequestChannel,name=ResponseQueueSize,processor=0 | Value | 1
 expire | kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec,fetcherType=consumer | Count | 1
 expire | kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations,delayedOperation=Fetch | Value | -1
+several | kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Produce,error=NONE | Count | 2
+several | kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=Fetch,error=NONE | Count | 3
 pipeline | kafka.network:type=RequestMetrics,name=RequestQueueTimeMs,request=Metadata | Max | +
 large | kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request=Fetch | Max | +
+large | kafka.server:type=socket-server-metrics,$LISTENER | request-size-max | +
 large | kafka.network:type=SocketServer,name=MemoryPoolUsed | Value | 0
 join | kafka.server:type=group-coordinator-metrics | group-completed-rebalance-count | 1
 join | kafka.server:type=group-coordinator-metrics,protocol=classic | group-count | 1
@@ -89,6 +93,7 @@ transaction | kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailu
 transaction | kafka.server:type=ReplicaManager,name=ProducerIdCount | Value | +
 throttle | kafka.server:type=Produce,client-id=greedy | byte-rate | +
 throttle | kafka.server:type=Produce,client-id=greedy | throttle-time | +
+throttle | kafka.server:type=Produce | queue-size | 1
 throttle | kafka.server:type=Request,client-id=greedy | request-time | +
 throttle | kafka.server:type=ControllerMutation,client-id=greedy | mutation-rate | +
 throttle | kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request=Produce | Max | +
@@ -96,7 +101,12 @@ flush | kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs | Count | +
 snapshot | kafka.server:type=SnapshotEmitter,name=LatestSnapshotGeneratedBytes | Value | +
 connect | kafka.server:type=socket-server-metrics,$LISTENER | connection-count | 1
 connect | kafka.server:type=socket-server-metrics,$LISTENER | connection-creation-total | 1
+connect | kafka.server:type=socket-server-metrics | broker-connection-accept-rate | +
+connect | kafka.server:type=socket-server-metrics,listener=PLAINTEXT | connection-accept-rate | +
 connect | kafka.server:type=socket-server-metrics,$SOFTWARE,$LISTENER | connections | 1
+limit | kafka.server:type=socket-server-metrics,listener=PLAINTEXT | connection-accept-throttle-time | +
+limit | kafka.server:type=socket-server-metrics,listener=PLAINTEXT | ip-connection-accept-throttle-time | +
+limit | kafka.server:type=socket-server-metrics,ip=127.0.0.1 | connection-accept-rate | +
 hold | kafka.network:type=Acceptor,name=AcceptorBlockedPercent,listener=PLAINTEXT | Count | +
 clean | kafka.log:type=LogCleanerManager,name=time-since-last-run-ms | Value | +
 """
@@ -216,6 +226,10 @@ kafka.server:type=group-coordinator-metrics | batch-flush-time-ms-p99
 kafka.server:type=transaction-coordinator-metrics | partition-load-time-max, partition-load-time-avg
 kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize | Value
 kafka.server:type=ControllerMutation,client-id=greedy | tokens, throttle-time
+kafka.server:type=Fetch | queue-size
+kafka.server:type=Request | queue-size
+kafka.server:type=ControllerMutation | queue-size
+kafka.server:type=socket-server-metrics,$LISTENER | reauthentication-latency-avg, reauthentication-latency-max
 kafka.server:type=LeaderReplication | byte-rate
 kafka.server:type=FollowerReplication | byte-rate
 """
@@ -232,59 +246,53 @@ ABSENT = {
         "there are no share groups"
     ),
     "ShareGroupMetrics, SharePartitionMetrics, ShareSessionCache, DelayedShareFetchMetrics, "
-    "share-coordinator-metrics": "there are no share groups",
+    "share-coordinator-metrics": ("there are no share groups"),
     "RequestMetrics ResponseQueueTimeMs": (
-        "there is no queue of answers; an answer that waits for an earlier one has this time in RemoteTimeMs"
+        "there is no queue of answers; RemoteTimeMs includes the wait for earlier answers"
     ),
-    "RequestMetrics DeprecatedRequestsPerSec": "no version that this broker serves is deprecated in Kafka 4.1",
-    "DelayedRemoteFetchMetrics, DelayedRemoteListOffsetsMetrics, RemoteLogManager, RemoteStorageThreadPool, RLMCopy, "
-    "RLMFetch": "there is no tiered storage",
+    "RequestMetrics DeprecatedRequestsPerSec": (
+        "no version that this broker serves is deprecated in Kafka 4.1"
+    ),
+    "DelayedRemoteFetchMetrics, DelayedRemoteListOffsetsMetrics, RemoteLogManager, "
+    "RemoteStorageThreadPool, RLMCopy, RLMFetch": ("there is no tiered storage"),
     "socket-server-metrics select-rate, select-total, io-time-ns-avg, io-time-ns-total, io-ratio, "
-    "io-wait-time-ns-avg": ("one event loop selects, reads and serves, and does not measure its own turns"),
-    "socket-server-metrics reauthentication-latency-avg, reauthentication-latency-max, request-size-max": (
-        "these are not measured"
-    ),
-    "socket-server-metrics connection-accept-throttle-time, ip-connection-accept-throttle-time, "
-    "broker-connection-accept-rate, MemoryPoolAvgDepletedPercent, MemoryPoolDepletedTimeTotal": (
-        "these are not measured; AcceptorBlockedPercent has the time for which connections wait for a place"
-    ),
-    "socket-server-metrics connection-accept-rate of each ip": (
-        "the rate is measured for each listener, not for each address"
+    "io-wait-time-ns-avg": ("the event loop does not measure these times"),
+    "socket-server-metrics MemoryPoolAvgDepletedPercent, MemoryPoolDepletedTimeTotal": (
+        "the waits for memory are not measured; MemoryPoolAvailable shows the memory that is left"
     ),
     "socket-server-metrics connections of each cipher and protocol": (
-        "connections are counted by their client software, not by their cipher"
+        "connections are counted for each client software, not for each cipher"
     ),
-    "app-info commit-id": ("the version names the release, and there is no commit id"),
+    "app-info commit-id": ("version has the release, and there is no commit id"),
     "group-coordinator-metrics event-queue-size, event-queue-time-ms": (
-        "a request reaches its group at once; there is no queue"
+        "there is no queue: a request reaches its group immediately"
     ),
     "group-coordinator-metrics share-group-count, streams-group-count, share-group-rebalance-rate, "
-    "streams-group-rebalance-rate": "there are no share groups and no streams groups",
+    "streams-group-rebalance-rate": ("there are no share groups and no streams groups"),
     "TransactionMarkerChannelManager LogAppendRetryQueueSize": (
         "a record that cannot be written stays in the shard of its transaction"
     ),
-    "raft-metrics number-unknown-voter-connections": "the voters in the metadata log have their addresses",
+    "raft-metrics number-unknown-voter-connections": ("the voters in the metadata log have their addresses"),
     "broker-metadata-metrics metadata-load-error-count": (
-        "a node that cannot read its metadata log stops, and says so in its log"
+        "a node that cannot read its metadata log writes an error to its log and stops"
     ),
     "LogManager remainingLogsToRecover, remainingSegmentsToRecover": (
-        "the endpoint begins after the recovery; the log of the node has its progress"
+        "there are no metrics before the recovery ends; the log of the node shows the progress of the "
+        "recovery"
     ),
     "ReplicaAlterLogDirsManager MinFetchRate, FailedPartitionsCount, DeadThreadCount": (
-        "a move between directories is a task of its own that tries again after an error"
+        "a move between directories tries again after each error"
     ),
     "DelayedOperationPurgatory AlterAcls, RemoteFetch, RemoteListOffsets, ShareFetch": (
         "no request of these kinds waits here"
     ),
-    "DelayedProduceMetrics ExpiresPerSec of each partition": "the bean counts all partitions together",
-    "Produce, Fetch, Request queue-size and exempt-request-time": (
-        "a throttled connection has one timer for all quotas, and exempt time is not measured"
-    ),
+    "DelayedProduceMetrics ExpiresPerSec of each partition": ("the bean counts all partitions together"),
+    "Request exempt-request-time": ("the time of requests between brokers is not measured"),
     "AlterLogDirsReplication": (
-        "moves between directories pause for their limit, replica.alter.log.dirs.io.max.bytes.per.second"
+        "moves between directories obey only replica.alter.log.dirs.io.max.bytes.per.second"
     ),
-    "client-metrics, plugins": "client telemetry (KIP-714) and pluggable Java classes do not exist",
-    "java.lang": "there is no Java virtual machine; kcli:type=Process has the figures of the process",
+    "client-metrics, plugins": ("client telemetry (KIP-714) and pluggable Java classes do not exist"),
+    "java.lang": ("there is no Java virtual machine; see kcli:type=Process"),
 }
 """Names of Kafka without a bean here -> the reason."""
 

@@ -8,7 +8,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,12 +17,24 @@ from kcli.testing.broker_process import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
+DATA_SECONDS = 60.0
+"""The longest wait for data. A rate needs two scrapes, and the lag of a group two samples of the broker."""
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The addresses that have the metrics of a job, the profile, and the path."""
+
+    targets: Sequence[str]
+    profile: str = "default"
+    path: str = "/metrics"
 
 
 class Prometheus:
-    """Scrapes each job every second. `jobs` has the addresses and the profile of each job."""
+    """Scrapes each job every second."""
 
-    def __init__(self, directory: Path, jobs: Mapping[str, tuple[Sequence[str], str]], rules: Path) -> None:
+    def __init__(self, directory: Path, jobs: Mapping[str, Job], rules: Path) -> None:
         self.directory = directory
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -31,10 +44,11 @@ class Prometheus:
             "scrape_configs": [
                 {
                     "job_name": name,
-                    "params": {"profile": [profile]},
-                    "static_configs": [{"targets": list(targets)}],
+                    "metrics_path": job.path,
+                    "params": {"profile": [job.profile]},
+                    "static_configs": [{"targets": list(job.targets)}],
                 }
-                for name, (targets, profile) in jobs.items()
+                for name, job in jobs.items()
             ],
         }
         directory.mkdir(parents=True)
@@ -90,3 +104,19 @@ class Prometheus:
     def names(self, job: str) -> set[str]:
         """The names of all metrics of a job."""
         return set(self.get("label/__name__/values", **{"match[]": f'{{job="{job}"}}'}))
+
+    def without_data(self, queries: Collection[str]) -> list[str]:
+        """The queries that have no data at the same time, after a wait of at most DATA_SECONDS."""
+        return wait_until_empty(lambda: [query for query in queries if not self.query(query)])
+
+    def without_names(self, job: str, names: Collection[str]) -> list[str]:
+        """The names that no metric of a job has, after a wait of at most DATA_SECONDS."""
+        return wait_until_empty(lambda: sorted(set(names) - self.names(job)))
+
+
+def wait_until_empty(missing: Callable[[], list[str]]) -> list[str]:
+    """The last result of `missing`: an empty list, or what is still missing after DATA_SECONDS."""
+    until = time.monotonic() + DATA_SECONDS
+    while (found := missing()) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+    return found

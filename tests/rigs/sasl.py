@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -12,6 +14,7 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.mechanisms.client import ClientExchange, Credentials, client_exchange
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password
+from kcli.server.network.login_counts import LoginCounts
 from rigs.loops import until
 from rigs.node import RunningNode, connect
 from rigs.wire_client import Client
@@ -34,6 +37,11 @@ SASL_LISTENER = {
 
 ALICE = Credentials("PLAIN", "alice", "a=b,c")
 BOB = Credentials("PLAIN", "bob", "bob-secret")
+
+
+def numbers(counts: LoginCounts) -> dict[str, int]:
+    """The counts of a listener by their names, without the times."""
+    return {name: value for name, value in asdict(counts).items() if isinstance(value, int)}
 
 
 async def add_user(node: RunningNode, name: str, password: str, mechanism: str) -> None:

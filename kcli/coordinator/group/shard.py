@@ -242,6 +242,10 @@ class GroupShard:
         """The committed offsets of a group for one topic: partition, offset, and time of the commit."""
         return self._table.commits_of(group_id, topic)
 
+    def commit_count(self, group_id: str) -> int:
+        """The offsets that a group has committed since this shard began its work, one for each partition."""
+        return self._table.commit_count(group_id)
+
     def delete_offsets(
         self, request: OffsetDeleteRequest, token: Token[OffsetDeleteResponse], now_ms: int
     ) -> GroupReady:
@@ -389,6 +393,7 @@ class GroupShard:
         """Begins work after the whole log was replayed: starts the sessions of members and shrinks groups that exceed
         the size limit."""
         self._live = True
+        self._table.forget_commit_counts()
         step: GroupStep = Step(now_ms)
         for group_id in tuple(self._groups):
             protocol = self._protocols.of(group_id)

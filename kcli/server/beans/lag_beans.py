@@ -52,6 +52,7 @@ def _group_bean(group: GroupLag) -> Bean:
         "LagSeconds": _seconds(group.lag_seconds, is_at_least=group.is_at_least),
         "Members": group.members,
         "MembersWithoutPartitions": group.idle_members,
+        "OffsetCommits": group.commits,
         "Protocol": one_line(group.protocol),
         "ProtocolType": one_line(group.protocol_type),
         "State": group.state,

@@ -37,11 +37,16 @@ OTHER_SOFTWARE = "(others)"
 
 def listener_beans(sources: BeanSources) -> Beans:
     expired = 0
+    accept_rate = 0.0
     for name, listener in sources.sockets.listeners.items():
         yield bean(SERVER, _GROUP, _traffic(sources, listener), listener=name, networkProcessor="0")
         yield from _of_listener(sources, name, listener)
         yield from _software(name, listener)
         expired += listener.logins.expired
+        accept_rate += _accept_rate(sources, listener)
+    yield bean(SERVER, _GROUP, {"broker-connection-accept-rate": accept_rate})
+    for host, rate in sources.quotas.connections.rates():
+        yield bean(SERVER, _GROUP, {"connection-accept-rate": rate}, ip=host)
     yield gauge(NETWORK, "SocketServer", "ExpiredConnectionsKilledCount", expired)
     yield from _memory(sources)
 
@@ -60,11 +65,15 @@ def _traffic(sources: BeanSources, listener: Acceptor) -> Attributes:
             attributes[f"{name}-total"] = getattr(counts, field)
     watched = watches.counts(listener.counts)
     answers = watched.growth(listener.counts, "answers")
+    again = watches.values(listener.logins.again_ms, now)
     io_rate = sum(watched.rate(listener.counts, field, now) for field in ("reads", "answers"))
     return attributes | {
         "network-io-rate": io_rate,
         "network-io-total": listener.counts.reads + listener.counts.answers,
         "request-size-avg": watched.growth(listener.counts, "bytes_out") / answers if answers else 0.0,
+        "request-size-max": watches.values(listener.counts.largest_answer, now).largest,
+        "reauthentication-latency-avg": again.average,
+        "reauthentication-latency-max": again.largest,
         **_waiting(sources, now),
     }
 
@@ -79,16 +88,30 @@ def _waiting(sources: BeanSources, now: float) -> Attributes:
 
 
 def _of_listener(sources: BeanSources, name: str, listener: Acceptor) -> Beans:
-    watched = sources.ports.metrics.watches.counts(listener.counts)
+    watches, counts = sources.ports.metrics.watches, listener.counts
+    watched = watches.counts(counts)
     if listener.holds:
         listener.count_held()
-    accepted = watched.rate(listener.counts, "accepted", sources.now)
-    yield bean(SERVER, _GROUP, {"connection-accept-rate": accepted}, listener=name)
+    yield bean(
+        SERVER,
+        _GROUP,
+        {
+            "connection-accept-rate": _accept_rate(sources, listener),
+            "connection-accept-throttle-time": watches.values(counts.rate_delays_ms, sources.now).average,
+            "ip-connection-accept-throttle-time": watches.values(counts.quota_delays_ms, sources.now).average,
+        },
+        listener=name,
+    )
     blocked = watched.meter(listener.counts, "held_ns", "blocked time", sources.now)
     for period in ("MeanRate", "OneMinuteRate", "FiveMinuteRate", "FifteenMinuteRate"):
         blocked[period] = float(blocked[period]) / _NANOSECONDS
     blocked["RateUnit"] = "NANOSECONDS"
     yield meter(NETWORK, "Acceptor", "AcceptorBlockedPercent", blocked, listener=name)
+
+
+def _accept_rate(sources: BeanSources, listener: Acceptor) -> float:
+    watched = sources.ports.metrics.watches.counts(listener.counts)
+    return watched.rate(listener.counts, "accepted", sources.now)
 
 
 def _software(name: str, listener: Acceptor) -> Beans:

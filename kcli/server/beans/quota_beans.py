@@ -19,8 +19,15 @@ def quota_beans(sources: BeanSources) -> Beans:
         ("Fetch", "byte-rate", quotas.fetched),
         ("Request", "request-time", quotas.time),
     ):
+        yield _queue(sources, type_, limits)
         yield from _of_rates(sources, type_, name, limits)
+    yield _queue(sources, "ControllerMutation", quotas.mutations)
     yield from _of_buckets(sources, quotas.mutations)
+
+
+def _queue(sources: BeanSources, type_: str, limits: Limits[SampledRate] | Limits[TokenBucket]) -> Bean:
+    """The clients that are throttled now, because they have exceeded a limit of this type most."""
+    return bean(SERVER, type_, {"queue-size": limits.delays.count(sources.now)})
 
 
 def _replication(sources: BeanSources) -> Beans:

@@ -418,7 +418,14 @@ def _finish(
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
             for node, host, port, rack in leader_endpoints(context.ports.metadata, leaders, context.listener)
         )
-    return (yield from scope.response(results, endpoints, context.ports.clock.now_ms()))
+    response = yield from scope.response(results, endpoints, context.ports.clock.now_ms())
+    sent = 0
+    for number, topic in enumerate(response.responses):
+        sent += len(topic.partitions)
+        if number % STEPS_PER_TURN == 0:
+            yield
+    context.ports.metrics.requests.answered(context.api_key, sent)
+    return response
 
 
 def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:

@@ -215,6 +215,7 @@ def _appended_all(
     context: BrokerContext, request: ProduceRequest, progress: Progress, topics: list[TopicProduceResponse]
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     response = ProduceResponse(responses=tuple(topics))
+    context.ports.metrics.requests.answered(context.api_key, -1)  # its partitions count, and not the request
     if progress.later:
         return _opened(context, request, response, progress)
     return _answer(context, request, response, progress.pending)
@@ -270,6 +271,7 @@ def _append_topic(
     context: BrokerContext, request: ProduceRequest, progress: Progress, nth: int
 ) -> TopicProduceResponse:
     topic = request.topic_data[nth]
+    context.ports.metrics.requests.answered(context.api_key, len(topic.partition_data))
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
         found = context.ports.metadata.topics.topic_by_id(topic.topic_id)

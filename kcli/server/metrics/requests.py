@@ -134,6 +134,7 @@ class ApiTimes:
         "queue_ms",
         "remote_ms",
         "request_bytes",
+        "results",
         "send_ms",
         "throttle_ms",
         "total_ms",
@@ -148,6 +149,9 @@ class ApiTimes:
         self.local_s = Buckets()
         self.versions: dict[int, VersionTimes] = {}
         self.errors: dict[ErrorCode, int] = {}
+        # Results of partitions that count in addition to the requests. As in Kafka, a Produce counts once for each of
+        # its partitions, and a Fetch once more for itself.
+        self.results = 0
         self.error_meters: dict[ErrorCode, Meter] = {}
         self.total_ms = Histogram(now)
         self.local_ms = Histogram(now)
@@ -177,9 +181,8 @@ class ApiTimes:
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
-        """Updates the meters of errors. `NONE` is the number of requests minus the number of errors, although a request
-        can have several errors."""
-        count = sum(each.count for each in self.versions.values())
+        """Updates the meters of errors. `NONE` counts the results without an error."""
+        count = self.results + sum(each.count for each in self.versions.values())
         succeeded = max(count - sum(self.errors.values()), 0)
         for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):
             meter = self.error_meters.get(code)
@@ -299,6 +302,10 @@ class RequestMetrics:
         """Counts a request, or a partition of a request, that was answered with an error."""
         errors = self.of(key).errors
         errors[code] = errors.get(code, 0) + 1
+
+    def answered(self, key: ApiKey, results: int) -> None:
+        """Counts results of partitions in addition to their request."""
+        self.of(key).results += results
 
     def fold(self) -> None:
         now = self.clock.monotonic()

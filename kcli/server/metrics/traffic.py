@@ -24,6 +24,7 @@ _EXPECTED = frozenset(
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kcli.model.observations import Observations
+from kcli.model.observations import Values
 from kcli.server.metrics.meters import Attributes, Histogram, Meter, WindowedRate
 
 
@@ -71,7 +71,8 @@ class WatchedCounts:
 
 
 def _names(counts: Any) -> Iterator[str]:
-    return (field.name for field in fields(counts))
+    """The fields that are counts, which have a number as their default."""
+    return (field.name for field in fields(counts) if isinstance(field.default, int))
 
 
 class WatchedValues:
@@ -86,7 +87,7 @@ class WatchedValues:
         # The begin of each window, and the count, the sum and the largest value in it.
         self._recent: deque[tuple[float, int, float, float]] = deque()
 
-    def fold(self, observed: Observations, now: float) -> None:
+    def fold(self, observed: Values, now: float) -> None:
         """Takes the values that were observed since the last call."""
         self.meter.count = observed.count
         self.meter.tick(now)
@@ -125,7 +126,7 @@ class Watches:
         self._window = window
         self._began = began
         self._counts: WeakKeyDictionary[object, WatchedCounts] = WeakKeyDictionary()
-        self._values: WeakKeyDictionary[Observations, WatchedValues] = WeakKeyDictionary()
+        self._values: WeakKeyDictionary[Values, WatchedValues] = WeakKeyDictionary()
 
     def tick(self, now: float) -> None:
         for counts, watched in list(self._counts.items()):
@@ -140,7 +141,7 @@ class Watches:
             found = self._counts[counts] = WatchedCounts(self._window, self._began)
         return found
 
-    def values(self, observed: Observations, now: float) -> WatchedValues:
+    def values(self, observed: Values, now: float) -> WatchedValues:
         """The statistics of observed values, up to now. The first call begins to watch them."""
         found = self._values.get(observed)
         if found is None:

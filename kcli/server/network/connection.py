@@ -578,6 +578,7 @@ class Connection(asyncio.BufferedProtocol):
         counts = self._counts
         counts.answers += 1
         counts.bytes_out += size_bytes
+        counts.largest_answer.add(size_bytes)
 
     def _sent_some(self) -> None:
         self.last_active = self.now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Iterator
 
 from kcli.runtime.clock import Clock
 from kcli.server.network.rates import METERS_MAX, SampledRate, Windows
@@ -59,6 +60,12 @@ class ConnectionQuota:
         if seconds > 0:
             rate.record(-1, now)
         return min(seconds, self._windows.size_seconds)
+
+    def rates(self) -> Iterator[tuple[str, float]]:
+        """The connections per second from each address with a limit."""
+        now = self._clock.monotonic()
+        for host, rate in list(self._rates.items()):
+            yield host, rate.per_second(now)
 
     def _keep_bounded(self, now: float) -> None:
         if len(self._rates) >= self._rates_max:

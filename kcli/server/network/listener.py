@@ -262,6 +262,7 @@ class Acceptor:
         seconds = self._sockets.throttle_seconds(connection.peer_host)
         if seconds > 0:
             # Delay the close: a client that is refused immediately reconnects immediately.
+            self.counts.quota_delays_ms.add(seconds * 1000)
             connection.hold()
             asyncio.get_running_loop().call_later(seconds, connection.close)
             return
@@ -335,6 +336,7 @@ class Acceptor:
     def _retry_later(self) -> None:
         wait = self._seconds_until_rate_allows()
         if wait > 0 and self._retry is None:
+            self.counts.rate_delays_ms.add(wait * 1000)
             self._retry = asyncio.get_running_loop().call_later(wait, self._retry_now)
 
     def _retry_now(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from kcli.model.observations import Largest, Observations
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -10,7 +12,8 @@ class ListenerCounts:
     """The connections and the traffic of a listener since the start. An answer counts when it is given to the socket,
     or to the line of answers that wait for the socket. `reads` counts reads from sockets.
 
-    `held_ns` is the time in nanoseconds for which connections had to wait for a place.
+    `held_ns` is the time in nanoseconds for which connections had to wait for a place. `rate_delays_ms` are the waits
+    for max.connection.creation.rate, and `quota_delays_ms` those for the quota of an address (KIP-612).
     """
 
     opened: int = 0
@@ -22,3 +25,6 @@ class ListenerCounts:
     bytes_in: int = 0
     bytes_out: int = 0
     held_ns: int = 0
+    largest_answer: Largest = field(default_factory=Largest)
+    rate_delays_ms: Observations = field(default_factory=Observations)
+    quota_delays_ms: Observations = field(default_factory=Observations)

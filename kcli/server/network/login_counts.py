@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from kcli.model.observations import Observations
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -10,7 +12,8 @@ class LoginCounts:
     """The logins since the start. PLAINTEXT listeners have none.
 
     `succeeded_without_again` counts the clients that cannot log in again on the same connection (KIP-368).
-    `expired` counts the connections that were closed because their session had expired.
+    `expired` counts the connections that were closed because their session had expired. `again_ms` are the milliseconds
+    of logins on a connection that had a session before, from their first request to their success.
     """
 
     succeeded: int = 0
@@ -19,3 +22,4 @@ class LoginCounts:
     failed: int = 0
     failed_again: int = 0
     expired: int = 0
+    again_ms: Observations = field(default_factory=Observations)

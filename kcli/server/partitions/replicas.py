@@ -109,6 +109,8 @@ class Replicas:
         self._image = MetadataImage()
         self._state_changes = StateChanges(node_id)
         self._waiting: deque[PartitionDiff] = deque()
+        self._left_topics: dict[str, None] = {}
+        """Topics of which this broker has lost a replica, until the change is applied."""
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._is_stopped = False
@@ -270,6 +272,7 @@ class Replicas:
             if self._waiting:
                 self._prepare_slice()
             else:
+                self._forget_traffic()
                 self.logs.settle_soon()
                 self._is_applied.set()
 
@@ -449,10 +452,20 @@ class Replicas:
         self._stop_leading(key)
         self._stop_following(key)
         self._offline.pop(key, None)
+        self._left_topics[diff.topic] = None
         try:
             self.logs.delete(diff.topic, diff.partition, more=True)
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
+
+    def _forget_traffic(self) -> None:
+        """Drops the counts of topics of which this broker has no replica any more, as in Kafka."""
+        left, self._left_topics = self._left_topics, {}
+        for name in left:
+            topic = self._image.topics.topic(name)
+            partitions = () if topic is None else topic.partitions.values()
+            if not any(self.node_id in each.replicas for each in partitions):
+                self.traffic.forget(name)
 
     def _take_offline(self, key: Key) -> None:
         self._offline[key] = None

@@ -283,6 +283,8 @@ class Login:
         logins = self._connection.logins
         if self._old is not None:
             logins.succeeded_again += 1
+            if self._again_at is not None:
+                logins.again_ms.add((self._now() - self._again_at) * 1000)
             return
         logins.succeeded += 1
         logins.succeeded_without_again += not self._answers.has_lifetime

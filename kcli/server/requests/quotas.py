@@ -8,6 +8,7 @@ time is over. If there are no quotas, `is_active` is False and the rest of this 
 
 from __future__ import annotations
 
+import heapq
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -82,11 +83,30 @@ Client = tuple[str, str]
 client id is empty."""
 
 
+class Delays:
+    """The ends of delays. A connection has one delay at a time, so there are not more of them than connections."""
+
+    def __init__(self) -> None:
+        self._ends: list[float] = []
+
+    def add(self, seconds: float, now: float) -> None:
+        self.count(now)
+        heapq.heappush(self._ends, now + seconds)
+
+    def count(self, now: float) -> int:
+        """The delays that have not ended."""
+        while self._ends and self._ends[0] <= now:
+            heapq.heappop(self._ends)
+        return len(self._ends)
+
+
 class Limits(Generic[M]):
-    """The limits of one quota key by entity, and the meters of the clients that have a limit."""
+    """The limits of one quota key by entity, and the meters of the clients that have a limit. `delays` are those of
+    clients that have exceeded such a limit."""
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self.by_entity: dict[QuotaEntity, float] = {}
+        self.delays = Delays()
         self._key = key
         self._new_meter = new_meter
         self._found: dict[Client, Metered[M] | None] = {}
@@ -215,6 +235,7 @@ class RequestThrottle:
     __slots__ = (
         "_busy",
         "_client",
+        "_delays",
         "_is_exempt",
         "_is_refused",
         "_is_timed",
@@ -230,6 +251,7 @@ class RequestThrottle:
     ) -> None:
         self.throttle_ms = 0
         self._quotas = quotas
+        self._delays = quotas.time.delays
         self._client = client
         self._size_bytes = size_bytes
         self._mute = mute
@@ -301,7 +323,7 @@ class RequestThrottle:
         metered = quotas.fetched.of(self._client, now)
         if metered is not None:
             metered.meter.record(size_bytes, now)
-            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
+            self._throttle(quotas.fetched, metered, metered.meter.seconds_over(metered.limit, now))
         self._charge_time()
         if self.throttle_ms and metered is not None:
             metered.meter.record(-size_bytes, now)
@@ -319,11 +341,11 @@ class RequestThrottle:
         over = metered.meter.seconds_over(metered.limit, now)
         if strict and over > 0:
             # The time is rounded up, because a retry that came slightly too early would be refused again.
-            self._throttle(metered, over + 0.0005)
+            self._throttle(quotas.mutations, metered, over + 0.0005)
             raise ThrottlingQuotaExceededException
         metered.meter.take(count, metered.limit, now)
         if not strict:
-            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
+            self._throttle(quotas.mutations, metered, metered.meter.seconds_over(metered.limit, now))
 
     # Charges of the dispatch.
 
@@ -348,6 +370,7 @@ class RequestThrottle:
         if not self.throttle_ms:
             return response
         self._mute(self.throttle_ms / 1000)
+        self._delays.add(self.throttle_ms / 1000, self._quotas.clock.monotonic())
         if response is None or not hasattr(response, "throttle_time_ms"):
             return response
         throttled: T = replace(response, throttle_time_ms=self.throttle_ms)  # type: ignore[type-var]
@@ -366,7 +389,7 @@ class RequestThrottle:
         metered = quotas.produced.of(self._client, now)
         if metered is not None:
             metered.meter.record(self._size_bytes, now)
-            self._throttle(metered, metered.meter.seconds_over(metered.limit, now))
+            self._throttle(quotas.produced, metered, metered.meter.seconds_over(metered.limit, now))
 
     def _charge_time(self) -> None:
         if self._is_timed:
@@ -379,7 +402,7 @@ class RequestThrottle:
         metered.meter.record(self._taken_percent(), now)
         # A large request throttles its client for at most one window.
         over = metered.meter.seconds_over(metered.limit, now)
-        self._throttle(metered, min(over, quotas.windows.size_seconds))
+        self._throttle(quotas.time, metered, min(over, quotas.windows.size_seconds))
 
     def _taken_percent(self) -> float:
         """The time since the last charge, in percent of a second of the event loop."""
@@ -389,8 +412,10 @@ class RequestThrottle:
         taken, self._busy = self._busy, 0.0
         return taken * 100
 
-    def _throttle(self, metered: Metered[M], seconds: float) -> None:
+    def _throttle(self, limits: Limits[M], metered: Metered[M], seconds: float) -> None:
         if seconds <= 0:
             return
         metered.throttled_ms.add(seconds * 1000)
-        self.throttle_ms = max(self.throttle_ms, round(min(seconds * 1000, _THROTTLE_MAX_MS)))
+        throttle_ms = round(min(seconds * 1000, _THROTTLE_MAX_MS))
+        if throttle_ms > self.throttle_ms:
+            self.throttle_ms, self._delays = throttle_ms, limits.delays

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from kcli.cli.output import Output
-from kcli.cli.tools.consumer_groups.describe import OffsetRow, offset_columns
+from kcli.cli.tools.consumer_groups.describe import (
+    OffsetRow,
+    _member_columns,
+    _member_rows,
+    _state_columns,
+    _state_row,
+    offset_columns,
+)
 from kcli.cli.tools.consumer_groups.watched import Watched
 from kcli.client.admin.groups import GroupDescription, GroupMember
 from kcli.client.client import Node
@@ -94,3 +102,52 @@ def test_an_unknown_end_has_no_state(capsys: pytest.CaptureFixture[str]) -> None
     row = replace(ROW, log_end_offset=None, lag=None, lag_seconds=None)
     Watched(lambda: 0).show(Output("json"), GROUP, [row], offset_columns(False, timed=True))
     assert json.loads(capsys.readouterr().out)["status"] is None
+
+
+def watched_twice(
+    capsys: pytest.CaptureFixture[str], show: Callable[[Watched, Output, list[OffsetRow]], None], format: str
+) -> list[str]:
+    """The last output about a member that commits once on each of its partitions, and then on the second one only."""
+    now_ms = 0
+    watched = Watched(lambda: now_ms)
+    for second in (0, 10, 20, 80, 150):
+        now_ms = second * 1000
+        stopped = replace(ROW, current_offset=min(second, 10), log_end_offset=40 + second, lag=40)
+        reads = replace(
+            ROW, partition=4, current_offset=second, log_end_offset=second, lag=0, lag_seconds=0.0
+        )
+        capsys.readouterr()
+        show(watched, Output(format), [stopped, reads])
+    return capsys.readouterr().out.splitlines()
+
+
+def show_members(watched: Watched, output: Output, rows: list[OffsetRow]) -> None:
+    idle = replace(MEMBER, member_id="idle", client_id="idle", assignment=())
+    group = replace(GROUP, members=(MEMBER, idle))
+    watched.show_members(output, group, _member_rows(group), _member_columns(group, False), rows)
+
+
+def show_state(watched: Watched, output: Output, rows: list[OffsetRow]) -> None:
+    watched.show_state(output, GROUP, _state_row(GROUP), _state_columns(False), rows)
+
+
+SENTENCE = "STOP: member c-2\\x1b[2J on host h has committed nothing for 2 min on orders-3"
+
+
+def test_members_have_their_lag_and_their_worst_state(capsys: pytest.CaptureFixture[str]) -> None:
+    _, header, busy, idle, _, sentence = watched_twice(capsys, show_members, "text")
+    assert header.split()[-3:] == ["#PARTITIONS", "LAG", "STATUS"]
+    assert busy.split()[-3:] == ["1", "40", "STOP"]
+    assert idle.split()[-3:] == ["0", "0", "-"]
+    assert sentence == SENTENCE
+
+
+def test_the_state_of_a_group_has_its_lag_and_its_worst_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    _, header, row, _, sentence = watched_twice(capsys, show_state, "text")
+    assert header.split()[-4:] == ["STATE", "LAG", "STATUS", "#MEMBERS"]
+    assert row.split()[-4:] == ["Stable", "40", "STOP", "1"]
+    assert sentence == SENTENCE
+    (line,) = watched_twice(capsys, show_state, "json")
+    found = json.loads(line)
+    assert (found["state"], found["lag"], found["status"]) == ("Stable", 40, "STOP")
+    assert SENTENCE.endswith(found["explanation"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.lag.burrow import Status, judge, worst
+from kcli.lag.burrow import IDLE_WINDOW_MS, Status, judge, worst
 from kcli.lag.window import WINDOW_COMMITS, Commit, CommitWindow
 
 NOW_MS = 1_000_000
@@ -113,3 +113,31 @@ def test_unknown_values_stay_unknown() -> None:
     assert window.last is None
     window.add(5, 7)
     assert list(window) == [Commit(5, 7, None, None)]
+
+
+def idle(*pauses_ms: int | None) -> list[Commit]:
+    """Commits that are an hour apart, with the times in which the group owed them."""
+    times = range(0, len(pauses_ms) * 3_600_000, 3_600_000)
+    return [
+        Commit(time_ms, at, 4, pause)
+        for at, (time_ms, pause) in enumerate(zip(times, pauses_ms, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("owed_ms", "status"), [(IDLE_WINDOW_MS, Status.WARN), (IDLE_WINDOW_MS + 1, Status.STOP)]
+)
+def test_only_the_time_counts_in_which_an_idle_group_owed_a_commit(owed_ms: int, status: Status) -> None:
+    window = idle(None, 2_000, 3_000)
+    now_ms = window[-1].time_ms + 1_800_000
+    arrival_ms = now_ms - owed_ms
+    found = judge(window, now_ms, current_lag=4, recent_ends=[8], arrival_ms=arrival_ms)
+    assert found is status
+    assert judge(window, now_ms, current_lag=4, recent_ends=[8]) is Status.WARN, "Burrow's own rule"
+
+
+def test_the_window_of_a_group_that_owed_its_commits_for_long_is_as_long() -> None:
+    window = idle(None, 400_000, 200_000)
+    now_ms = window[-1].time_ms + 1_800_000
+    for owed_ms, status in ((600_000, Status.WARN), (600_001, Status.STOP)):
+        assert judge(window, now_ms, current_lag=4, recent_ends=[8], arrival_ms=now_ms - owed_ms) is status

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from kcli.lag.history import POINTS_MAX, Arrival, EndHistory
 
 
@@ -98,3 +100,24 @@ def test_times_of_arrivals_are_in_the_order_of_offsets() -> None:
     times = [arrival.time_ms for offset in range(3, 30) if (arrival := made.arrival(offset))]
     assert len(times) == 27
     assert all(before <= after for before, after in pairwise(times))
+
+
+def test_a_history_begins_with_an_older_record() -> None:
+    made = history((100_000, 10), (110_000, 12))
+    made.begin_with(5, 40_000)
+    assert made.arrival(5) == Arrival(40_000, at_most=False)
+    assert made.arrival(4) == Arrival(40_000, at_most=True)
+    assert made.arrival(6) == Arrival(52_000, at_most=False), "between the record and the old begin"
+    made.begin_with(4, 30_000)
+    assert made.arrival(4) == Arrival(30_000, at_most=False)
+    assert made.arrival(5) == Arrival(40_000, at_most=False)
+
+
+@pytest.mark.parametrize(("offset", "time_ms"), [(10, 50_000), (5, 100_001), (5, -1)])
+def test_a_record_that_is_not_older_than_the_history_changes_nothing(offset: int, time_ms: int) -> None:
+    made = history((100_000, 10), (110_000, 12))
+    made.begin_with(offset, time_ms)
+    assert made.arrival(5) == Arrival(100_000, at_most=True)
+    empty = EndHistory()
+    empty.begin_with(offset, time_ms)
+    assert len(empty) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 
@@ -13,7 +14,9 @@ from kcli.server.beans.exposition.encoding import (
     OPEN_METRICS,
     TEXT,
     accepted_format,
+    accepts_gzip,
     encoded,
+    gzipped,
     json_bean,
     json_parts,
 )
@@ -337,6 +340,29 @@ def test_histograms_have_buckets_and_only_open_metrics_has_exemplars() -> None:
 )
 def test_the_accept_header_decides_the_format(accept: str, is_open: bool) -> None:
     assert accepted_format(accept).is_open is is_open
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("gzip", True),
+        ("gzip, deflate", True),
+        ("deflate, GZIP;q=0.1", True),
+        ("*", True),
+        ("*, gzip;q=0", False),
+        ("deflate", False),
+        ("", False),
+    ],
+)
+def test_the_accept_encoding_header_decides_the_compression(accept: str, wanted: bool) -> None:
+    assert accepts_gzip(accept) is wanted
+
+
+def test_compressed_parts_are_one_text() -> None:
+    parts = [b"a 1\n" * 50_000, b"", b"b 2\n"]
+    packed = list(gzipped(parts))
+    assert gzip.decompress(b"".join(packed)) == b"".join(parts)
+    assert sum(map(len, packed)) < 2_000
 
 
 def test_long_texts_are_encoded_in_parts() -> None:

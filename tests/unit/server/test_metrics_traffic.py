@@ -7,6 +7,7 @@ from kcli.errors import (
     ErrorCode,
     InvalidRecordException,
     RecordTooLargeException,
+    TopicAuthorizationException,
     UnknownServerException,
 )
 from kcli.server.metrics.traffic import TrafficTable
@@ -28,6 +29,7 @@ def test_only_what_a_broker_should_not_fail_at_is_a_failure() -> None:
     table.produce_failed("a", RecordTooLargeException(), 900)
     table.produce_failed("a", CorruptRecordException(), 100)
     table.produce_failed("a", InvalidRecordException(), 100)
+    table.produce_failed("a", TopicAuthorizationException(), 100)
     table.produce_failed("not there", UnknownServerException(), 100)
     table.fetch_failed("a", ErrorCode.OFFSET_OUT_OF_RANGE)
     table.fetch_failed("a", ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -443,3 +443,12 @@ def test_a_muted_client_that_is_silent_for_too_long_is_gone() -> None:
             await sockets.close()
 
     asyncio.run(main())
+
+
+def test_a_throttled_client_is_in_the_queue_of_the_quota_that_it_exceeds_most(rig: Rig) -> None:
+    rig.set(entity(client="c"), producer_byte_rate=100, consumer_byte_rate=100)
+    assert rig.settle(size_bytes=2_000) == 10_000
+    quotas, now = rig.quotas, rig.clock.now
+    queues = [each.delays for each in (quotas.produced, quotas.fetched, quotas.time, quotas.mutations)]
+    assert [each.count(now + 9.9) for each in queues] == [1, 0, 0, 0]
+    assert queues[0].count(now + 10) == 0

@@ -100,6 +100,28 @@ class Watching(Protocol):
         """Prints the table of a group, with the state of each partition."""
         ...
 
+    def show_members(
+        self,
+        output: Output,
+        group: GroupDescription,
+        members: Sequence[MemberRow],
+        columns: list[Column],
+        rows: Sequence[OffsetRow],
+    ) -> None:
+        """Prints the members of a group, with the lag and the state of each. `rows` are the partitions."""
+        ...
+
+    def show_state(
+        self,
+        output: Output,
+        group: GroupDescription,
+        state: StateRow,
+        columns: list[Column],
+        rows: Sequence[OffsetRow],
+    ) -> None:
+        """Prints the state of a group, with its lag and its worst partition. `rows` are the partitions."""
+        ...
+
 
 async def describe(
     options: ConsumerGroupsOptions, client: AdminClient, output: Output, watched: Watching | None = None
@@ -110,7 +132,8 @@ async def describe(
     """
     described = await client.describe_groups(await chosen_groups(options, client))
     known = [group for group in described.values() if not isinstance(group, KafkaError)]
-    offsets = None if options.has("members") or options.has("state") else await _offsets(client, known)
+    is_needed = watched is not None or not (options.has("members") or options.has("state"))
+    offsets = await _offsets(client, known) if is_needed else None
     failures: list[KafkaError] = []
     for group_id in sorted(described):
         group = described[group_id]
@@ -132,22 +155,31 @@ async def _describe(
     output: Output,
     watched: Watching | None,
 ) -> None:
-    if options.has("members"):
-        show(output, group, _member_rows(group), _member_columns(group, options.verbose), always=True)
-    elif options.has("state"):
-        show(output, group, [_state_row(group)], _state_columns(options.verbose), always=True)
-    else:
-        assert offsets is not None
-        timed = options.lag_seconds or watched is not None
+    timed = options.lag_seconds or watched is not None
+    rows: list[OffsetRow] = []
+    if offsets is not None:
         rows = await _offset_rows(client, group, offsets, timed=timed or not output.is_text)
+    if options.has("members"):
+        members, columns = _member_rows(group), _member_columns(group, options.verbose)
+        if watched is None:
+            show(output, group, members, columns, always=True)
+        else:
+            watched.show_members(output, group, members, columns, rows)
+    elif options.has("state"):
+        state, columns = _state_row(group), _state_columns(options.verbose)
+        if watched is None:
+            show(output, group, [state], columns, always=True)
+        else:
+            watched.show_state(output, group, state, columns, rows)
+    else:
         columns = offset_columns(options.verbose, timed=timed)
         if watched is None:
             show(output, group, rows, columns, always=False)
         else:
             watched.show(output, group, rows, columns)
-        for row in rows:
-            if row.error is not None:
-                warn(f"Partition {row.topic}-{row.partition}: {row.error}")
+    for row in rows:
+        if row.error is not None:
+            warn(f"Partition {row.topic}-{row.partition}: {row.error}")
 
 
 def show(

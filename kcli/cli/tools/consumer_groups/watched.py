@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from kcli.cli.output import Output
-from kcli.cli.tools.consumer_groups.describe import MISSING, Column, OffsetRow, show
+from kcli.cli.tools.consumer_groups.describe import MISSING, Column, MemberRow, OffsetRow, StateRow, show
 from kcli.client.admin.groups import GroupDescription
 from kcli.client.lag_watch import LagWatch, is_known
 from kcli.lag.burrow import Status
@@ -30,6 +30,16 @@ class WatchedRow:
     explanation: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SummedRow:
+    """A member or a group, the lag of its partitions, and the verdict and the sentence about the worst of them."""
+
+    row: MemberRow | StateRow
+    lag: int | None
+    status: str | None = None
+    explanation: str | None = None
+
+
 class Watched:
     """Everything that a watch has seen of its groups."""
 
@@ -42,14 +52,41 @@ class Watched:
     ) -> None:
         """Prints the table of a group with the columns of a watch, and a sentence for each partition that is not
         OK."""
-        lag = self._judged(group, rows)
-        watched = [_watched_row(row, lag) for row in rows]
+        watched = self._watched(group, rows)
         show(_Plain(output), group, watched, _columns(columns), always=False)
-        bad = [each for each in watched if each.status not in (None, Status.OK.name)]
-        if bad:
-            output.say("")
-        for each in sorted(bad, key=lambda each: -Status[each.status or ""]):
-            output.say(f"{each.status}: {each.explanation}")
+        _explain(output, watched)
+
+    def show_members(
+        self,
+        output: Output,
+        group: GroupDescription,
+        members: Sequence[MemberRow],
+        columns: list[Column],
+        rows: Sequence[OffsetRow],
+    ) -> None:
+        watched = self._watched(group, rows)
+        summed = [
+            _summed(member, [each for each in watched if each.row.consumer_id == member.consumer_id])
+            for member in members
+        ]
+        show(_Plain(output), group, summed, _summed_columns(columns), always=True)
+        _explain(output, watched)
+
+    def show_state(
+        self,
+        output: Output,
+        group: GroupDescription,
+        state: StateRow,
+        columns: list[Column],
+        rows: Sequence[OffsetRow],
+    ) -> None:
+        watched = self._watched(group, rows)
+        show(_Plain(output), group, [_summed(state, watched)], _summed_columns(columns), always=True)
+        _explain(output, watched)
+
+    def _watched(self, group: GroupDescription, rows: Sequence[OffsetRow]) -> list[WatchedRow]:
+        lag = self._judged(group, rows)
+        return [_watched_row(row, lag) for row in rows]
 
     def _judged(self, group: GroupDescription, rows: Sequence[OffsetRow]) -> GroupLag:
         committed, ends, ages = {}, {}, {}
@@ -64,6 +101,26 @@ class Watched:
         return self._watch.look(group, committed, ends, ages, now_ms=self._now_ms())
 
 
+def _explain(output: Output, watched: Sequence[WatchedRow]) -> None:
+    """Prints a sentence for each partition that is not OK, the worst first."""
+    bad = [each for each in watched if each.status not in (None, Status.OK.name)]
+    if bad:
+        output.say("")
+    for each in sorted(bad, key=_badness, reverse=True):
+        output.say(f"{each.status}: {each.explanation}")
+
+
+def _badness(row: WatchedRow) -> int:
+    return 0 if row.status is None else Status[row.status]
+
+
+def _summed(row: MemberRow | StateRow, watched: Sequence[WatchedRow]) -> SummedRow:
+    lags = [each.row.lag for each in watched if each.row.lag is not None]
+    lag = sum(lags) if lags or not watched else None
+    worst = max(watched, key=_badness, default=None)
+    return SummedRow(row, lag) if worst is None else SummedRow(row, lag, worst.status, worst.explanation)
+
+
 class _Plain(Output):
     """Writes rows of a watch as one flat object."""
 
@@ -72,9 +129,9 @@ class _Plain(Output):
         self._output = output
 
     def row(self, row: object, text: object) -> None:
-        assert isinstance(row, WatchedRow) and isinstance(text, str)
+        assert isinstance(row, WatchedRow | SummedRow) and isinstance(text, str)
         flat = {field.name: getattr(row.row, field.name) for field in fields(row.row)}
-        more = {name: getattr(row, name) for name in ("status", "catch_up_seconds", "explanation")}
+        more = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "row"}
         self._output.row({**flat, **more}, text)
 
 
@@ -96,6 +153,17 @@ def _columns(columns: list[Column]) -> list[Column]:
                 Column("CATCH-UP", _catch_up, 10),
                 Column("STATUS", lambda row: row.status or MISSING, 7),
             ]
+    return made
+
+
+def _summed_columns(columns: list[Column]) -> list[Column]:
+    """Adds the lag and the status to the columns of members or states. A last column without a width stays the last."""
+    made = [_of_row(column) for column in columns]
+    at = len(made) - (made[-1].width is None)
+    made[at:at] = [
+        Column("LAG", lambda row: MISSING if row.lag is None else row.lag, 15),
+        Column("STATUS", lambda row: row.status or MISSING, 7),
+    ]
     return made
 
 

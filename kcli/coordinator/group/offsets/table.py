@@ -28,6 +28,7 @@ class OffsetTable:
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
         """For each key, the number of records that are written but not committed yet."""
+        self._commits: dict[str, int] = {}
         self.size = 0
         """The number of committed offsets."""
         self.end_offset = 0
@@ -78,6 +79,7 @@ class OffsetTable:
         partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         self.size += partition not in partitions
         partitions[partition] = entry
+        self._commits[group_id] = self._commits.get(group_id, 0) + 1
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
@@ -87,10 +89,19 @@ class OffsetTable:
                 del topics[topic]
             if not topics:
                 del self._groups[group_id]
+                self._commits.pop(group_id, None)
         for pending in self._pending.values():
             pending.pop((group_id, topic, partition), None)
 
+    def forget_commit_counts(self) -> None:
+        """Lets the counts of commits begin at 0, so that they do not count the commits of the log before."""
+        self._commits.clear()
+
     # Questions
+
+    def commit_count(self, group_id: str) -> int:
+        """The offsets that a group has committed, each for one partition. 0 for a group without offsets."""
+        return self._commits.get(group_id, 0)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)

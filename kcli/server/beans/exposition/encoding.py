@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +16,11 @@ from kcli.server.beans.exposition.writers import Family
 
 LINES_PER_PART = 2_000
 """The lines that are encoded at once. This takes about half a millisecond."""
+
+
+GZIP_LEVEL = 1
+"""The fastest level. A part of LINES_PER_PART lines takes about a millisecond."""
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,20 @@ def accepted_format(accept: str) -> Format:
     weights = dict(map(_media_range, accept.split(",")))
     wanted = weights.get(_OPEN_TYPE, 0.0)
     return OPEN_METRICS if wanted > 0 and wanted >= weights.get("text/plain", 0.0) else TEXT
+
+
+def accepts_gzip(accept: str) -> bool:
+    """Whether the header Accept-Encoding of a request allows gzip."""
+    weights = dict(map(_media_range, accept.split(",")))
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the compressed text. Most parts of the compressed text are small or empty, until enough is collected."""
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT)
+    for part in parts:
+        yield packer.compress(part)
+    yield packer.flush()
 
 
 def _media_range(text: str) -> tuple[str, float]:

@@ -40,7 +40,14 @@ from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.runtime.network import Network
 from kcli.server.beans.bean import Bean, single_beans
 from kcli.server.beans.broker_beans import BeanSources, broker_beans
-from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
+from kcli.server.beans.exposition.encoding import (
+    accepted_format,
+    accepts_gzip,
+    encoded,
+    gzipped,
+    json_bean,
+    json_parts,
+)
 from kcli.server.beans.exposition.endpoint_security import OPEN, EndpointSecurity
 from kcli.server.beans.exposition.families import Families
 from kcli.server.beans.exposition.profiles import PROFILES
@@ -168,12 +175,18 @@ class MetricsEndpoint:
 
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
-    """Sends the text of all metrics in parts, so that the whole text is never in memory."""
-    async with Stream(request, content_type, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
+    """Sends the text of all metrics in parts, so that the whole text is never in memory. A client that accepts gzip
+    gets it compressed."""
+    headers = {"Vary": "Accept-Encoding"}
+    if accepts_gzip(",".join(request.headers.getall("Accept-Encoding", []))):
+        headers["Content-Encoding"] = "gzip"
+        parts = gzipped(parts)
+    async with Stream(request, content_type, headers, part_max_seconds=PROGRESS_MAX_SECONDS) as stream:
         try:
             async with asyncio.timeout(RESPONSE_MAX_SECONDS):
                 for part in parts:
-                    await stream.write(part)
+                    if part:
+                        await stream.write(part)
                     await asyncio.sleep(0)
         except TimeoutError:
             raise StreamEnded("the client reads too slowly") from None

@@ -55,6 +55,9 @@ OWN_ATTRIBUTES: dict[tuple[str, str], tuple[Sensor, ...]] = {
         _own("group_members"),
     ),
     (_LAG + "Group", "MembersWithoutPartitions"): (_kminion("consumer_group_empty_members"),),
+    (_LAG + "Group", "OffsetCommits"): (
+        Sensor(name="kminion_kafka_consumer_group_offset_commits_total", type=_COUNTER, labels=_KMINION),
+    ),
     (_LAG + "Group", "Lag"): (_own("group_lag"),),
     (_LAG + "Group", "LagSeconds"): (_own("group_lag_seconds"),),
     (_LAG + "Group", "Status"): (_own("group_status"),),
