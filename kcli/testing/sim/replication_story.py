@@ -171,6 +171,8 @@ class Outcome:
     deleted_topics: int = 0
     deleted_records: int = 0
     """The largest log start of a topic with retention."""
+    moved_trimmed: int = 0
+    """The number of partitions that were moved after their first records had been deleted."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -356,6 +358,7 @@ class ReplicationStory:
             compared_batches=compared,
             deleted_topics=0 if self.passing is None else self.passing.deleted,
             deleted_records=self.watch.log_start(RETAINED),
+            moved_trimmed=self.administrator.moved_trimmed,
             compacted_batches=self.watch.removed_batches(COMPACTED),
             faults=self.faults.counts,
         )
