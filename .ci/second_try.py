@@ -1,4 +1,4 @@
-"""Runs the tests that failed in the main run once more, each alone in a process of its own, and decides about the run.
+"""Runs the tests that failed in the main run once more, each alone in its own process, and decides about the run.
 
 Usage: python .ci/second_try.py OUTCOMES [PYTEST OPTION ...], where OUTCOMES was written by `pytest --outcomes`.
 A test that passes now is unsteady: it is listed, and does not fail the run. A test that fails twice fails the run.

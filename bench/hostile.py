@@ -1,8 +1,8 @@
-"""Attacks a broker of its own, and measures how long a neighbour waits and how much memory the broker takes.
+"""Attacks its own broker, and measures how long a neighbour waits and how much memory the broker takes.
 
     python bench/hostile.py [--only unread-fetches,slow-frames] [--topics 10000] [--settle 30]
 
-Each attack runs in a process of its own. Meanwhile a neighbour sends one small request after another. The table has the
+Each attack runs in its own process. Meanwhile a neighbour sends one small request after another. The table has the
 neighbour's latency, the broker's peak memory during the attack, and its memory `--settle` seconds after the attack. The
 memory of the broker's child processes is included.
 """

@@ -43,6 +43,10 @@ EXPRESSIONS = (
     "is none",
     "is told",
     "are told",
+    "go on",
+    "goes on",
+    "mends",
+    "mended",
 )
 """Expressions that cost a reader a second reading."""
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a broker on a core of its own, its CPU time and its memory, and the table of figures."""
+"""What the benchmarks share: a broker on its own core, its CPU time and its memory, and the table of figures."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python bench/run.py [--only data,large] [--records 2000000]
 
-A part is a function in bench/parts/. Each part gets a broker of its own, so the figures of a part do not depend on the
+A part is a function in bench/parts/. Each part gets its own broker, so the figures of a part do not depend on the
 parts before it. The clients use librdkafka: its program `rdkafka_performance` (examples/ of librdkafka's source) if it
 is on the PATH, else a loop with confluent-kafka. With two or more cores, the broker runs on the first core and the
 clients on the others. The broker's CPU time is valid even if other processes use the machine. Rates are not: they can

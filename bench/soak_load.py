@@ -1,4 +1,4 @@
-"""The load of bench/soak.py: each class is one kind of client, which works in a thread of its own until it is stopped.
+"""The load of bench/soak.py: each class is one kind of client, which works in its own thread until it is stopped.
 
 Producers write to the *verified* topics. A ledger marks each record that was acknowledged, and each record that a
 reader has seen. The readers are an auditor, which reads all partitions, a classic group and a KIP-848 group. Records

@@ -4,8 +4,8 @@ An expected failure is a `KafkaError`: one class per Kafka error code, with the 
 disk is a `StorageError` and takes its log directory offline. Invalid bytes on a socket are a `ProtocolError` and close
 the connection. This file is long because it is one table of Kafka's 134 error codes.
 
-The codes and texts are those of Kafka's protocol guide (kafka.apache.org/protocol, "Error Codes"). The texts are part
-of the interface, because tools print them and programs compare them.
+The codes and texts come from Kafka's protocol guide (kafka.apache.org/protocol, "Error Codes"). The texts are part of
+the interface, because tools print them and programs compare them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The parts of bench/run.py. A part is one function that gets a broker of its own, and adds its figures."""
+"""The parts of bench/run.py. A part is one function that gets its own broker, and adds its figures."""

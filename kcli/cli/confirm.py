@@ -22,7 +22,7 @@ def confirm(loss: str, *, yes: bool, refused: str = "Nothing was deleted.") -> N
     if yes or not can_ask():
         return
     warn(loss)
-    sys.stderr.write("Go on? [y/N] ")
+    sys.stderr.write("Continue? [y/N] ")
     sys.stderr.flush()
     if _line().strip().lower() not in ("y", "yes"):
         raise CommandError(refused)

@@ -1,7 +1,7 @@
 """The output of a command: results on stdout, messages on stderr.
 
 A result is a row (a dataclass). In the format text, a row is printed as Kafka's own tool prints it. In the format json,
-each row is one object on a line of its own. In the format tsv, the first line has the field names, and each row is one
+each row is one object on its own line. In the format tsv, the first line has the field names, and each row is one
 line. Messages that Kafka prints on stdout (`say`) are part of the text output, but not of json and tsv.
 """
 

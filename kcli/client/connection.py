@@ -20,7 +20,13 @@ from kcli.model.addresses import Address
 from kcli.model.channel_counts import ChannelCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.protocol.wire.codec import Message, decode_response, encode_request
+from kcli.protocol.wire.codec import (
+    Message,
+    decode_response,
+    decode_response_steps,
+    encode_request,
+    has_arrays,
+)
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
 from kcli.security.client import ClientSecurity
@@ -44,6 +50,12 @@ MAX_IN_FLIGHT = 1000
 
 Without this limit, requests to a peer that never answers could fill the memory.
 """
+
+LARGE_ANSWER_BYTES = 64 * 1024
+"""An answer of this size or more is decoded in turns, because an answer about 100,000 partitions takes 0.3 s."""
+
+ELEMENTS_PER_TURN = 300
+"""Elements of an answer that are decoded in one turn of the loop: about 1 ms."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -211,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.pop(correlation, None)
             if self._is_retired and not self._pending:
                 self.close()
-        return decode_response(key, version, frame)[1]
+        return await _decoded(key, version, frame)
 
     async def _log_in(self, credentials: ClientCredentials) -> None:
         async def ask(message: Message, key: ApiKey) -> Message:
@@ -324,3 +336,17 @@ class Connection(asyncio.BufferedProtocol):
         for answer in pending.values():
             if not answer.done():
                 answer.set_exception(self._lost)
+
+
+async def _decoded(key: ApiKey, version: int, frame: bytes) -> Message:
+    """Decodes an answer. The loop serves others while a large one is decoded."""
+    if len(frame) < LARGE_ANSWER_BYTES or not has_arrays(key, version, "response"):
+        return decode_response(key, version, frame)[1]
+    steps = decode_response_steps(key, version, frame)
+    try:
+        while True:
+            for _ in range(ELEMENTS_PER_TURN):
+                next(steps)
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        return cast(Message, end.value)

@@ -1,4 +1,4 @@
-"""A relay on the loopback interface, for clients that cannot log in as the cluster wants.
+"""A relay on the loopback interface, for clients that do not support the login of the cluster.
 
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each

@@ -340,7 +340,7 @@ BROKER_DOCS: Mapping[str, str] = {
     "sasl.oauthbearer.assertion.claim.aud": "Audience claim of a client's assertion.",
     "sasl.oauthbearer.assertion.claim.exp.seconds": "Seconds until a client's assertion expires.",
     "sasl.oauthbearer.assertion.claim.iss": "Issuer claim of a client's assertion.",
-    "sasl.oauthbearer.assertion.claim.jti.include": "Give each assertion of a client an id of its own.",
+    "sasl.oauthbearer.assertion.claim.jti.include": "Give each assertion of a client its own id.",
     "sasl.oauthbearer.assertion.claim.nbf.seconds": (
         "Seconds before now from which a client's assertion is valid."
     ),

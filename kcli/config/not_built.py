@@ -1,8 +1,8 @@
 """Keys of features that are not built. If such a key is set, the node logs a warning and ignores it, or refuses to
 start.
 
-If the missing feature would only bring comfort or speed, the key is ignored with a warning. If it would be a protection
-(an encrypted listener), the node refuses to start.
+If a missing feature is about comfort or speed, its key is ignored with a warning. If it is a protection, such as an
+encrypted listener, the node refuses to start.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Visitors:
         self, session: Session, name: str, user: str, password: str, mechanism: str
     ) -> ClusterConnection:
         """Logs a user in to a cluster, and replaces an earlier login. Raises the errors of the cluster."""
-        rules = self.rules_of(name)
+        rules, was_kept = self.rules_of(name), session in self.sessions
         if not rules.needs_login:
             raise ConsoleError(HTTPStatus.BAD_REQUEST, "NO_LOGIN", f"the cluster {name} has no logins")
         connection = ClusterConnection(
@@ -150,15 +150,16 @@ class Visitors:
         session.connections[name] = connection
         if before is not None:
             await before.close()
-        if self.sessions.find(session.id) is None:  # the session ended during the login
+        if was_kept and session not in self.sessions:  # the session ended during the login
             await self.sessions.end(session)
         else:
-            self.sessions.renew(session)
+            await self.sessions.renew(session)
         return connection
 
     async def log_out(self, session: Session, name: str) -> None:
         """Ends the login of a session to a cluster, if it has one."""
         if (connection := session.connections.pop(name, None)) is not None:
+            self.sessions.forget(session)
             await connection.close()
 
     async def sweep(self) -> None:

@@ -36,6 +36,7 @@ class ClusterConnection:
         self.cache = Cache(now)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._streams: set[asyncio.Timeout] = set()
+        self._requests: set[asyncio.Timeout] = set()
         self._clients: WeakSet[AdminClient] = WeakSet()
         self._is_closed = False
         self._kept: dict[str, object] = {}
@@ -68,9 +69,8 @@ class ClusterConnection:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits until a request may use the cluster. Raises HttpError if the session has ended."""
-        async with self._turns:
-            self._check_open()
+        """Waits until a request may use the cluster. Raises HttpError at the end of the session, also meanwhile."""
+        async with self._until_closed(self._requests), self._turns:
             yield
 
     @asynccontextmanager
@@ -81,8 +81,15 @@ class ClusterConnection:
             raise HttpError(
                 HTTPStatus.TOO_MANY_REQUESTS, f"{STREAMS_AT_ONCE} streams are open: close one first"
             )
+        async with self._until_closed(self._streams):
+            yield
+
+    @asynccontextmanager
+    async def _until_closed(self, ends: set[asyncio.Timeout]) -> AsyncIterator[None]:
+        """Cancels the block at the end of the session, and raises HttpError."""
+        self._check_open()
         end = asyncio.timeout(None)
-        self._streams.add(end)
+        ends.add(end)
         try:
             async with end:
                 yield
@@ -91,15 +98,16 @@ class ClusterConnection:
                 raise _session_ended() from None
             raise
         finally:
-            self._streams.discard(end)
+            ends.discard(end)
 
     async def close(self) -> None:
-        """Ends the streams, and closes the clients."""
+        """Ends the requests and the streams, and closes the clients."""
         self._is_closed = True
-        self.cache.close()
-        # A closed client connects again at its next call, so the streams must end first.
-        for end in self._streams:
+        # A closed client connects again at its next call, so everything that calls must end first.
+        for end in (*self._streams, *self._requests):
             end.reschedule(0.0)
+        await asyncio.sleep(0)
+        self.cache.close()
         owned, self._owned = self._owned, {}
         for close in owned.values():
             await close()

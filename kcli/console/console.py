@@ -127,7 +127,7 @@ class Console:
         before = self._visitors.session(request)
         if before is not None:
             await self._visitors.sessions.end(before)
-        session = await self._visitors.sessions.begin(is_owner=True)
+        session = await self._visitors.sessions.begin_owner()
         response = self._redirection()
         self._visitors.set_cookie(request, response, session)
         return response

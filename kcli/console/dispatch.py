@@ -26,11 +26,16 @@ REQUEST_MAX_SECONDS = 30.0
 """The longest time of a request, with the wait for a turn. A call to the cluster has a shorter limit of its own."""
 
 ACTION_MAX_SECONDS = 120.0
-"""The longest time of an action. An action that has begun goes on if the browser goes away."""
+"""The longest time of an action. An action that has begun continues if the browser goes away."""
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
 _BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
+_ENDED = Failure(
+    HTTPStatus.GATEWAY_TIMEOUT,
+    "ENDED",
+    "the session or the time ended first: the cluster may have done the action",
+)
 
 
 class Dispatch:
@@ -129,7 +134,7 @@ class Dispatch:
         try:
             outcome = await route.handler(action)
         except BaseException as error:
-            failure = (failure_of(error) if isinstance(error, Exception) else None) or _BROKEN
+            failure = (failure_of(error) if isinstance(error, Exception) else _ENDED) or _BROKEN
             self._audit.end(_deed(route, action), failure.error, failure.message)
             raise
         finally:

@@ -14,6 +14,10 @@ from kcli.http.server import HttpError, Response
 LOGIN_NEEDED = "LOGIN_NEEDED"
 READ_ONLY = "READ_ONLY"
 
+UNREACHABLE = "the cluster cannot be reached: none of its brokers answers"
+_NO_BROKER = "waiting for a node assignment"
+"""A part of the message of Kafka's clients if no broker answers."""
+
 _BAD_REQUEST = frozenset(
     {
         ErrorCode.INVALID_CONFIG,
@@ -74,6 +78,8 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(error.status, error.name, str(error))
         case HttpError():
             return Failure(error.status, error.status.name, str(error))
+        case TimeoutException() if _NO_BROKER in error.message:
+            return Failure(HTTPStatus.GATEWAY_TIMEOUT, "TIMEOUT", UNREACHABLE)
         case KafkaError():
             return Failure(_status(error), _name(error), error.message or _name(error))
         case TimeoutError():

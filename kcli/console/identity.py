@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
@@ -22,7 +22,8 @@ from kcli.console.settings import READ_MECHANISMS, ClusterSettings
 from kcli.security.mechanisms.client import Credentials
 
 CALL_MAX_MS = 15_000
-"""The longest call to a cluster with all its retries. A person does not wait longer for a page."""
+"""The longest call to a cluster with all its retries. A person does not wait longer for a page. A smaller
+`default.api.timeout.ms` of the settings counts."""
 
 CLIENT_ID = "kcli-console"
 
@@ -56,7 +57,10 @@ class Identity:
 
     def config(self) -> ClientConfig:
         """The settings of an admin client. Raises ClientConfigError."""
-        return client_config(self.properties, client_id=CLIENT_ID, api_timeout_ms=CALL_MAX_MS)
+        found = client_config(self.properties, client_id=CLIENT_ID)
+        longest = min(found.default_api_timeout_ms, CALL_MAX_MS)
+        request = min(found.request_timeout_ms, longest)
+        return replace(found, default_api_timeout_ms=longest, request_timeout_ms=request)
 
 
 class LoginRules:

@@ -1,4 +1,8 @@
-"""The sessions of browsers, with their logins to clusters and the times at which they end."""
+"""The sessions of browsers, with their logins to clusters and the times at which they end.
+
+A browser without a login has no session in memory. Its cookie is a random text with a signature of this console, and
+its token against CSRF is a signature of the cookie. So visitors cannot end the sessions of others by their number.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,16 @@ from dataclasses import dataclass, field
 from kcli.console.connection import ClusterConnection
 
 SESSIONS_MAX = 512
-"""The most sessions. If there are more, the oldest session without rights is dropped, or else the oldest session."""
+"""The most sessions with a login. If there are more, the session that was not used for the longest time ends."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""How long a session lasts without a request. An open page asks regularly, so its session goes on."""
+"""How long a session lasts without a request. An open page asks regularly, so its session continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
 """The longest session: a working day. Then each user logs in again."""
 
 _SECRET_BYTES = 32
-
-
-def _new_secret() -> str:
-    return secrets.token_urlsafe(_SECRET_BYTES)
+_ID_BYTES = 24
 
 
 @dataclass(slots=True, eq=False)
@@ -31,17 +32,11 @@ class Session:
 
     began_at: float
     used_at: float
+    id: str = field(repr=False)
+    csrf: str = field(repr=False)
     is_owner: bool = False
     """Whether the browser opened the secret address, so that the given logins may serve."""
-    id: str = field(default_factory=_new_secret, repr=False)
-    csrf: str = field(default_factory=_new_secret, repr=False)
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
-
-    @property
-    def has_rights(self) -> bool:
-        """Whether the session has a login. Sessions without a login are dropped first, because every browser can begin
-        one."""
-        return self.is_owner or bool(self.connections)
 
     def accepts(self, csrf: str | None) -> bool:
         """Whether a request has the token that only a page of this session can read."""
@@ -49,41 +44,73 @@ class Session:
 
 
 class Sessions:
-    """All sessions, by their ids."""
+    """The sessions with a login, by their ids."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        self._key = secrets.token_bytes(_SECRET_BYTES)
         self._sessions: dict[str, Session] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, session: Session) -> bool:
+        """Whether a session has a login, and has not ended."""
+        return self._sessions.get(session.id) is session
+
     def find(self, session_id: str | None) -> Session | None:
-        """Returns a session that has not ended, and notes its use."""
+        """Returns the session of a cookie, and notes its use. After its end, or before a login, it has no rights.
+
+        Returns None if this console did not make the cookie.
+        """
         session = self._sessions.get(session_id or "")
-        if session is None or self._is_over(session):
+        if session is not None and not self._is_over(session):
+            session.used_at = self._now()
+            return session
+        nonce, _, signature = (session_id or "").encode(errors="replace").partition(b".")
+        if not hmac.compare_digest(self._signed(nonce).encode(), signature):
             return None
-        session.used_at = self._now()
+        return self._made(nonce.decode())
+
+    def visit(self) -> Session:
+        """Makes a session without rights, which is not kept."""
+        return self._made(secrets.token_urlsafe(_ID_BYTES))
+
+    async def begin_owner(self) -> Session:
+        """Makes and keeps the session of the browser that opened the secret address."""
+        session = self.visit()
+        session.is_owner = True
+        await self._keep(session)
         return session
 
-    async def begin(self, *, is_owner: bool = False) -> Session:
-        """Makes a session. May end another one."""
-        while len(self._sessions) >= SESSIONS_MAX:
-            await self.end(min(self._sessions.values(), key=lambda each: (each.has_rights, each.used_at)))
-        now = self._now()
-        session = Session(now, now, is_owner)
-        self._sessions[session.id] = session
-        return session
-
-    def renew(self, session: Session) -> None:
-        """Gives a session a new id and a new token, because its rights change.
+    async def renew(self, session: Session) -> None:
+        """Keeps a session, and gives it a new id and a new token, because its rights change. May end another session.
 
         Another program on this machine may have set the old id as a cookie, because a browser uses the
         cookies of a host for all ports of the host.
         """
-        del self._sessions[session.id]
-        session.id, session.csrf = _new_secret(), _new_secret()
+        self._sessions.pop(session.id, None)
+        new = self.visit()
+        session.id, session.csrf = new.id, new.csrf
+        await self._keep(session)
+
+    def forget(self, session: Session) -> None:
+        """Forgets a session that has no rights any more."""
+        if not session.is_owner and not session.connections:
+            self._sessions.pop(session.id, None)
+
+    async def _keep(self, session: Session) -> None:
+        while len(self._sessions) >= SESSIONS_MAX:
+            await self.end(min(self._sessions.values(), key=lambda each: each.used_at))
         self._sessions[session.id] = session
+
+    def _made(self, nonce: str) -> Session:
+        now = self._now()
+        session_id = f"{nonce}.{self._signed(nonce.encode())}"
+        return Session(now, now, session_id, self._signed(session_id.encode()))
+
+    def _signed(self, text: bytes) -> str:
+        return hmac.digest(self._key, text, "sha256").hex()
 
     async def end(self, session: Session) -> None:
         """Ends a session, and closes its clients."""

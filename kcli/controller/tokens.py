@@ -49,7 +49,7 @@ def create_delegation_token(
     controller: Controller, request: CreateDelegationTokenRequest, requester: Principal, now_ms: int
 ) -> Decision[CreateDelegationTokenResponse]:
     """Creates a token. Raises KafkaError if tokens are disabled, if a renewer is not a user, or if a principal has no
-    name or type. Kafka stores a principal without a name."""
+    name or type. (Kafka accepts a principal without a name.)"""
     secret_key = _secret_key(controller)
     if any(renewer.principal_type != USER or not renewer.principal_name for renewer in request.renewers):
         raise InvalidPrincipalTypeException

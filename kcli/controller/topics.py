@@ -1,7 +1,7 @@
 """Creates topics, adds partitions, and deletes topics: makes Kafka's checks in Kafka's order and builds the records.
 
-Every function is pure: it takes an image and a request, and returns records and a response. Each topic of a request is
-checked against the image before the request. Two topics of a request must not have the same name.
+Every function is pure: it takes an image and a request, and returns records and a response. The checks use the image as
+it was before the request. Two topics of a request must not have the same name.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A shard is a deterministic state machine that owns one partition of an internal 
 committed. The shell does five things in this order: it appends the records, waits until the high watermark has passed
 them, calls `replay` with each record, calls `written`, and sends the replies. If the append fails, the shell calls
 `written` with the error, and sends the error in place of the replies. If a `Ready` has no records, its replies are sent
-at once. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
+immediately. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
 replies, and reports the result of the work to the shard.
 
 If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the

@@ -10,13 +10,22 @@ from __future__ import annotations
 import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
+from typing import Protocol, cast
 
 from kcli.runtime.network import HANDSHAKE_LIMIT_S
 
 Tls = Callable[[], ssl.SSLContext]
 """Returns the context for the next connection."""
+
+
+class Waiting(Protocol):
+    """A connection that could be closed for a new one."""
+
+    has_served: bool
+    waits_since: float
+
+    def abort(self) -> None: ...
 
 
 class Handshakes:
@@ -29,6 +38,9 @@ class Handshakes:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._open)
+
     def protocol(self, secured: asyncio.Protocol) -> asyncio.BaseProtocol:
         """A protocol that shakes hands. `secured` is the protocol of the connection after the handshake."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -40,10 +52,11 @@ class Handshakes:
             server_side=True,
             ssl_handshake_timeout=int(HANDSHAKE_LIMIT_S),
         )
+        handshake.ended = lambda: self._open.discard(handshake)
         self._open.add(handshake)
 
         def end(result: asyncio.Future[None]) -> None:
-            self._open.discard(handshake)
+            handshake.ended()
             if not result.cancelled():
                 result.exception()  # the client sees a closed connection
 
@@ -59,12 +72,17 @@ class Handshakes:
 class _Handshake(SSLProtocol):
     """TLS that can be ended before its handshake is complete."""
 
+    has_served = False
+    waits_since = 0.0
+    ended: Callable[[], None]
     _raw: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
+        self.waits_since = asyncio.get_running_loop().time()
         super().connection_made(transport)
 
     def abort(self) -> None:
+        self.ended()
         if self._raw is not None:
             self._raw.abort()

@@ -2,8 +2,9 @@
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
 adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
-that a client sends before it gets an answer. A handler is a coroutine `(Request) -> Response`, which may raise
-HttpError.
+that a client sends before it gets an answer. If all connections are in use, a new client takes the place of one that
+sends no request. So silent clients cannot block others. A limit for each address would also limit proxies. A handler is
+a coroutine `(Request) -> Response`, which may raise HttpError.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from aiohttp.web import get as get
 from aiohttp.web import post as post
 
 from kcli.errors import KcliError
-from kcli.http.handshakes import Handshakes, Tls
+from kcli.http.handshakes import Handshakes, Tls, Waiting
 from kcli.http.logins import REALM, Logins
 from kcli.runtime.network import Network
 
@@ -169,7 +170,7 @@ class HttpServer:
     def _connect(self) -> asyncio.BaseProtocol:
         server = self._runner.server
         most = self._rules.connections_max or CONNECTIONS_MAX
-        if server is None or self._connection_count(server) >= most:
+        if server is None or (self._connection_count(server) >= most and not self._make_room(server)):
             return _Refusal(most)
         if self._handshakes is not None:
             return self._handshakes.protocol(self._connection(server))
@@ -177,6 +178,16 @@ class HttpServer:
 
     def _connection_count(self, server: web.Server) -> int:
         return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
+
+    def _make_room(self, server: web.Server) -> bool:
+        """Closes the connection that has waited longest for a request, or for its handshake. Those without any request
+        come first. Returns False if every connection has a request in progress."""
+        waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
+        waiting += [each for each in server.connections if isinstance(each, Connection) and not each.is_busy]
+        if not waiting:
+            return False
+        min(waiting, key=lambda each: (each.has_served, each.waits_since)).abort()
+        return True
 
     def _connection(self, server: web.Server) -> Connection:
         return Connection(
@@ -194,14 +205,31 @@ class HttpServer:
 class Connection(web.RequestHandler):
     """A connection of aiohttp with the limit AHEAD_MAX_BYTES, and with our response to a malformed request."""
 
-    __slots__ = ("ahead_bytes",)
+    __slots__ = ("ahead_bytes", "has_served", "is_busy", "waits_since")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
+        self.has_served = self.is_busy = False
+        self.waits_since = asyncio.get_running_loop().time()
         # A response counts as sent when the kernel has the whole response. `_send` waits for this, at most
         # RESPONSE_MAX_SECONDS. With the limit 0, asyncio's TLS would wait although nothing is left.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=1)
         super().connection_made(transport)
+
+    def begin_request(self) -> None:
+        """The next bytes are ahead of the handler. The connection is not closed for another one."""
+        self.ahead_bytes = 0
+        self.is_busy = True
+
+    def end_request(self) -> None:
+        self.has_served, self.is_busy = True, False
+        self.waits_since = asyncio.get_running_loop().time()
+
+    def abort(self) -> None:
+        """Closes the connection immediately."""
+        self.is_busy = True  # it is not found again before the event loop has closed it
+        if self.transport is not None:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self.ahead_bytes += len(data)
@@ -333,7 +361,17 @@ async def _respond(
 ) -> web.StreamResponse:
     connection = request.protocol
     assert isinstance(connection, Connection)
-    connection.ahead_bytes = 0
+    connection.begin_request()
+    try:
+        return await _answered(request, handler)
+    finally:
+        connection.end_request()
+
+
+async def _answered(
+    request: Request, handler: Callable[[Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Sends the response of a handler, or the response to its error."""
     rules = request.app[_RULES]
     failed = rules.error_response or _error_response
     try:

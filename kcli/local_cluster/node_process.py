@@ -53,7 +53,7 @@ class NodeProcess:
         return self.process.pid if self.process is not None else None
 
     def start(self) -> None:
-        """Starts the process. It is in a session of its own, so that Ctrl-C reaches only its parent."""
+        """Starts the process. It is in its own session, so that Ctrl-C reaches only its parent."""
         assert self.exit_code() is not None or self.process is None, "it runs already"
         self._is_ready = False
         bound_output_file(self.output_file)

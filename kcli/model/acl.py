@@ -1,7 +1,7 @@
 """Enums of access control, with their numbers on the wire and in the metadata log.
 
-The names and numbers are those of Kafka's AclOperation, ResourceType, PatternType and AclPermissionType. Number 0 means
-a value that this version does not know. ANY and MATCH occur only in filters.
+The names and numbers are the same as in Kafka's AclOperation, ResourceType, PatternType and AclPermissionType. Number 0
+means a value that this version does not know. ANY and MATCH occur only in filters.
 """
 
 from __future__ import annotations

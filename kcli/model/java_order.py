@@ -1,8 +1,8 @@
 """The order in which Java's hash maps and hash sets list their keys.
 
-Some of Kafka's files, records and listings have this order: meta.properties, the directories of `format`, the configs
-of a topic, the partitions that a tool prints. Ours must be equal byte for byte. The keys of a bucket keep the order of
-insertion. In Java, a bucket with more than eight keys becomes a tree. In these maps, no bucket has so many keys.
+Some of Kafka's files, records and outputs have this order, for example meta.properties and the configs of a topic. The
+files and outputs of kcli must be equal byte for byte. The keys of a bucket keep the order of insertion. (Java uses a
+tree for a bucket with more than eight keys. The maps here never have such a bucket.)
 """
 
 from __future__ import annotations

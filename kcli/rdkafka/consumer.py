@@ -108,8 +108,7 @@ def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
     The messages are records and ends of partitions. Markers of transactions may follow the last record. Java's consumer
-    commits the offset after these markers, and so does the end of a partition. The offset after the last record is
-    before the markers.
+    commits the offset after these markers. This offset is known only from the end of the partition.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

@@ -2,8 +2,8 @@
 
 The metadata contains the committed ISR. The leader proposes a change to the controller with AlterPartition (KIP-497),
 and at most one change is in flight. While a change is in flight, the replicas that may be in the ISR of the controller
-are the maximal ISR. A joining replica belongs to it at once, and a leaving one until the change is committed. So a
-record that the whole maximal ISR has is on every replica that the controller could elect.
+are the maximal ISR. A joining replica belongs to it immediately. A leaving replica belongs to it until the change is
+committed. So a record that the whole maximal ISR has is on every replica that the controller could elect.
 """
 
 from __future__ import annotations

@@ -22,5 +22,5 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # This is not a method of its own, because each request reads the time and a further call would take time.
+    # This is not its own method, because each request reads the time and a further call would take time.
     monotonic = staticmethod(time.monotonic)

@@ -379,7 +379,7 @@ def make_durable_dir(disk: Disk, path: str) -> None:
 def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
     """Writes `content` to `path`. After a crash the file has the old or the new content.
 
-    The steps are those of Kafka's checkpoints: write `<path>.tmp`, fsync, rename, fsync the directory.
+    The steps are the same as for Kafka's checkpoints: write `<path>.tmp`, fsync, rename, fsync the directory.
     """
     end_replacing(disk, path, begin_replacing(disk, path, content), sync=sync)
     if sync:

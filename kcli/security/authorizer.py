@@ -103,7 +103,7 @@ class FollowsMetadata(Protocol):
     """An authorizer that decides by the ACLs of the cluster. Only a node with such an authorizer takes new ACLs."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows each commit of the metadata log. The first call has the whole metadata."""
+        """Is called after each commit of the metadata log. In the first call, `delta` has the whole metadata."""
 
 
 class AllowAll:

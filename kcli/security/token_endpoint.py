@@ -1,6 +1,6 @@
 """Asks a token endpoint for tokens (RFC 6749, RFC 7523): with a client's secret, or with a signed assertion.
 
-The keys are those of Java's clients (KIP-768, KIP-1139). The calls block and have time limits.
+The keys are the same as in Java's clients (KIP-768, KIP-1139). The calls block and have time limits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sources of a client's tokens for OAUTHBEARER: claims of the login module, a file, or a token endpoint.
 
-The keys are those of Java's clients (KIP-255, KIP-768, KIP-1139). A source blocks, so asyncio code calls it in a
+The keys are the same as in Java's clients (KIP-255, KIP-768, KIP-1139). A source blocks, so asyncio code calls it in a
 thread. No error and no `repr` contains a token or a secret.
 """
 
@@ -65,7 +65,7 @@ class Renewed:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __reduce__(self) -> tuple[type[Renewed], tuple[TokenSource]]:
-        # Spark copies the settings to other processes. Each process asks for a token of its own.
+        # Spark copies the settings to other processes. Each process asks for its own token.
         return Renewed, (self.source,)
 
     def token(self) -> str:

@@ -116,7 +116,7 @@ class TokenCredentials:
 
         The first call for a token and a mechanism takes some milliseconds, so call it in a thread unless `is_cached`.
         An expired token that the controller has not removed yet still has a credential, as in Kafka. The session of
-        such a login ends at once.
+        such a login ends immediately.
         """
         token = self._tokens().get(token_id)
         if token is None or self._secret_key is None:

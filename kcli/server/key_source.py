@@ -99,7 +99,7 @@ class KeySource:
         loop = asyncio.get_running_loop()
         try:
             self._keys = await loop.run_in_executor(self._executor, self._fetched)
-        except Exception as error:  # the refresh must go on
+        except Exception as error:  # the refresh must continue
             is_usual = isinstance(error, OSError | KeySetError)
             _log.warning(
                 "The keys of %s cannot be fetched, and the %d keys from before stay valid: %s",

@@ -230,7 +230,7 @@ class Node:
         )
 
     def _channel(self, purpose: str, limit_s: float | None) -> NodeChannel:
-        """A way to the active controller, with a queue and a connection of its own. `purpose` is its name in the
+        """A way to the active controller, with its own queue and connection. `purpose` is its name in the
         metrics. `limit_s` is the longest wait of a request, or None."""
         remote = RemoteController(
             self.network,

@@ -153,7 +153,8 @@ class CommandLine:
 
 
 def split_command_line(words: list[str]) -> CommandLine:
-    """Splits the arguments as spark-submit does: at the first one that is not an option or an option's value."""
+    """Splits the arguments at the first argument that is not an option or the value of an option, as spark-submit
+    does."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         takes_value = words[at] not in FLAGS and "=" not in words[at]

@@ -1,7 +1,7 @@
 """Traces of Spark's tasks: one span for each task of a source or sink (docs/adr/0022).
 
 The driver decides whether there are traces, by the environment or the option kcli.trace, and the options carry its
-settings to the executors. A Python worker exports from a thread of its own. Spark may end a worker at any time, so a
+settings to the executors. A Python worker exports from its own thread. Spark may end a worker at any time, so a
 task waits for the export of its span, but not if the collector did not answer before.
 """
 
@@ -179,7 +179,7 @@ def _trace_id(traces: SparkTraces, attributes: Attributes) -> str:
 
 @cache
 def _worker(settings: TraceSettings, process_id: int) -> _Worker:
-    """The export of this process. A fork gets an export of its own, because a thread does not survive a fork."""
+    """The export of this process. A fork gets its own export, because a thread does not survive a fork."""
     for name, value in settings.environment:
         os.environ.setdefault(name, value)  # before the sampler reads it
     from kcli.tracing.otlp import sampler

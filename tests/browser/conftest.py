@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rigs.console_site import Site, site
+from rigs.console_site import Site, large_site
+from rigs.console_walk import LISTENER, Walk
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, Page
+    from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request
 
 PATIENCE_MS = 40_000
 """The longest wait for something on a page. A busy machine is slow, and a test that passes does not wait."""
+
+FAILED = pytest.StashKey[bool]()
+"""Whether a test has failed already, so that its missing steps say nothing more."""
 
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
 
@@ -75,29 +79,59 @@ def browser(driver: Driver) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A node with topics, and a console for it."""
-    with site(tmp_path_factory.mktemp("node")) as found:
-        found.fill()
+    """Two brokers with topics, and the consoles for them."""
+    with large_site(tmp_path_factory.mktemp("nodes")) as found:
         yield found
 
 
 @pytest.fixture
-def page(browser: Browser, kafka: Site) -> Iterator[Page]:
-    """A page of the console. The test fails if a script reports an error, or the page loads anything from elsewhere."""
-    context = browser.new_context(viewport=WIDE, base_url=kafka.address)
-    found = context.new_page()
+def context(browser: Browser, kafka: Site, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A browser without cookies. The test fails if a script reports an error, if a page loads anything from elsewhere,
+    or if a step is missing that the test declares with the marker `walks`."""
+    found = browser.new_context(
+        viewport=WIDE,
+        base_url=kafka.address,
+        color_scheme="light",
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    walk = Walk()
     problems: list[str] = []
-    found.on("pageerror", lambda error: problems.append(f"script: {error}"))
-    found.on("dialog", lambda dialog: _dismissed(dialog, problems))
-    found.on("console", lambda line: _noted(line.type, line.text, problems))
-    found.on("request", lambda request: _asked(request.url, kafka.address, problems))
+    found.expose_function("pressed", walk.pressed)
+    found.add_init_script(LISTENER)
+    found.on("page", lambda page: _watch(page, walk, problems))
     found.set_default_timeout(PATIENCE_MS)
     yield found
-    print(
-        found.url, found.locator("body").inner_text(timeout=1000), sep="\n"
-    )  # pytest shows it after a failure
-    context.close()
+    for page in found.pages:
+        # pytest shows this after a failure.
+        print(page.url, page.locator("body").inner_text(timeout=1000), sep="\n")
+    found.close()
     assert not problems, problems
+    steps = [step for mark in request.node.iter_markers("walks") for step in mark.args]
+    if not request.node.stash.get(FAILED, False):
+        assert not walk.missing(steps), walk.missing(steps)
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    """A page of the console."""
+    return context.new_page()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+def _watch(page: Page, walk: Walk, problems: list[str]) -> None:
+    page.on("pageerror", lambda error: problems.append(f"script: {error}"))
+    page.on("dialog", lambda dialog: _dismissed(dialog, problems))
+    page.on("console", lambda line: _noted(line.type, line.text, problems))
+    page.on("framenavigated", lambda frame: walk.went(frame.url))
+    page.on("request", lambda request: _asked(request, walk, problems))
+    page.on("download", lambda download: walk.asked("GET", download.url, None))
 
 
 def _dismissed(dialog: Dialog, problems: list[str]) -> None:
@@ -111,6 +145,7 @@ def _noted(kind: str, text: str, problems: list[str]) -> None:
         problems.append(f"console: {text}")
 
 
-def _asked(url: str, address: str, problems: list[str]) -> None:
-    if not url.startswith((address, "data:", "blob:")):
-        problems.append(f"request to {url}")
+def _asked(request: Request, walk: Walk, problems: list[str]) -> None:
+    if not request.url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        problems.append(f"request to {request.url}")
+    walk.asked(request.method, request.url, request.post_data)

@@ -1,4 +1,4 @@
-"""The pages of consumer groups, and of reassignment and balance, in a real browser."""
+"""The pages of consumer groups in a real browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from kcli.client.admin.groups import CommittedOffset
 from kcli.model.topic_partition import TopicPartition
+from rigs.console_dialogs import act
 from rigs.console_site import SCRIPT, Site
 from rigs.console_topics import record
+from rigs.console_walk import walks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,6 +41,7 @@ def group(kafka: Site) -> str:
     return name
 
 
+@walks("GET /groups/*/partitions", "page groups/*/members")
 def test_the_list_leads_to_a_group_with_its_lag(page: Page, group: str) -> None:
     page.goto("#/main/groups")
     page.get_by_role("searchbox").fill(group)
@@ -51,6 +54,7 @@ def test_the_list_leads_to_a_group_with_its_lag(page: Page, group: str) -> None:
     page.get_by_text("The group has no members.").wait_for()
 
 
+@walks("POST /groups/*/reset", "button Reset offsets")
 def test_offsets_are_reset_after_a_preview_and_an_edit(page: Page, kafka: Site, group: str) -> None:
     page.goto(f"#/main/groups/{group}")
     page.get_by_role("button", name="Reset offsets").click()
@@ -69,6 +73,7 @@ def test_offsets_are_reset_after_a_preview_and_an_edit(page: Page, kafka: Site, 
     assert committed(kafka, group) == {0: 7, 1: 0}
 
 
+@walks("POST /groups/*/delete")
 def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, group: str) -> None:
     page.goto(f"#/main/groups/{group}")
     page.get_by_role("button", name="Delete", exact=True).click()
@@ -82,6 +87,25 @@ def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, gr
     assert group not in {each.group_id for each in kafka.run(kafka.client.list_groups())}
 
 
+@walks("POST /groups/*/delete-offsets", "button Delete offsets")
+def test_the_offsets_of_a_topic_are_deleted(page: Page, kafka: Site, group: str) -> None:
+    page.goto(f"#/main/groups/{group}")
+    page.get_by_role("button", name="Delete offsets").click()
+    assert page.get_by_role("dialog").get_by_label("Topic").input_value() == f"of-{group}"
+    assert f"--delete-offsets --group {group} --topic of-{group}" in act(page, "Delete offsets")
+    page.get_by_text("The group has no offsets and no partitions.").wait_for()
+    assert committed(kafka, group) == {}
+
+
+def test_groups_are_chosen_by_their_state(page: Page, group: str) -> None:
+    page.goto("#/main/groups")
+    page.get_by_label("State", exact=True).select_option("Stable")
+    page.get_by_text("The cluster has no groups.").wait_for()
+    page.get_by_label("State", exact=True).select_option("Empty")
+    page.get_by_role("button", name="Refresh").click()
+    page.get_by_role("link", name=group).wait_for()
+
+
 def test_a_group_whose_name_is_a_script_is_text(page: Page, kafka: Site) -> None:
     commit(kafka, SCRIPT, "orders", 1)
     page.goto("#/main/groups")
@@ -89,15 +113,3 @@ def test_a_group_whose_name_is_a_script_is_text(page: Page, kafka: Site) -> None
     page.get_by_role("heading", name=f"Group {SCRIPT}").wait_for()
     page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("dialog").get_by_text("--delete --group").wait_for()
-
-
-def test_a_plan_for_one_broker_moves_nothing(page: Page) -> None:
-    page.goto("#/main/balance")
-    page.get_by_text("No partition moves.").wait_for()
-    page.get_by_role("button", name="Balance", exact=True).click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_role("button", name="Preview").click()
-    dialog.get_by_text("Nothing to move. The brokers are even.").wait_for()
-    dialog.get_by_label("Brokers to empty").fill("9")
-    dialog.get_by_role("button", name="Preview").click()
-    dialog.get_by_role("alert").filter(has_text="Broker 9 does not run and has no replicas").wait_for()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rigs.console_site import SCRIPT, Site
+from rigs.console_dialogs import act
+from rigs.console_site import SCRIPT, TRACE, Site
 from rigs.console_topics import record
+from rigs.console_walk import walks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -47,6 +49,7 @@ def topic(kafka: Site) -> str:
     return name
 
 
+@walks("button More", "button Search")
 def test_the_newest_records_come_first_and_a_filter_chooses(page: Page) -> None:
     opened(page, "orders", limit="50")
     assert rows(page).count() == 50
@@ -81,6 +84,9 @@ def test_offset_time_and_partition_choose_the_beginning(page: Page) -> None:
     page.get_by_text("There are no records here.").wait_for()
 
 
+@walks(
+    "GET /topics/*/messages/record", "GET /topics/*/messages/raw", "button Record at offset * of partition *"
+)
 def test_a_record_shows_everything_in_each_format(page: Page) -> None:
     opened(page, "orders", start="offset", value="0", partitions="0")
     page.get_by_role("button", name="Record at offset 3 of partition 0").click()
@@ -96,6 +102,7 @@ def test_a_record_shows_everything_in_each_format(page: Page) -> None:
     dialog.wait_for(state="detached")
 
 
+@walks("GET /topics/*/messages/download", "GET /messages/filter", "button Download")
 def test_a_download_has_the_matching_records(page: Page) -> None:
     opened(page, "orders", start="earliest")
     page.get_by_label("Filter", exact=True).fill("value.order.id < 3")
@@ -104,6 +111,7 @@ def test_a_download_has_the_matching_records(page: Page) -> None:
     assert len(download.value.path().read_text().splitlines()) == 3
 
 
+@walks("POST /topics/*/messages/send", "button Send a record")
 def test_a_record_is_sent_with_a_preview_and_then_seen(page: Page, topic: str) -> None:
     opened(page, topic)
     page.get_by_role("button", name="Send a record").click()
@@ -126,6 +134,7 @@ def test_a_record_is_sent_with_a_preview_and_then_seen(page: Page, topic: str) -
     assert rows(page).locator(".record-key").inner_text() == "my key"
 
 
+@walks("POST /topics/*/messages/resend", "button Send again")
 def test_a_record_is_sent_again_to_another_topic_with_an_edit(page: Page, kafka: Site, topic: str) -> None:
     kafka.topic(f"{topic}-copy")
     opened(page, topic, start="offset", value="4", partitions="0")
@@ -143,6 +152,7 @@ def test_a_record_is_sent_again_to_another_topic_with_an_edit(page: Page, kafka:
     assert rows(page).locator(".record-cell").inner_text() == '{"n": "edited"}'
 
 
+@walks("POST /topics/*/messages/delete", "button Delete records")
 def test_records_are_deleted_after_a_preview_and_the_name_of_the_topic(page: Page, topic: str) -> None:
     opened(page, topic)
     page.get_by_role("button", name="Delete records").click()
@@ -158,6 +168,67 @@ def test_records_are_deleted_after_a_preview_and_the_name_of_the_topic(page: Pag
     page.get_by_text("3 records. Searched").wait_for()
 
 
+@walks("button Delete up to here", "button Copy the *")
+def test_a_record_leads_to_the_records_before_it_and_its_value_is_copied(page: Page, topic: str) -> None:
+    opened(page, topic, start="offset", value="4", partitions="0")
+    page.get_by_role("button", name="Record at offset 4 of partition 0").click()
+    page.get_by_role("button", name="Copy the value").click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText().then(JSON.parse)") == {"n": 4}
+    page.get_by_role("button", name="Delete up to here").click()
+    dialog = page.get_by_role("dialog")
+    assert dialog.get_by_label("Delete the records before offset").input_value() == "5"
+    dialog.get_by_role("textbox", name="Type").fill(topic)
+    assert "kcli delete-records" in act(page, "Delete")
+    page.get_by_text("5 records. Searched").wait_for()
+
+
+@walks("button Help about filters", "button Command line")
+def test_the_help_about_filters_fills_the_filter_and_the_command_line_is_shown(page: Page) -> None:
+    opened(page, "orders")
+    page.get_by_role("button", name="Help about filters").click()
+    page.get_by_role("dialog").get_by_role("button", name='value contains "timeout"').click()
+    assert page.get_by_label("Filter", exact=True).input_value() == 'value contains "timeout"'
+    search(page)
+    page.get_by_text("No record matches.").wait_for()
+    page.get_by_role("button", name="Command line").click()
+    page.get_by_role("dialog").get_by_text("kcli console-consumer").wait_for()
+    page.get_by_role("dialog").get_by_text("The filter is not part of it.").wait_for()
+
+
+@walks("button Saved filters", "button Save the filter", "button Remove the filter *")
+def test_a_filter_is_saved_under_a_name_and_used_again(page: Page) -> None:
+    opened(page, "orders")
+    search(page, Filter="value.order.id == 7")
+    page.get_by_role("button", name="Saved filters").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("No filter is saved").wait_for()
+    dialog.get_by_label("Name").fill(SCRIPT)
+    dialog.get_by_role("button", name="Save the filter").click()
+    dialog.get_by_role("cell", name="value.order.id == 7").wait_for()
+    opened(page, "traced")
+    page.get_by_role("button", name="Saved filters").click()
+    dialog.get_by_text("Write a filter first").wait_for()
+    dialog.get_by_role("button", name=SCRIPT, exact=True).click()
+    assert page.get_by_label("Filter", exact=True).input_value() == "value.order.id == 7"
+    page.get_by_role("button", name="Saved filters").click()
+    dialog.get_by_role("button", name="Remove the filter").click()
+    dialog.get_by_text("No filter is saved").wait_for()
+
+
+@walks("page trace/*", "GET /traces/*")
+def test_a_record_leads_to_its_trace(page: Page) -> None:
+    opened(page, "traced")
+    page.get_by_role("button", name="Record at offset 0 of partition 0").click()
+    page.get_by_role("dialog").get_by_role("link", name="Show the trace of this record").click()
+    page.get_by_role("heading", name="Trace of traced-0, offset 0").wait_for()
+    page.get_by_role("row").filter(has_text="in the broker").get_by_text("2.00 ms").wait_for()
+    page.get_by_text("this record", exact=True).wait_for()
+    page.get_by_text("kcli trace --bootstrap-server").wait_for()
+    assert TRACE in page.url
+
+
+@walks("GET /topics/*/messages/tail", "button Live")
 def test_the_live_tail_shows_new_records_until_it_is_paused(page: Page, kafka: Site, topic: str) -> None:
     opened(page, topic)
     page.get_by_role("button", name="Live").click()
@@ -167,8 +238,8 @@ def test_the_live_tail_shows_new_records_until_it_is_paused(page: Page, kafka: S
     page.get_by_role("button", name="Pause").click()
     page.get_by_text("Paused. 1 record shown.").wait_for()
     kafka.send(topic, record(78))
-    page.wait_for_timeout(700)
-    assert rows(page).count() == 1
+    search(page)
+    assert rows(page).filter(has_text="k78").count() == 1
 
 
 def test_a_flood_is_left_out_and_the_page_says_so(page: Page, kafka: Site, topic: str) -> None:
@@ -182,6 +253,7 @@ def test_a_flood_is_left_out_and_the_page_says_so(page: Page, kafka: Site, topic
     assert rows(page).count() <= 1000
 
 
+@walks("GET /topics/*/analysis", "button Analyse")
 def test_the_analysis_shows_figures(page: Page) -> None:
     opened(page, "orders", "/analysis")
     page.get_by_role("button", name="Analyse").click()

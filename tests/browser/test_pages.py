@@ -1,52 +1,59 @@
-"""All pages in a real browser: no script runs from names, nothing is inaccessible, and a dead broker is reported."""
+"""All pages in a real browser: each shows its content, is accessible, and fits a narrow screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rigs.console_site import SCRIPT, Site, site
+from rigs.console_site import SCRIPT, TRACE, Site, site
 from rigs.console_topics import record
+from rigs.console_walk import walks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
-INNER_PAGES = (
-    "topics/orders",
-    "topics/orders/configs",
-    "topics/orders/growth",
-    "messages/orders",
-    "messages/orders/analysis",
-    "brokers/1",
-    "brokers/1/configs",
-    "groups/billing",
-    "groups/billing/members",
-    "security/users",
-)
-"""The pages that the menu does not name."""
-
-ALL: dict[str, object] = {"type": "tag", "values": ["wcag2a", "wcag2aa", "best-practice"]}
-COLOURS: dict[str, object] = {"type": "rule", "values": ["color-contrast"]}
+RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "best-practice"]}
+NARROW_AND_DARK = {
+    "type": "rule",
+    "values": ["color-contrast", "scrollable-region-focusable", "target-size"],
+}
 SERIOUS = ("serious", "critical")
 
 
-def opened(page: Page, path: str) -> None:
-    """Opens a page, and waits until it has loaded."""
-    page.goto(f"#/main/{path}")
-    page.locator("main h1").first.wait_for()
-    page.locator("main .loading:visible").first.wait_for(state="detached")
+def shows(path: str, text: str, mark: pytest.MarkDecorator) -> Any:
+    """A page, a text of its content, and its steps."""
+    return pytest.param(path, text, marks=mark, id=path.partition("?")[0])
 
 
-def menu(page: Page) -> list[str]:
-    """The paths of the pages in the menu."""
-    page.goto("")
-    page.locator("nav.side a").first.wait_for(state="attached")
-    links = page.locator("nav.side a").evaluate_all("all => all.map((each) => each.getAttribute('href'))")
-    return [each.removeprefix("#/main/") for each in links]
+PAGES = (
+    shows("overview", "every partition", walks("page overview", "GET /overview", "GET /checkup")),
+    shows("brokers", "127.0.0.1:", walks("page brokers", "GET /brokers")),
+    shows("brokers/1", "Log directories", walks("page brokers/*", "GET /brokers/*")),
+    shows("brokers/1/configs", "log.dirs", walks("page brokers/*/configs", "GET /brokers/*/configs")),
+    shows("balance", "No partition moves.", walks("page balance", "GET /balance", "GET /reassignments")),
+    shows("topics", "orders", walks("page topics", "GET /topics")),
+    shows("topics/orders", "Records, at most", walks("page topics/*", "GET /topics/*", "GET /topics/*/partitions")),
+    shows("topics/orders/configs", "retention.ms", walks("page topics/*/configs", "GET /topics/*/configs")),
+    shows("topics/orders/growth", "keeps a sample of the sizes", walks("page topics/*/growth", "GET /topics/*/growth")),
+    shows("messages", "Choose the topic", walks("page messages")),
+    shows("messages/orders", "50 records. Searched", walks("page messages/*", "GET /topics/*/messages")),
+    shows("messages/orders/analysis", "reads every record of the topic once", walks("page messages/*/analysis")),
+    shows("transactions", "Only open", walks("page transactions", "GET /transactions")),
+    shows("transactions/hanging", "A transaction hangs if", walks("page transactions/hanging")),
+    shows("groups", "billing", walks("page groups", "GET /groups")),
+    shows("groups/billing", "orders-0", walks("page groups/*", "GET /groups/*", "GET /groups/*/history")),
+    shows("groups/billing/members", "has no members.", walks("page groups/*/members", "GET /groups/*/members")),
+    shows(f"trace/{TRACE}?topic=traced&partition=0&offset=0", "kafka.Produce", walks("page trace/*", "GET /traces/*")),
+    shows("spark", "query", walks("page spark", "GET /spark", "GET /spark/queries")),
+    shows("spark/applications", "word-count", walks("page spark/applications", "GET /spark/applications")),
+    shows("security", SCRIPT, walks("page security", "GET /acls")),
+    shows("security/users", SCRIPT, walks("page security/users", "GET /users")),
+    shows("quotas", SCRIPT, walks("page quotas", "GET /quotas")),
+)  # fmt: skip
 
 
 def problems(page: Page, rules: dict[str, object]) -> list[str]:
@@ -58,68 +65,66 @@ def problems(page: Page, rules: dict[str, object]) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in SERIOUS]
 
 
-def test_every_page_is_accessible_in_both_themes(page: Page) -> None:
-    found: list[str] = []
-    for path in (*menu(page), *INNER_PAGES):
-        opened(page, path)
-        found += [f"{path}: {each}" for each in problems(page, ALL)]
-        page.get_by_label("Use dark colours").click()
-        found += [f"{path}, dark: {each}" for each in problems(page, COLOURS)]
-        page.get_by_label("Use light colours").click()
-    assert not found, "\n".join(found)
+def too_wide(page: Page) -> list[str]:
+    """The parts of the page that need a horizontal scroll bar."""
+    return [
+        name
+        for name, element in (
+            ("page", "document.scrollingElement"),
+            ("content", "document.querySelector('main')"),
+        )
+        if page.evaluate(f"{element}.scrollWidth > {element}.clientWidth")
+    ]
 
 
-def test_every_page_fits_a_narrow_screen(page: Page) -> None:
+@pytest.mark.parametrize(("path", "text"), PAGES)
+def test_a_page_shows_its_content_is_accessible_and_fits(page: Page, path: str, text: str) -> None:
+    page.goto(f"#/main/{path}")
+    page.locator("main").get_by_text(text).first.wait_for()
+    page.locator("main .loading:visible").first.wait_for(state="detached")
+    assert problems(page, RULES) == []
+    page.get_by_label("Use dark colours").click()
     page.set_viewport_size({"width": 390, "height": 800})
-    wide: list[str] = []
-    for path in (*menu(page), *INNER_PAGES):
-        opened(page, path)
-        if page.evaluate("document.scrollingElement.scrollWidth") > 390:
-            wide.append(path)
-        if page.locator("main").evaluate("main => main.scrollWidth > main.clientWidth"):
-            wide.append(f"{path} (content)")
-    assert not wide, wide
+    assert too_wide(page) == []
+    assert problems(page, NARROW_AND_DARK) == []
+
+
+@walks("GET /traffic")
+def test_the_overview_shows_traffic_and_findings(page: Page) -> None:
+    page.goto("#/main/overview")
+    page.get_by_role("region", name="Traffic").get_by_text("Records in, per second").wait_for()
+    checkup = page.get_by_role("region", name="Check-up")
+    checkup.get_by_text("Evidence and command").first.click()
+    checkup.get_by_text("The same on the command line:").first.wait_for()
+
+
+@walks("button Check again", "button Copy")
+def test_the_check_up_runs_again_and_its_command_is_copied(page: Page) -> None:
+    page.goto("#/main/overview")
+    checkup = page.get_by_role("region", name="Check-up")
+    with page.expect_response(lambda answer: "fresh=1" in answer.url):
+        checkup.get_by_role("button", name="Check again").click()
+    checkup.get_by_text("Evidence and command").first.click()
+    checkup.get_by_role("button", name="Copy").first.click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("kcli ")
 
 
 def test_scripts_in_names_are_only_texts(page: Page) -> None:
     for path in ("groups", "security", "security/users", "quotas", "messages/hostile?start=earliest"):
-        opened(page, path)
+        page.goto(f"#/main/{path}")
         page.get_by_text(SCRIPT).first.wait_for()
         assert page.locator("img[src=x]").count() == 0
-    page.goto("#/main/groups")
-    page.get_by_role("link", name=SCRIPT).click()
-    page.locator("main h1", has_text=SCRIPT).wait_for()
-    assert page.locator("img[src=x]").count() == 0
 
 
 def test_names_in_the_address_are_only_texts(page: Page) -> None:
-    encoded = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E"
-    for path in (
-        f"topics/{encoded}",
-        f"messages/{encoded}",
-        f"groups/{encoded}",
-        f"{encoded}",
-        f"brokers/{encoded}",
-    ):
-        page.goto(f"#/main/{path}")
+    for path in ("topics/", "messages/", "groups/", "brokers/", "trace/", "transactions/id/", ""):
+        page.goto("#/main/spark")
+        page.get_by_role("heading", name="Spark jobs").wait_for()
+        page.goto(f"#/main/{path}%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+        page.get_by_role("heading", name="Spark jobs").wait_for(state="detached")
         page.locator("main h1").first.wait_for()
-        page.wait_for_timeout(200)
         assert page.locator("img[src=x]").count() == 0
-
-
-def test_the_keyboard_reaches_pages_and_search(page: Page) -> None:
-    opened(page, "brokers")
-    page.keyboard.press("g")
-    page.keyboard.press("m")
-    page.get_by_role("heading", name="Messages").wait_for()
-    page.get_by_role("link", name="orders").wait_for()
-    page.keyboard.press("/")
-    page.keyboard.type("orders")
-    page.get_by_role("link", name="hostile").wait_for(state="detached")
-    page.keyboard.press("Escape")
-    page.locator("main").focus()
-    page.keyboard.press("?")
-    page.get_by_role("dialog").get_by_text("Search in the list").wait_for()
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_a_reader_that_stops_reading(broker: BrokerProcess) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_the_group_goes_on_after_the_last_printed_record(broker: BrokerProcess) -> None:
+def test_the_group_continues_after_the_last_printed_record(broker: BrokerProcess) -> None:
     topic = _create(broker, "resumed")
     _produce(broker, topic, b"".join(b"%d\n" % number for number in range(10)))
     first = _consume(broker, topic, 3, "--group", "resumers")

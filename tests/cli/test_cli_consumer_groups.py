@@ -261,7 +261,9 @@ def test_groups_that_are_known_are_shown_beside_one_that_is_not(tool: Tool, topi
 
 
 @pytest.mark.parametrize("on_terminal", [False, True])
-def test_watch_goes_on_until_ctrl_c(tool: Tool, topic: str, broker: BrokerProcess, on_terminal: bool) -> None:
+def test_watch_continues_until_ctrl_c(
+    tool: Tool, topic: str, broker: BrokerProcess, on_terminal: bool
+) -> None:
     tool(f"--reset-offsets --group cg-watch --topic {topic}:0 --to-earliest --execute")
     words = ["--bootstrap-server", broker.bootstrap, "--describe", "--group", "cg-watch", "--watch", "0.2"]
     ours, theirs = pty.openpty() if on_terminal else os.pipe()

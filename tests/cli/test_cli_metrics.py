@@ -250,7 +250,7 @@ def test_top_without_metrics_lives_by_offsets(measured: Measured, capsys: pytest
 
 
 class Terminal:
-    """`kcli top` on a terminal of its own."""
+    """`kcli top` on its own terminal."""
 
     def __init__(self, *words: str, columns: int, rows: int) -> None:
         self.pid, self.file = pty.fork()

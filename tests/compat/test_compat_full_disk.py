@@ -159,7 +159,7 @@ def test_one_of_two_disks_is_full(tmp_path: Path) -> None:
             written.flush()
             assert written.failures
             assert broker.process is not None
-            assert broker.process.poll() is None, "the other directory goes on"
+            assert broker.process.poll() is None, "the other directory continues"
             acked = set(written.acked)
             written.produce(8)
             written.flush()

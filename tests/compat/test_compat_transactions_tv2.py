@@ -238,7 +238,7 @@ class Worker:
         return True
 
     async def _haunt(self, zombie: Producer, left_open: Transaction) -> None:
-        """Goes on with the open transaction, which may be its successor's to abort already."""
+        """Continues with the open transaction, which may be its successor's to abort already."""
         await asyncio.sleep(random.random() * 0.05)
         value = f"{self.name}/{left_open.number}/zombie"
         left_open.writes.append((0, value))

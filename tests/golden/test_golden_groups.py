@@ -80,7 +80,7 @@ def test_groups_and_offsets(golden: Path) -> None:
     }
 
 
-def test_a_member_that_was_alive_at_the_shutdown_goes_on(golden: Path) -> None:
+def test_a_member_that_was_alive_at_the_shutdown_continues(golden: Path) -> None:
     shard = _loaded(golden, partition_for("grp-live-classic", PARTITIONS))
     group = shard.describe_group("grp-live-classic", 6)
     (member,) = group.members
@@ -185,7 +185,7 @@ def test_a_consumer_group_writes_what_kafka_wrote(golden: Path, group_id: str) -
     assert made == written
 
 
-def test_a_consumer_that_was_alive_at_the_shutdown_goes_on(golden: Path) -> None:
+def test_a_consumer_that_was_alive_at_the_shutdown_continues(golden: Path) -> None:
     shard = _loaded(golden, partition_for("grp-live-848", PARTITIONS))
     group = result_of(shard.describe_consumer_group("grp-live-848"))
     (member,) = group.members

@@ -1,4 +1,4 @@
-"""Consumers of librdkafka on three brokers in processes of their own, whose coordinator is killed."""
+"""Consumers of librdkafka on three brokers in their own processes, whose coordinator is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions over three brokers in processes of their own, with librdkafka: commits, aborts, and brokers that die.
+"""Transactions over three brokers in their own processes, with librdkafka: commits, aborts, and brokers that die.
 
 The leaders of a transaction's partitions are different brokers. With one replica, a killed broker must come back. With
 three replicas, the other brokers take over.

@@ -208,7 +208,7 @@ def test_a_tail_shows_new_records_and_reports_what_it_left_out(tmp_path: Path) -
                 assert first.name == "progress" and data_of(first)["records"] == 0
                 await produce(client, "t", [record(1)])
                 assert numbers(data_of(await anext(events))["rows"]) == [1]
-                # While the page does not read, nothing is stored. Then the tail goes on near the end.
+                # While the page does not read, nothing is stored. Then the tail continues near the end.
                 for begin in range(0, 60_000, 10_000):
                     await produce(client, "t", [record(n, value=b"") for n in range(begin, begin + 10_000)])
                 seen, dropped = 0, 0

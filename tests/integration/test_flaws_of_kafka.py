@@ -145,7 +145,7 @@ def _token() -> None:
 
 
 def test_telemetry_of_clients_is_not_served() -> None:
-    """CVE-2026-111073: PushTelemetry decompressed without a limit. It needs a test of its own if it is served."""
+    """CVE-2026-111073: PushTelemetry decompressed without a limit. It needs its own test if it is served."""
     assert ApiKey.PUSH_TELEMETRY not in SERVED
 
 

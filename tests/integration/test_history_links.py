@@ -92,7 +92,7 @@ def test_bytes_go_through(links: Links, port: int) -> None:
 
 
 @pytest.mark.parametrize("direction", [(SOURCE, TARGET), (TARGET, SOURCE)])
-def test_a_cut_link_holds_the_bytes_until_it_is_mended(
+def test_a_cut_link_holds_the_bytes_until_it_is_repaired(
     links: Links, port: int, direction: tuple[int, int]
 ) -> None:
     with _connect(port) as connection:
@@ -114,7 +114,7 @@ def test_a_new_connection_over_a_cut_link_gets_no_answer(links: Links, port: int
         assert connection.recv(100) == b"hello"
 
 
-def test_a_mended_link_may_have_lost_its_connections(links: Links, port: int) -> None:
+def test_a_repaired_link_may_have_lost_its_connections(links: Links, port: int) -> None:
     with _connect(port) as connection:
         connection.sendall(b"hello")
         assert connection.recv(100) == b"hello"

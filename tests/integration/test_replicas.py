@@ -207,7 +207,7 @@ def test_a_deleted_topic_is_not_followed_any_more(tmp_path: Path) -> None:
     run(tmp_path, scenario, pair("t", OTHER))
 
 
-def test_requests_go_on_waiting_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
+def test_requests_continue_to_wait_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
     """A removed replica raises the leader epoch. Records that wait for their commit are still in the log."""
 
     async def scenario(rig: Rig) -> None:

@@ -105,7 +105,7 @@ def test_a_throttled_move_shows_itself_and_can_be_called_back(tmp_path: Path) ->
     with_two_directories(tmp_path, story)
 
 
-def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_a_move_continues_after_a_restart(tmp_path: Path) -> None:
     places = {}
 
     async def first(node: RunningNode) -> None:

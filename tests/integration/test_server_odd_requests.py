@@ -26,7 +26,7 @@ REQUESTS_PER_VERSION = 4
 
 
 class Odd:
-    """Sends one frame on a connection of its own and says whether there was an answer."""
+    """Sends one frame on its own connection and says whether there was an answer."""
 
     def __init__(self, port: int) -> None:
         self.port = port

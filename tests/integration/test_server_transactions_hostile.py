@@ -444,7 +444,7 @@ async def test_a_cluster_that_falls_back_to_the_first_generation(session: Sessio
 
 @with_a_broker
 async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(session: Session) -> None:
-    """TV2's client goes on as soon as its commit is decided; its batches wait in the broker, in their order."""
+    """TV2's client continues as soon as its commit is decided; its batches wait in the broker, in their order."""
     await session.init()
     assert await session.send("a") is NONE
     write = session.node.broker.markers.write

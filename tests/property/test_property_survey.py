@@ -25,7 +25,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    """Runs of records of one shape, between them uneven ones; times that go on, stand, jump or go back."""
+    """Runs of records of one shape, between them uneven ones; times that continue, stand, jump or go back."""
     records: list[Record] = []
     now_ms = BASE_MS
     for _ in range(draw(st.integers(1, 5))):

@@ -12,6 +12,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import ClientConfig
 from kcli.console.messages.events import Event
+from kcli.errors import ErrorCode, error_for
 from kcli.model.addresses import Address
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
@@ -50,14 +51,24 @@ async def produce(
     codec: Codec = Codec.NONE,
 ) -> None:
     """Writes records as one batch."""
-    metadata = await client.metadata([topic])
-    batch = encode_batch(records, codec=codec)
-    data = PartitionProduceData(index=partition, records=batch)
-    topic_data = TopicProduceData(topic_id=metadata.topics[0].topic_id, name=topic, partition_data=(data,))
-    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(topic_data,))
-    response = await client.send(request, ApiKey.PRODUCE)
-    code = response.responses[0].partition_responses[0].error_code
-    assert not code, code
+    await write(client, topic, encode_batch(records, codec=codec), partition)
+
+
+async def write(client: AdminClient, topic: str, batch: bytes, partition: int = 0) -> None:
+    """Sends a batch to the leader of a partition, also if the leader is not known yet."""
+
+    async def attempt() -> None:
+        found = (await client.metadata([topic])).topics[0]
+        leader = next(each.leader_id for each in found.partitions if each.partition_index == partition)
+        data = PartitionProduceData(index=partition, records=batch)
+        topic_data = TopicProduceData(topic_id=found.topic_id, name=topic, partition_data=(data,))
+        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(topic_data,))
+        response = await client.send(request, ApiKey.PRODUCE, to=leader)
+        code = response.responses[0].partition_responses[0].error_code
+        if code is not ErrorCode.NONE:
+            raise error_for(code)
+
+    await client.call("produce", attempt)
 
 
 def record(number: int, **changes: object) -> Record:

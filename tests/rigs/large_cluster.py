@@ -1,4 +1,4 @@
-"""A scripted cluster of thousands of topics in a process of its own, without logs.
+"""A scripted cluster of thousands of topics in its own process, without logs.
 
     python tests/rigs/large_cluster.py [--topics 5000] [--partitions 20] [--brokers 6] [--port 0]
 

@@ -274,7 +274,7 @@ class _Connection(asyncio.Protocol):
 
 
 class FetcherWorld:
-    """A follower (node 1) and leaders (nodes from 2 on), each on a machine of its own."""
+    """A follower (node 1) and leaders (nodes from 2 on), each on its own machine."""
 
     def __init__(self, loop: SimLoop, **config: Any) -> None:
         self.loop = loop

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 def on_a_loop(test: Callable[P, Coroutine[None, None, None]]) -> Callable[P, None]:
-    """Runs a coroutine test on an event loop of its own."""
+    """Runs a coroutine test on its own event loop."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

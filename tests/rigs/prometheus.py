@@ -1,4 +1,4 @@
-"""A real Prometheus in a process of its own, which scrapes the nodes of a test."""
+"""A real Prometheus in its own process, which scrapes the nodes of a test."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ class TurnCounter:
     ) -> None:
         sys.setprofile(None)
         self._is_over = True
+        self.calls_in_one_turn = max(self.calls_in_one_turn, self._calls)  # the turn that is not over
 
     def _count(self, _frame: FrameType, event: str, _argument: object) -> None:
         if event in ("call", "c_call"):

@@ -1,4 +1,4 @@
-"""Groups whose coordinator dies or is cut off, on virtual time: another broker goes on with members and offsets."""
+"""Groups whose coordinator dies or is cut off, on virtual time: another broker continues with members and offsets."""
 
 from __future__ import annotations
 

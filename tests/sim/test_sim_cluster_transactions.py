@@ -262,7 +262,7 @@ def test_a_produce_waits_for_a_coordinator_that_is_away(new: bool) -> None:
 
 
 @both
-def test_a_transaction_goes_on_at_the_next_coordinator(new: bool) -> None:
+def test_a_transaction_continues_at_the_next_coordinator(new: bool) -> None:
     async def story(_cluster: SimCluster, client: Client) -> None:
         await client.write("first")
         await client.end(commits=True)

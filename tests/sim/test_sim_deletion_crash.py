@@ -1,6 +1,6 @@
 """A deletion that clients were told of leaves nothing behind, whenever the node stops, is killed or loses power.
 
-A node deletes topics while its disk remembers itself at every call. Each of these moments becomes a disk of its own,
+A node deletes topics while its disk remembers itself at every call. Each of these moments becomes a separate disk,
 once as after a SIGKILL and once as after a power failure, on which a node starts and lives for some minutes.
 """
 
@@ -34,7 +34,7 @@ AFTER_DELETION_S = 90.0
 MOMENTS_PER_SEED = 4
 
 EVERY = 7
-"""Every so many calls of the disk become a disk of its own; tests begin at different calls."""
+"""Every so many calls of the disk become its own disk; tests begin at different calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -395,7 +395,7 @@ class RaftSim:
     def until(self, condition: Callable[[], bool]) -> None:
         ends_at = self.now + ELECTION_S
         while not condition():
-            assert self.now < ends_at, "the story goes on"
+            assert self.now < ends_at, "the story continues"
             self.run(self.now + 0.001)
 
     def only_leader(self) -> Machine:

@@ -1,4 +1,4 @@
-"""Single rules of replication that a story with random faults may hide, because its calm phase mends their absence."""
+"""Single rules of replication that a story with random faults may hide, because its calm phase corrects it."""
 
 from __future__ import annotations
 

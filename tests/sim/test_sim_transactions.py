@@ -269,7 +269,7 @@ class Coordinator:
 
 
 class Producer:
-    """A client of either protocol; each incarnation is an object of its own, and old ones go on for a while."""
+    """A client of either protocol; each incarnation is a separate object, and old ones continue for a while."""
 
     def __init__(self, sim: Simulation, name: str, version: int) -> None:
         self.sim = sim

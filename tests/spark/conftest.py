@@ -79,7 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def topic(broker: BrokerProcess) -> Callable[..., str]:
-    """Makes a topic with a name of its own."""
+    """Makes a topic with its own name."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     def make(partitions: int = 1, prefix: str = "t") -> str:

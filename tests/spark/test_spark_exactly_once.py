@@ -198,7 +198,7 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
 
 
 def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
-    """Without a topic of its own the sink keeps its notes elsewhere, also where a task has no rows."""
+    """Without a topic the sink keeps its notes elsewhere, also where a task has no rows."""
     from pyspark.sql.types import StructType
 
     from kcli.spark.sink.writers import StreamWriter

@@ -1,4 +1,4 @@
-"""`ingest`: rows of a database that go on from where they were, and lines that do not parse."""
+"""`ingest`: rows of a database that continue from where they were, and lines that do not parse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`replay` and `profile`: what goes along with a record, where a run goes on, and what a profile counts."""
+"""`replay` and `profile`: what goes along with a record, where a run continues, and what a profile counts."""
 
 from __future__ import annotations
 

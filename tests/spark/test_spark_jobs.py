@@ -101,7 +101,7 @@ def test_lines_and_json_fields(
     assert found == [(b"ann", lines[0]), (b"bob", lines[1]), (None, lines[0]), (None, lines[1])]
 
 
-def test_an_export_that_goes_on(
+def test_an_export_that_continues(
     spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
 ) -> None:
     name = topic(1)

@@ -1,6 +1,6 @@
 """Topic to Spark to topic through kill -9 of the driver, of a Python worker and of the broker: every row once.
 
-Each round kills all three. `KCLI_KILLS=20 pytest tests/spark/test_spark_kills.py` goes on for twenty rounds.
+Each round kills all three. `KCLI_KILLS=20 pytest tests/spark/test_spark_kills.py` continues for twenty rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ sys.exit(0 if sink.trigger(availableNow=True).start().awaitTermination(280) else
 
 
 class Job:
-    """The query in a process group of its own; with the shared checkpoint it goes on where it was."""
+    """The query in its own process group; with the shared checkpoint it continues where it was."""
 
     def __init__(self, directory: Path, bootstrap: str) -> None:
         (directory / "job.py").write_text(JOB)

@@ -136,7 +136,7 @@ def test_deleted_records(spark: SparkSession, broker: BrokerProcess, topic: Make
     assert sorted(row.offset for row in going_on.collect()) == list(range(12, 20))
 
 
-def test_a_stream_in_limited_batches_goes_on_where_it_stopped(
+def test_a_stream_in_limited_batches_continues_where_it_stopped(
     spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
 ) -> None:
     name = topic(2)

@@ -40,7 +40,7 @@ def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, in
     return [(each.key().decode(), int.from_bytes(each.value(), "big")) for each in found]
 
 
-def test_word_count_goes_on_from_its_checkpoint(
+def test_word_count_continues_from_its_checkpoint(
     spark: SparkSession, broker: BrokerProcess, topic: Make, kcli_program: list[str], tmp_path: Path
 ) -> None:
     """By spark-submit first. A second run continues from the checkpoint; without it, from the first record."""

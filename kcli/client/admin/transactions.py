@@ -162,7 +162,8 @@ async def _describe(client: Client, name: str, node: int) -> TransactionDescript
 async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker: int | None = None
 ) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
-    """Returns the producers of each partition, as its leader or the replica on `broker` knows them."""
+    """Returns the producers of each partition. The leader answers or, if `broker` is given, the replica on this
+    broker."""
     wanted = list(dict.fromkeys(partitions))
 
     async def look_up() -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Plans that make a cluster even, and their description for the person who must agree."""
+"""Plans that distribute replicas evenly, and their description for the user."""
 
 from __future__ import annotations
 

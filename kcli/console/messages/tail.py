@@ -1,7 +1,7 @@
 """Follows the new records of a topic for a page.
 
 The page decides the speed, because an event is made only after the page has taken the one before. No record waits in
-memory meanwhile. If the topic is faster than the page or the console, the tail goes on near the end and reports how
+memory meanwhile. If the topic is faster than the page or the console, the tail continues near the end and reports how
 many offsets it has left out. So neither a fast topic nor a slow page makes the console grow.
 """
 
@@ -34,7 +34,7 @@ TURN_ROWS = 50
 """The most rows of one event, so that a page gets at most 200 rows a second."""
 
 BEHIND_RECORDS = 20_000
-"""How far behind the end the tail may be. It then goes on KEPT_RECORDS before the end."""
+"""How far behind the end the tail may be. It then continues KEPT_RECORDS before the end."""
 
 KEPT_RECORDS = 1_000
 

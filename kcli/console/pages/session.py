@@ -50,7 +50,7 @@ class SessionPages:
         session = self._visitors.session(request)
         if session is not None:
             return json_response(self._shown(session))
-        session = await self._visitors.sessions.begin()
+        session = self._visitors.sessions.visit()
         response = json_response(self._shown(session))
         self._visitors.set_cookie(request, response, session)
         return response

@@ -11,6 +11,7 @@ import { toast } from "./parts/toast.js";
 import { groups, pages } from "./pages/index.js";
 
 const SESSION_SECONDS = 60;
+const RETRY_SECONDS = 5;
 
 const app = document.getElementById("app");
 let session = null;
@@ -113,6 +114,7 @@ function showLogin(cluster) {
 /** Shows the page of the present address. */
 async function show() {
   leave();
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close(); // it belongs to the page before
   openMenu(false);
   const { cluster: name, parts, query } = parse(location.hash);
   const cluster = current();
@@ -148,6 +150,7 @@ async function render({ page, params }, cluster, query, root) {
   } catch (error) {
     if (error.name === "AbortError" || context.signal.aborted) return;
     root.replaceChildren(h("h1", null, page.title), notice("bad", error.message), h("p", null, h("button", { onclick: show }, icon("refresh"), "Try again")));
+    if (error.isPassing) context.onLeave(clearTimeout.bind(null, setTimeout(show, RETRY_SECONDS * 1000)));
   }
   clearTimeout(timer);
   if (!context.signal.aborted) reveal(root);
@@ -206,6 +209,11 @@ async function begin() {
   });
   addEventListener("hashchange", show);
   listenToKeys(goes);
+  // The address behind # belongs to the pages, so the link must not change it.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   document.addEventListener("keydown", (event) => event.key === "Escape" && openMenu(false));
   main.addEventListener("click", () => openMenu(false));
   // A request from time to time keeps the session of an open page.

@@ -1,7 +1,7 @@
 """The records of one batch in parts, so that no batch has to be in memory as a whole.
 
 A part is a buffer of whole records, about as large as a piece that the decompression yields. A record that is larger
-than LARGE_BYTES is a part of its own, a `LargeRecord`. Its reader gets the fields before the key, and reads or skips
+than LARGE_BYTES is a separate part, a `LargeRecord`. Its reader gets the fields before the key, and reads or skips
 the rest in pieces.
 """
 

@@ -82,30 +82,21 @@ def decode_request_steps(
 ) -> Generator[None, None, Message]:
     """Does the same as `decode_request` for a large frame. A generator that yields after each element of an array, and
     returns the request."""
-    spec = API[key]
-    read = compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
-    try:
-        message, end = yield from read(frame, offset)
-    except Exception as error:
-        raise _malformed(spec, version, "request", error) from error
-    _check_end(spec, version, "request", frame, end)
-    return message
+    return (yield from _decode_steps(API[key], version, "request", frame, offset))
 
 
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
     """Decodes a frame without size prefix to its correlation id and response. Raises ProtocolError for invalid
     bytes."""
-    spec = API[key]
-    try:
-        (correlation_id,) = _INT32.unpack_from(frame, 0)
-        offset = _INT32.size
-        if _response_has_tags(spec, version):
-            offset = _skip_tags(frame, offset)
-    except (struct.error, IndexError) as error:
-        raise ProtocolError(
-            f"{spec.name} v{version} response header is malformed: {cause_text(error)}"
-        ) from error
-    return correlation_id, _decode(spec, version, "response", frame, offset)
+    correlation_id, offset = _response_header(API[key], version, frame)
+    return correlation_id, _decode(API[key], version, "response", frame, offset)
+
+
+def decode_response_steps(key: ApiKey, version: int, frame: bytes) -> Generator[None, None, Message]:
+    """Decodes a large frame without size prefix to its response. A generator that yields after each element of an
+    array, and returns the response. Raises ProtocolError for invalid bytes."""
+    _, offset = _response_header(API[key], version, frame)
+    return (yield from _decode_steps(API[key], version, "response", frame, offset))
 
 
 def encode_request(
@@ -208,6 +199,32 @@ def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -
         raise _malformed(spec, version, kind, error) from error
     _check_end(spec, version, kind, frame, end)
     return message
+
+
+def _decode_steps(
+    spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int
+) -> Generator[None, None, Message]:
+    read = compiled.reader_in_turns(schema.payload_class(spec, version, kind), spec, kind)
+    try:
+        message, end = yield from read(frame, offset)
+    except Exception as error:
+        raise _malformed(spec, version, kind, error) from error
+    _check_end(spec, version, kind, frame, end)
+    return message
+
+
+def _response_header(spec: ApiSpec, version: int, frame: bytes) -> tuple[int, int]:
+    """The correlation id of a response, and the position after its header."""
+    try:
+        (correlation_id,) = _INT32.unpack_from(frame, 0)
+        offset = _INT32.size
+        if _response_has_tags(spec, version):
+            offset = _skip_tags(frame, offset)
+    except (struct.error, IndexError) as error:
+        raise ProtocolError(
+            f"{spec.name} v{version} response header is malformed: {cause_text(error)}"
+        ) from error
+    return correlation_id, offset
 
 
 def _check_end(spec: ApiSpec, version: int, kind: str, frame: bytes, end: int) -> None:

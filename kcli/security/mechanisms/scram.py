@@ -176,7 +176,7 @@ class ScramUsers:
     secret: bytes = field(default=b"", repr=False)
 
     def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """A credential that no password has. It is always the same for a name."""
+        """The credential of an unknown user: no password fits it. It is always the same for a user name."""
 
         def derived(label: str, size: int) -> bytes:
             said = f"{label},{mechanism.name},{name}".encode()

@@ -5,7 +5,7 @@ The value is a list of rules, separated by commas. A rule is DEFAULT, which give
 escapes any character, such as a slash. A pattern must match the whole distinguished name. Then the replacement takes
 the place of every match, as Java's `replaceAll` does. The first rule that matches gives the name.
 
-Patterns are those of Java (java_patterns.py).
+Patterns are in Java's syntax (java_patterns.py).
 """
 
 from __future__ import annotations

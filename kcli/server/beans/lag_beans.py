@@ -1,6 +1,6 @@
 """The beans of the domain kcli.lag, which Kafka does not have: the lag of the groups that this broker coordinates.
 
-The values are those of the last sample (`coordinators/group_lag.py`). An attribute is left out if its value is unknown.
+The values come from the last sample (`coordinators/group_lag.py`). An attribute is left out if its value is unknown.
 Status has Burrow's numbers: 1 OK, 2 WARN, 4 STOP, 5 STALL, 6 REWIND.
 """
 

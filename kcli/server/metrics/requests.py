@@ -47,7 +47,7 @@ WAITS_BY_DESIGN = frozenset(
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 VERIFICATION = "AddPartitionsToTxnVerification"
 CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
-"""The kinds of requests that have beans of their own. Every kind except VERIFICATION also counts for its API."""
+"""The kinds of requests that have their own beans. Every kind except VERIFICATION also counts for its API."""
 
 
 class VersionTimes:
@@ -248,7 +248,7 @@ class RequestMetrics:
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
         self.kinds: dict[str, ApiTimes] = {}
-        """The kinds of requests that have beans of their own, by their names."""
+        """The kinds of requests that have their own beans, by their names."""
         self.by_head: dict[bytes, VersionTimes] = {}
         """Counts by the first four bytes of a frame, which are the API key and the version."""
         self._began = clock.monotonic()

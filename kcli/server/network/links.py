@@ -36,7 +36,7 @@ async def open_link(
     secure: Secure,
     counts: ChannelCounts | None = None,
 ) -> Connection:
-    """Connects to another node, and logs in. `counts` are those of all links with the same purpose.
+    """Connects to another node, and logs in. `counts` are the shared counts of all links with the same purpose.
 
     Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
     NetworkException too, because the other node may accept the next attempt: certificates and credentials are changed

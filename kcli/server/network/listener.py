@@ -168,7 +168,8 @@ class SocketServer:
 
     @property
     def last_active(self) -> float:
-        """The loop's time of the last byte from or to a client. The beginning of time if no client is connected."""
+        """The time (of the event loop) of the last byte from or to a client. Minus infinity if no client is
+        connected."""
         return max((connection.last_active for connection in self.connections), default=float("-inf"))
 
     def close_idle(self) -> int:

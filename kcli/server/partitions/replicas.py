@@ -227,7 +227,7 @@ class Replicas:
         await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a small change at once, and a large change in slices. Requests are served between the slices."""
+        """Applies a small change in one step, and a large change in slices. Requests are served between the slices."""
         self._image = image
         is_idle = not self._waiting
         changes = self._changes(delta)

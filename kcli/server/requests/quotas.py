@@ -2,8 +2,8 @@
 
 Each quota key has limits by entity (such as a user), and one meter for all clients that share a limit. If any client
 has a quota, each request gets a `RequestThrottle`. The handlers and the dispatch charge bytes, time and partitions to
-it. The response is sent at once and contains the throttle time. The broker does not read from the connection until this
-time is over. If there are no quotas, `is_active` is False and the rest of this module is not used.
+it. The response is sent without a delay, and contains the throttle time. The broker does not read from the connection
+until this time is over. If there are no quotas, `is_active` is False and the rest of this module is not used.
 """
 
 from __future__ import annotations

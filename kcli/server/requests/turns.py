@@ -4,7 +4,7 @@ Work is cut into slices. A slice has a fixed number of items, so a simulation ha
 two slices, the loop serves other clients. All long work of a loop shares one queue: in each turn of the loop, only one
 slice runs.
 
-If all items fit into the first slice, the work runs at once and without a task. So a usual request has no extra cost.
+If all items fit into the first slice, the work runs immediately, without a task. So a usual request has no extra cost.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _TurnQueue:
     def join(self) -> asyncio.Future[None]:
         turn = self._new_future()
         self._waiting.append(turn)
-        # The handle is cancelled if a simulated process ends. The work of other processes goes on.
+        # The handle is cancelled if a simulated process ends. The work of other processes continues.
         if self._next is None or self._next.cancelled():
             self._next = self._call_soon(self._give_turn)
         return turn

@@ -215,7 +215,7 @@ def data_loss(options: SourceOptions, what: str) -> None:
     """Raises DataLossError, or logs a warning if failOnDataLoss is false."""
     if options.fail_on_data_loss:
         raise DataLossError(
-            f"{what}. Some records may have been lost. To go on without them, set failOnDataLoss to false"
+            f"{what}. Some records may have been lost. To continue without them, set failOnDataLoss to false"
         )
     _log.warning("%s; failOnDataLoss is false, so reading continues", what)
 

@@ -1,4 +1,4 @@
-"""The leader's checks of the records in a producer's batch. The checks are those of Kafka's LogValidator.
+"""The leader's checks of the records in a producer's batch. The checks are the same as in Kafka's LogValidator.
 
 `survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken, the
 records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the

@@ -67,7 +67,7 @@ def read_run(
 
 
 def check_run(records: Buffer, run: Run, next_offset: Offset, topic_partition: str) -> None:
-    """Raises KafkaError if a batch of the run has a wrong checksum or begins before the batch in front of it ends."""
+    """Raises KafkaError if a batch of the run has a wrong checksum, or begins before the end of the batch before it."""
     for batch in run.batches:
         header = batch.header
         if header.base_offset < next_offset or header.last_offset_delta < 0:

@@ -406,8 +406,8 @@ class LogStore:
             self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
-        """Takes the log out of service at once. Its files are removed after `file.delete.delay.ms`. `more` is the same
-        as in `create`."""
+        """Takes the log out of service immediately. Its files are removed after `file.delete.delay.ms`. `more` is the
+        same as in `create`."""
         self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))

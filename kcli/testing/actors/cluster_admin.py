@@ -40,6 +40,8 @@ class ClusterAdministrator:
         self.world = world
         self.done = 0
         """The number of requests that succeeded."""
+        self.moved_trimmed = 0
+        """The number of partitions that were moved after their first records had been deleted."""
         self._topics = topics
         self._rng = self.client.rng
 
@@ -98,6 +100,7 @@ class ClusterAdministrator:
         answers = response.responses
         done = response.error_code is ErrorCode.NONE and answers[0].partitions[0].error_code is ErrorCode.NONE
         self._note(f"{topic.name}-{index} moves to {replicas}: {done}", done)
+        self.moved_trimmed += done and replicas is not None and self.world.watch.log_start(topic.name) > 0
 
     async def _elect(self, topic: ReplicatedTopic) -> None:
         partitions = tuple(range(topic.partitions))

@@ -32,7 +32,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class QuorumWatch:
-    """The committed metadata of a cluster, as all nodes together have shown it."""
+    """The committed metadata of a cluster, collected from all nodes."""
 
     leaders: dict[int, int] = field(default_factory=dict)
     """The leader of each epoch."""

@@ -1,4 +1,4 @@
-"""The batches of one replica, as a check outside the cluster has read them from its log or from its disk.
+"""The batches of one replica. A check reads them from the log or from the disk of the replica.
 
 A check needs only the headers: the checksum in a header covers the records, so two batches with equal headers are
 equal. A batch is read once, when it is appended. So a check after every event is fast.

@@ -329,9 +329,10 @@ class ReplicationWatch:
         if is_unclean:
             self._notice_loss(partition, image)
         for node_id, leader in self._leaders(partition):
+            self._check_term(partition, node_id, leader)
             # After an unclean election, the leader before may still commit records, which are lost.
             if not is_unclean or leader.leader_epoch == image.leader_epoch:
-                self._check_leader(partition, node_id, leader)
+                self._check_commits(partition, node_id, leader)
         for node_id, leader in self._leaders(partition):
             if node_id == image.leader and leader.leader_epoch == image.leader_epoch:
                 self._check_true_leader(partition, image, node_id, leader)
@@ -377,7 +378,8 @@ class ReplicationWatch:
             if leader is not None and leader.is_leader and leader.log.topic_id == partition.topic_id:
                 yield machine.node_id, leader
 
-    def _check_leader(self, partition: Partition, node_id: int, leader: LeaderPartition) -> None:
+    def _check_term(self, partition: Partition, node_id: int, leader: LeaderPartition) -> None:
+        """Checks that a leader epoch has one leader, whose high watermark never goes back."""
         epoch, high_watermark = leader.leader_epoch, leader.log.high_watermark
         known = partition.leaders.setdefault(epoch, node_id)
         assert known == node_id, f"{partition.name}: the leaders {known} and {node_id} in epoch {epoch}"
@@ -386,6 +388,10 @@ class ReplicationWatch:
             f"{partition.name} on {node_id}: the high watermark went back from {before} to {high_watermark}"
         )
         partition.high_watermarks[epoch] = high_watermark
+
+    def _check_commits(self, partition: Partition, node_id: int, leader: LeaderPartition) -> None:
+        """Compares the log of a leader with the committed records, and takes over the new ones."""
+        high_watermark = leader.log.high_watermark
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
             return

@@ -17,7 +17,7 @@ WATERMARK_S = 10.0
 SEEK_CHANCE = 0.005
 SESSION_TIMEOUT_MS = 6_000
 SOCKET_TIMEOUT_MS = 4_000
-# Errors that a cluster with faults may report. The consumer goes on after them.
+# Errors that a cluster with faults may report. The consumer continues after them.
 PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,

@@ -70,7 +70,7 @@ class Faults:
         self.heal()
 
     def heal(self) -> None:
-        """Mends everything. All nodes run and are ready afterwards."""
+        """Repairs everything. All nodes run and are ready afterwards."""
         for node_id in NODES:
             self._cluster.go_on(node_id)
         self._cluster.links.mend(resets=self._rng.random() < 0.5)

@@ -41,7 +41,7 @@ class Route:
 
 
 class Links:
-    """The proxy, in a thread of its own. `pids` returns the process of each node that runs."""
+    """The proxy, in its own thread. `pids` returns the process of each node that runs."""
 
     def __init__(self, routes: list[Route], pids: Callable[[], Mapping[int, int]]) -> None:
         self._routes, self._pids = routes, pids
@@ -65,7 +65,7 @@ class Links:
         self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
 
     def mend(self, *, resets: bool) -> None:
-        """Mends all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
+        """Repairs all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
         self._loop.call_soon_threadsafe(self._mend, resets)
 
     def _mend(self, resets: bool) -> None:

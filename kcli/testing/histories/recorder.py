@@ -1,4 +1,4 @@
-"""Collects the operations of all clients. Each client runs in a thread of its own."""
+"""Collects the operations of all clients. Each client runs in its own thread."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class SimNode:
     def go_on(self) -> None:
         """Ends a pause like SIGCONT."""
         if self._process is not None and self._process.is_paused:
-            self._loop.note(f"{self.name} goes on")
+            self._loop.note(f"{self.name} continues")
             self._loop.go_on(self._process)
 
     @property

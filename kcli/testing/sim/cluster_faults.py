@@ -124,7 +124,7 @@ class ClusterFaults:
                 await self._revive_all()
 
     async def heal(self) -> None:
-        """Mends all links and disks, and starts all nodes. Returns before they are ready."""
+        """Repairs all links and disks, and starts all nodes. Returns before they are ready."""
         self.cluster.network.mend_links()
         self._end_pauses()
         for node in self.cluster.nodes.values():
@@ -275,7 +275,7 @@ class ClusterFaults:
         await self._expect_back(node)
 
     async def _replace_disk_of_voter(self) -> None:
-        """Removes a voter, gives it a new disk, and adds it again. Clients and the other nodes go on meanwhile."""
+        """Removes a voter, gives it a new disk, and adds it again. Clients and the other nodes continue meanwhile."""
         assert self._voters is not None
         node = self.rng.choice(self.cluster.controllers)
         if not await self._is_safe_to_lose_one():
@@ -291,7 +291,7 @@ class ClusterFaults:
         assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
 
     async def _is_safe_to_lose_one(self) -> bool:
-        """Mends everything. Returns whether every broker is ready and every replica is in sync.
+        """Repairs everything. Returns whether every broker is ready and every replica is in sync.
 
         A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
         later. So it does not count as a replica with all records.

@@ -33,7 +33,7 @@ FIRST_FREE_PORT = 49152
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
 # While a link is cut, a new connection is tried again at this interval, and fails after this time (Linux gives up after
-# about two minutes; the clients here have shorter limits of their own).
+# about two minutes; the clients here have their own shorter limits).
 CONNECT_RETRY_S = 0.5
 CONNECT_LIMIT_S = 120.0
 
@@ -132,10 +132,10 @@ class SimNetwork:
         return self._delays.get((source, target), 0.0)
 
     def mend_links(self) -> None:
-        """Mends all links. Everything that was sent over cut links arrives now."""
+        """Repairs all links. Everything that was sent over cut links arrives now."""
         if not self._cuts and not self._delays:
             return
-        self.loop.note("all links are mended")
+        self.loop.note("all links are repaired")
         self._cuts.clear()
         self._delays.clear()
         held, self._held = self._held, []
@@ -146,7 +146,7 @@ class SimNetwork:
         return (source, target) in self._cuts
 
     def hold(self, transport: SimTransport, arrive: Callable[..., None], content: tuple[bytes, ...]) -> None:
-        """Keeps something that was sent over a cut link until the link is mended."""
+        """Keeps something that was sent over a cut link until the link is repaired."""
         self._held.append(_Held(transport, arrive, content))
 
     def process_died(self, process: SimProcess, *, silent: bool = False) -> None:

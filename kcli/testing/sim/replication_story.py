@@ -3,7 +3,7 @@
 The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile
 nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are
 restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction,
-and one is deleted and created again. The second phase is calm. All links are mended and all nodes run. Within a time
+and one is deleted and created again. The second phase is calm. All links are repaired and all nodes run. Within a time
 limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
 deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
 `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check their promises after every turn of the loop.
@@ -171,6 +171,8 @@ class Outcome:
     deleted_topics: int = 0
     deleted_records: int = 0
     """The largest log start of a topic with retention."""
+    moved_trimmed: int = 0
+    """The number of partitions that were moved after their first records had been deleted."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -356,6 +358,7 @@ class ReplicationStory:
             compared_batches=compared,
             deleted_topics=0 if self.passing is None else self.passing.deleted,
             deleted_records=self.watch.log_start(RETAINED),
+            moved_trimmed=self.administrator.moved_trimmed,
             compacted_batches=self.watch.removed_batches(COMPACTED),
             faults=self.faults.counts,
         )

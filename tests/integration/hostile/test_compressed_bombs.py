@@ -134,7 +134,7 @@ def test_neighbours_are_answered_while_a_batch_is_opened(
 
 
 def test_a_million_equal_deltas_keep_turns_short(tmp_path: Path) -> None:
-    """Without a gate: pings go on while the threads work on 900 bytes that are a million records."""
+    """Without a gate: pings continue while the threads work on 900 bytes that are a million records."""
 
     async def main() -> tuple[int, int]:
         async with broker(tmp_path) as rig:

@@ -1,4 +1,4 @@
-"""Clients that send large requests slowly: the memory of all requests is limited, and other clients go on."""
+"""Clients that send large requests slowly: the memory of all requests is limited, and other clients continue."""
 
 from __future__ import annotations
 

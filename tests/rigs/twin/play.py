@@ -26,7 +26,7 @@ NOT_YET = {
 }
 """Errors that pass while a coordinator starts or ends a transaction. The request is sent again."""
 SILENT = "no answer"
-"""Stands for the answer of a server that leaves a request without any, as Kafka does after an error of its own."""
+"""Stands for the answer of a server that leaves a request without any, as Kafka does after its own error."""
 ANSWER_S = 10.0
 TRIES = 40
 PAUSE_S = 0.25

@@ -1,4 +1,4 @@
-"""`.ci/run` as a process, in a small project of its own whose linters are stubs: which failures fail a run."""
+"""`.ci/run` as a process, in its own small project whose linters are stubs: which failures fail a run."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_a_terminal_gets_a_question_and_a_progress_line(
 
     code, shown = answering("n\n")
     assert code == 1
-    assert shown.startswith("This moves 4 replicas (4.0 MB) of 4 partitions in 1 batch.\nGo on? [y/N] ")
+    assert shown.startswith("This moves 4 replicas (4.0 MB) of 4 partitions in 1 batch.\nContinue? [y/N] ")
     assert "Nothing was moved." in shown and not undo_files()
     code, shown = answering("y\n")
     assert code == 0

@@ -36,7 +36,7 @@ def test_deletion_asks_at_a_terminal(
 
     found, asked = at_terminal("topics", "--delete", "--topic", "t")
     assert found == code
-    assert asked.startswith("This deletes topic t with all records.\nGo on? [y/N] ")
+    assert asked.startswith("This deletes topic t with all records.\nContinue? [y/N] ")
     assert len(cluster.server.sent(ApiKey.DELETE_TOPICS)) == (code == 0)
     assert ("Nothing was deleted." in asked) == (code == 1)
     assert at_terminal("topics", "--delete", "--topic", "u", "--yes") == (0, "")

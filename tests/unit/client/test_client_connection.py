@@ -19,11 +19,17 @@ from kcli.client.connection import (
 from kcli.errors import NetworkException, ProtocolError, TimeoutException, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kcli.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kcli.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import encode_response
 from kcli.runtime.network import SystemNetwork
 from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -262,3 +268,26 @@ def test_a_server_that_never_answers_times_out() -> None:
                 assert error.value.message == "Timed out waiting for a node assignment. Call: listNodes"
 
     asyncio.run(scenario())
+
+
+def test_a_large_answer_is_decoded_in_turns() -> None:
+    def topic(number: int) -> MetadataResponseTopic:
+        epochs = range(20 * number, 20 * number + 20)
+        return MetadataResponseTopic(
+            name=f"topic-{number}",
+            partitions=tuple(MetadataResponsePartition(leader_epoch=epoch) for epoch in epochs),
+        )
+
+    topics = tuple(map(topic, range(1000)))
+    large = MetadataResponse(cluster_id="large", topics=topics)
+
+    async def scenario(server: ScriptedServer) -> None:
+        connection = await opened(Address("127.0.0.1", server.port))
+        with TurnCounter() as counter:
+            found = await connection.request(MetadataRequest(), ApiKey.METADATA, version=12, timeout=60)
+        connection.close()
+        assert found == large
+        assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
+
+    with ScriptedServer({ApiKey.METADATA: lambda *_: large}) as server:
+        asyncio.run(scenario(server))

@@ -1,4 +1,4 @@
-"""The steps of `kcli doctor`: each mistake on the way to a server is named, with the change that mends it."""
+"""The steps of `kcli doctor`: each mistake on the way to a server is named, with the change that repairs it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_leadership_moves_through_a_third_broker() -> None:
     assert [each.leaders for each in loads((1, 2, 3), after).values()] == [1, 1, 1]
 
 
-def test_racks_are_kept_apart_and_mended() -> None:
+def test_racks_are_kept_apart_and_repaired() -> None:
     cluster = brokers("a", "a", "b", "b")
     racks = {each.id: each.rack for each in cluster}
     after = replicas_after(cluster, topic((1, 2), (2, 1), (3, 4), (1, 3)))

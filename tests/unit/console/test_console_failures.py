@@ -61,7 +61,7 @@ def test_a_broker_that_dies_while_the_page_is_open(monkeypatch: pytest.MonkeyPat
     asyncio.run(story())
 
 
-def test_an_action_goes_on_if_the_browser_goes_away() -> None:
+def test_an_action_continues_if_the_browser_goes_away() -> None:
     arrived, released = threading.Event(), threading.Event()
 
     class Slow(ScriptedCluster):

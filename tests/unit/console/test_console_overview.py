@@ -69,7 +69,7 @@ def test_an_unreachable_cluster_is_an_error_on_the_page(monkeypatch: Any) -> Non
             await page.open()
             assert (await page.get(f"{MAIN}/overview"))["error"] == "TIMEOUT"
             assert page.status == 504
-            assert "Timed out" in (await checked(page))["error"]
+            assert "cannot be reached" in (await checked(page))["error"]
 
     asyncio.run(story())
 

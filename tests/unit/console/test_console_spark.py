@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +15,7 @@ from kcli.console.spark.checkpoints import NoCheckpoint, read_checkpoints
 from kcli.model.topic_partition import TopicPartition
 from rigs.console import browser, console
 from rigs.scripted_cluster import ScriptedCluster
-
-QUERY = "3f2c0e0e-9f0f-4f43-8a55-0b9bd5a8b6b1"
-BATCH_MS = 1_700_000_000_000
-
-
-def checkpoint(
-    directory: Path, *sources: object, batch: int = 7, planned: int | None = None, id: str = QUERY
-) -> Path:
-    """Writes a checkpoint as Spark does. `planned` is a micro-batch that is not done."""
-    for name in ("offsets", "commits"):
-        (directory / name).mkdir(parents=True)
-    (directory / "metadata").write_text(json.dumps({"id": id}))
-    times = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": BATCH_MS, "conf": {}})
-    for number in (batch - 1, batch, planned):
-        if number is not None:
-            lines = ["v1", times, *(json.dumps(each) for each in sources)]
-            (directory / "offsets" / str(number)).write_text("\n".join(lines))
-            (directory / "offsets" / f".{number}.crc").write_text("")
-    (directory / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-    return directory
+from rigs.spark_jobs import BATCH_MS, QUERY, checkpoint, spark_server
 
 
 def test_a_checkpoint_has_the_offsets_of_its_last_micro_batch_that_is_done(tmp_path: Path) -> None:
@@ -103,31 +80,6 @@ def test_a_query_shows_its_lag_and_hides_unknown_topics(tmp_path: Path) -> None:
     assert row["lag"] == row["topics"][0]["lag"] == 9
     assert (row["hidden_topics"], row["batch"]) == (1, 7)
     assert "secret" not in json.dumps(row)
-
-
-@contextmanager
-def spark_server(answers: dict[str, Any]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = answers.get(self.path.partition("?")[0])
-            body = found if isinstance(found, bytes) else json.dumps(found).encode()
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_applications_show_their_jobs() -> None:

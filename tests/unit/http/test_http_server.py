@@ -168,12 +168,23 @@ def test_a_path_without_a_route_is_not_found() -> None:
     asyncio.run(story())
 
 
-def test_a_client_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_too_many_is_refused_while_all_others_have_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
 
-    async def talk(port: int) -> None:
+    async def story() -> None:
+        begun = asyncio.Event()
+
+        async def held(request: Request) -> Response:
+            begun.set()
+            return await hang(request)
+
+        server = HttpServer([get("/held", held), get("/", echo)], SystemNetwork())
+        port = await server.start("127.0.0.1", 0)
         _, first = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.sleep(0.01)
+        first.write(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+        await begun.wait()
         assert (await exchange(port, b"")).startswith(b"HTTP/1.1 503 ")
         first.close()
         said = b""
@@ -181,6 +192,27 @@ def test_a_client_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             while not said.startswith(b"HTTP/1.0 200 "):
                 with contextlib.suppress(ConnectionResetError):
                     said = await exchange(port, b"GET / HTTP/1.0\r\n\r\n")
+        await server.stop()
+
+    asyncio.run(story())
+
+
+def test_silent_clients_make_room_before_those_that_have_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
+
+    async def talk(port: int) -> None:
+        asked_reader, asked = await asyncio.open_connection("127.0.0.1", port)
+        asked.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await asked_reader.readline()).startswith(b"HTTP/1.1 200 ")
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        others = []
+        for oldest, _ in silent:
+            others.append(await asyncio.open_connection("127.0.0.1", port))
+            await closed(oldest)
+        asked.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"HTTP/1.1 200 " in await asked_reader.readuntil(b"HTTP/1.1 200 ")
+        for _, writer in (*silent, *others, (asked_reader, asked)):
+            writer.close()
 
     serve(talk)
 

@@ -223,7 +223,7 @@ def test_a_token_logs_in_as_its_owner() -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_scram_refuses_any_bytes_or_goes_on(first: bytes, second: bytes) -> None:
+def test_scram_refuses_any_bytes_or_continues(first: bytes, second: bytes) -> None:
     exchange = server()
     for message in (first, second):
         try:

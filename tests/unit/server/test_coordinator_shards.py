@@ -152,7 +152,7 @@ async def test_a_new_epoch_of_the_same_leader_keeps_the_shard_and_its_writes(tmp
 
 
 @on_a_loop
-async def test_a_new_epoch_of_the_same_leader_goes_on_with_the_load(tmp_path: Path) -> None:
+async def test_a_new_epoch_of_the_same_leader_continues_with_the_load(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         it.write(5)
         it.lead()

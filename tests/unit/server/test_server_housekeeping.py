@@ -191,7 +191,7 @@ def test_other_requests_are_decided_between_two_steps_but_no_other_broker_moves(
     run(story)
 
 
-def test_the_steps_go_on_without_their_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_continue_without_their_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 1)
 
     async def story(rig: QuorumRig) -> None:

@@ -420,7 +420,7 @@ def test_the_metadata_log_may_have_a_directory_outside_of_the_log_dirs() -> None
 
 
 class TestDirectoriesThatFail:
-    def test_another_directory_takes_its_partitions_offline_and_the_node_goes_on(
+    def test_another_directory_takes_its_partitions_offline_and_the_node_continues(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         told: list[str] = []

@@ -21,7 +21,7 @@ def parked(sizes: list[int], min_bytes: int = 100) -> tuple[ParkedFetch, list[An
     return fetch, done
 
 
-def test_a_fetch_that_looks_and_finds_too_little_goes_on_waiting() -> None:
+def test_a_fetch_that_looks_and_finds_too_little_continues_waiting() -> None:
     fetch, done = parked([70, 100])
     lists: tuple[ParkedFetches, ...] = ({}, {})
     for target, each in zip(TARGETS, lists, strict=False):

@@ -63,7 +63,7 @@ LOCALHOST = bytes((127, 0, 0, 1))
 
 @dataclass
 class Rig:
-    """A controller on a machine of its own, and the ways to it from a broker's machine."""
+    """A controller on its own machine, and the ways to it from a broker's machine."""
 
     network: SimNetwork
     node: SimNode

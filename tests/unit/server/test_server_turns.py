@@ -105,7 +105,7 @@ async def test_names_are_sorted_as_at_once() -> None:
 
 
 @on_a_loop
-async def test_then_goes_on_with_either_kind_of_answer() -> None:
+async def test_then_continues_with_either_kind_of_answer() -> None:
     def length(found: list[str]) -> int:
         return len(found)
 

@@ -38,7 +38,7 @@ def test_bytes_are_limited_by_how_densely_each_partition_is_filled() -> None:
     everything = admitting({A0: 100.0, A1: 300.0}, maxBytesPerTrigger="400000")
     assert everything.end(start, end, may_wait=True) == end
     huge = admitting({A0: 1e9, A1: 1e9}, maxBytesPerTrigger="1")
-    assert huge.end(start, end, may_wait=True) == {A0: 1, A1: 0}  # goes on all the same
+    assert huge.end(start, end, may_wait=True) == {A0: 1, A1: 0}  # continues all the same
     both = admitting({A0: 100.0, A1: 300.0}, maxBytesPerTrigger="40000", maxOffsetsPerTrigger="50")
     assert both.end(start, end, may_wait=True) == {A0: 25, A1: 25}
     assert limits.end(end, end, may_wait=True) == end

@@ -1,4 +1,4 @@
-"""What a Python worker loads and keeps: looked at in a process of its own, since this one has everything loaded."""
+"""What a Python worker loads and keeps: looked at in its own process, since this one has everything loaded."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class TestReading:
         assert (done.keys, done.records_read, done.records_kept) == (500, 3000, 500)
 
     def test_only_what_the_plan_knows_is_read(self) -> None:
-        """A preallocated file goes on with zeros, an active one with other batches."""
+        """A preallocated file continues with zeros, an active one with other batches."""
         rig = Rig((0, batch(0, (b"a", b"1"))), end_offset=1)
         rig.disk.open(rig.path(0)).write_at(rig.plan.segments[0].size_bytes, bytes(100))
         assert [offset for _, offset, _, _ in kept(rig.run()[0])] == [0]

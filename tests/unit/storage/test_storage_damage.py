@@ -130,7 +130,7 @@ def test_a_damaged_batch_stops_neither_a_start_nor_a_producer(at: int) -> None:
 
 
 def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flush in a thread, and meanwhile its follower is cut back and goes on with other records."""
+    """A flush in a thread, and meanwhile its follower is cut back and continues with other records."""
     _rig, log = filled(SimDisk(lambda: START_MS), 4)
 
     def meanwhile() -> None:

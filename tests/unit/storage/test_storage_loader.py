@@ -118,7 +118,7 @@ class TestClean:
         log.close(clean=True)
         assert {name: content_of(made, name) for name in names(made)} == before
 
-    def test_it_goes_on_where_it_stopped(self) -> None:
+    def test_it_continues_where_it_stopped(self) -> None:
         made = rig()
         filled(made).close(clean=True)
         log = made.load(clean=True)

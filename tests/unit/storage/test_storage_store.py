@@ -369,7 +369,7 @@ class TestDeletion:
             assert read_offsets(disk, f"/data/{file}").get(TopicPartition("t", 0), 0) == 0
         assert open_store(disk).logs[TopicPartition("t", 0)].high_watermark == 0
 
-    def test_deletion_goes_on_after_a_restart(self) -> None:
+    def test_deletion_continues_after_a_restart(self) -> None:
         disk = formatted()
         store = open_store(disk)
         store.create("t", 0, TOPIC_ID)

@@ -202,7 +202,7 @@ def test_an_error_names_the_last_notes_and_the_command_that_repeats_it() -> None
     assert again == "To see it again: pytest --sim-seed 7"
 
 
-def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
+def test_a_paused_process_does_nothing_until_it_continues() -> None:
     async def main(loop: SimLoop) -> list[float]:
         process, ticks = SimProcess("paused"), list[float]()
 

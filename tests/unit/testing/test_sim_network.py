@@ -199,7 +199,7 @@ def test_addresses() -> None:
     simulate(1, main)
 
 
-def test_a_cut_link_lets_nothing_through_in_one_direction_until_it_is_mended() -> None:
+def test_a_cut_link_lets_nothing_through_in_one_direction_until_it_is_repaired() -> None:
     async def story(network: SimNetwork, client: Reader, server: Reader) -> None:
         assert client.transport is not None and server.transport is not None
         network.cut_link("client", "server")
@@ -239,7 +239,7 @@ def test_over_a_cut_link_no_connection_is_made() -> None:
     simulate(1, main)
 
 
-def test_the_death_of_a_process_behind_a_cut_link_is_noticed_when_the_link_is_mended() -> None:
+def test_the_death_of_a_process_behind_a_cut_link_is_noticed_when_the_link_is_repaired() -> None:
     async def main(loop: SimLoop) -> None:
         network = SimNetwork(loop, random.Random(1))
         servers: list[Reader] = []
@@ -269,7 +269,7 @@ def test_the_death_of_a_process_behind_a_cut_link_is_noticed_when_the_link_is_me
     simulate(1, main)
 
 
-def test_a_slow_link_delays_one_direction_until_it_is_mended() -> None:
+def test_a_slow_link_delays_one_direction_until_it_is_repaired() -> None:
     async def story(network: SimNetwork, client: Reader, server: Reader) -> None:
         network.slow_link("client", "server", 2.0)
         transport_of(client).write(b"slow")

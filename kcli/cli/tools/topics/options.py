@@ -51,7 +51,7 @@ class TopicsOptions(ClusterOptions):
     at_min_isr_partitions: bool = flag(
         "Describe only partitions with exactly min.insync.replicas replicas in sync."
     )
-    topics_with_overrides: bool = flag("Describe only topics that have settings of their own.")
+    topics_with_overrides: bool = flag("Describe only topics that have their own settings.")
     if_exists: bool = flag("With --alter, --delete or --describe: a missing topic is not an error.")
     if_not_exists: bool = flag("With --create: an existing topic is not an error.")
     exclude_internal: bool = flag("With --list or --describe: leave out internal topics.")

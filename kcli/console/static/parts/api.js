@@ -9,6 +9,11 @@ export class ApiError extends Error {
     this.name = name;
     this.status = status;
   }
+
+  /** Whether the same request may succeed later: the console or the cluster did not answer. */
+  get isPassing() {
+    return this.status === 0 || this.status >= 502;
+  }
 }
 
 /** Reads the session: {csrf, read_only, clusters}. */

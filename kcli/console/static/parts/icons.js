@@ -29,6 +29,7 @@ const PATHS = {
   warning: "M8 2.5 14.5 13.500h-13zM8 6.500v3.500M8 12h.01",
   download: "M8 2.500v8M4.5 7.5 8 11l3.5-3.500M3 13.500h10",
   play: "M5 3.500v9l7-4.500z",
+  bookmark: "M4.5 2.5h7v11L8 10.5l-3.5 3z",
   stop: "M4.5 4.500h7v7h-7z",
 };
 

@@ -229,7 +229,7 @@ class ConsumerProtocol:
         self._sessions.restart_all(self._own(group_id), step.now_ms)
 
     def resign(self, _group_id: str, _step: GroupStep) -> None:
-        """Does nothing, because no request waits in a consumer group: heartbeats are answered at once."""
+        """Does nothing, because no request waits in a consumer group: heartbeats are answered immediately."""
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
         self._log.replay(record, live=live)

@@ -1,4 +1,4 @@
-"""One fetcher: a task that fetches some partitions from one leader, with a connection and a fetch session of its own.
+"""One fetcher: a task that fetches some partitions from one leader, with its own connection and fetch session.
 
 A round is: wait until a partition may be fetched, send a request, carry out the decisions of kcli/replica/follower.py
 for each partition of the answer. If the request fails, the fetcher pauses for replica.fetch.backoff.ms. No answer of a

@@ -6,6 +6,7 @@ import { bytes, number, plural, time } from "../../parts/format.js";
 import { icon } from "../../parts/icons.js";
 import { detailDialog } from "./detail.js";
 import { shortField } from "./fields.js";
+import { savedDialog } from "./saved.js";
 
 const ROWS_MAX = 1000; // rows in the page; a live tail drops the oldest
 const FORMATS = [["auto", "Detect"], ["json", "JSON"], ["text", "Text"], ["hex", "Hex"], ["schema", "By schema id"]];
@@ -68,7 +69,7 @@ class Records {
       choice("keyFormat", "Keys", FORMATS, query.key_format),
       choice("valueFormat", "Values", FORMATS, query.value_format),
       choice("limit", "Records", [["50", "50"], ["100", "100"], ["500", "500"]], query.limit),
-      h("div", { class: "field records-filter" }, h("label", { for: "records-filter" }, "Filter"), h("div", { class: "row" }, (this.filter = h("input", { id: "records-filter", class: "mono", "data-search": "", maxlength: 4096, autocomplete: "off", spellcheck: "false", placeholder: "value.order.amount > 10", value: query.filter ?? "" })), h("button", { type: "button", class: "plain icon", "aria-label": "Help about filters", title: "Help about filters", onclick: () => this.help() }, icon("help")))),
+      h("div", { class: "field records-filter" }, h("label", { for: "records-filter" }, "Filter"), h("div", { class: "row" }, (this.filter = h("input", { id: "records-filter", class: "mono", "data-search": "", maxlength: 4096, autocomplete: "off", spellcheck: "false", placeholder: "value.order.amount > 10", value: query.filter ?? "" })), h("button", { type: "button", class: "plain icon", "aria-label": "Help about filters", title: "Help about filters", onclick: () => this.help() }, icon("help")), h("button", { type: "button", class: "plain icon", "aria-label": "Saved filters", title: "Saved filters", onclick: () => this.saved() }, icon("bookmark")))),
       h("label", { class: "row records-committed" }, (this.committed = h("input", { type: "checkbox", checked: query.committed === "1" })), "Only committed"),
       h("div", { class: "row records-buttons" }, this.searchButton, this.liveButton),
     );
@@ -276,11 +277,19 @@ class Records {
     link.click();
   }
 
+  use(filter) {
+    this.filter.value = filter;
+    this.filter.focus();
+  }
+
+  saved() {
+    savedDialog(this.context.cluster, this.filter.value.trim(), (filter) => this.use(filter));
+  }
+
   help() {
     const use = (text) => {
-      this.filter.value = text;
       dialog.close();
-      this.filter.focus();
+      this.use(text);
     };
     const dialog = openDialog("Filters", [
       h("p", null, "A filter chooses records by their key, value, headers, offset, partition and timestamp. It runs on the server, and only this small language is understood."),

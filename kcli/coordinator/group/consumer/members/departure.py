@@ -34,8 +34,8 @@ class Departures:
         self._downgrades = downgrades
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], step: GroupStep) -> None:
-        """Removes members. Their partitions are free at once, and the group epoch rises. If only members of the classic
-        protocol remain, the group becomes a classic group."""
+        """Removes members. Their partitions are free immediately, and the group epoch increases. If only members of the
+        classic protocol remain, the group becomes a classic group."""
         if not members:
             return
         gone = tuple(member.member_id for member in members)

@@ -1,0 +1,20 @@
+"""Dialogs of the console's pages in a real browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def act(page: Page, verb: str) -> str:
+    """Looks at the preview of the open dialog, and then acts. Returns the command line of the preview."""
+    dialog = page.get_by_role("dialog")
+    look = dialog.get_by_role("button", name="Preview")
+    if look.count() and look.is_enabled():  # without fields, the preview is shown at once
+        look.click()
+    command = dialog.locator(".command pre").inner_text()
+    dialog.get_by_role("button", name=verb, exact=True).click()
+    dialog.wait_for(state="detached")
+    return command
