@@ -22,7 +22,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from measure import HEADER, Figure, cpu_s, print_json, processes
+from measure import HEADER, Figure, cpu_s, print_json, processes, until_quiet
 from parts.clients import produce
 from parts.records import end_to_end_ms
 
@@ -134,6 +134,8 @@ def throughput(table: Table, options: argparse.Namespace) -> None:
             rates: dict[Cluster, list[float]] = {one: [], three: []}
             costs: dict[Cluster, list[float]] = {one: [], three: []}
             topics = {cluster: cluster.topic(f"size-{size}") for cluster in rates}
+            for cluster in rates:
+                until_quiet(cluster.cpu_s)
             for _ in range(ROUNDS):
                 for cluster, topic in topics.items():
                     before = cluster.cpu_s()

@@ -9,7 +9,7 @@ A figure is the CPU seconds of all nodes and of their parent for a million messa
 round the clusters take turns. The ratio compares the figure with one node. Other programs on the machine change these
 figures less than they change rates.
 
-Each cluster also takes CPU time while it is idle, which is measured before the rounds. The figures are shown with the
+Each cluster also takes CPU time while it is idle, which is measured after the rounds. The figures are shown with the
 idle time, as the processes count it, and without the idle time of the cluster for the duration of the work.
 """
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from measure import Figure, cpu_s, print_json
+from measure import Figure, cpu_s, print_json, until_quiet
 from parts.clients import NO_LOG, TIMEOUT_S, produce
 
 from kcli.cli.main import run
@@ -120,6 +120,8 @@ def measure(load: Load, topic: str, records: int) -> dict[str, Cost]:
 
 def idle_rates(loads: dict[int, Load]) -> dict[int, float]:
     """Returns the CPU seconds that each cluster takes in a second without clients."""
+    for load in loads.values():
+        until_quiet(load.cpu_s)
     before = {nodes: load.cpu_s() for nodes, load in loads.items()}
     time.sleep(IDLE_S)
     return {nodes: (load.cpu_s() - before[nodes]) / IDLE_S for nodes, load in loads.items()}
@@ -160,11 +162,12 @@ def main() -> None:
         loads = {nodes: stack.enter_context(started(nodes)) for nodes in NODES}
         for load in loads.values():
             measure(load, "first", FIRST_RECORDS)
-        idle = idle_rates(loads)
+            until_quiet(load.cpu_s)
         for round_number in range(options.rounds):
             for nodes, load in loads.items():
                 for work, found in measure(load, f"round-{round_number}", options.records).items():
                     costs[work, nodes].append(found)
+        idle = idle_rates(loads)
     figures = [Figure(f"idle, {nodes} nodes", idle[nodes] * 100, "% of a core") for nodes in NODES]
     for work in ("produce", "consume"):
         figures += compared(work, {nodes: costs[work, nodes] for nodes in NODES}, idle)

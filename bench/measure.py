@@ -17,6 +17,9 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 CPU_CLOCK = 2
 """The clock of all threads of a process, counted in nanoseconds: CPUCLOCK_SCHED in Linux's posix-timers.h."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+QUIET_CPU_S = 0.06
+"""The CPU seconds in a second below which the nodes of a cluster are idle."""
+QUIET_LIMIT_S = 30.0
 CORES = sorted(os.sched_getaffinity(0))
 PARTITIONS = 4
 PARTITIONS_PER_REQUEST = 5000
@@ -168,6 +171,17 @@ def timed(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
+
+
+def until_quiet(cpu_s: Callable[[], float]) -> None:
+    """Waits until the processes that `cpu_s` measures take little CPU time. A node loads modules in the first seconds
+    after its start."""
+    deadline = time.monotonic() + QUIET_LIMIT_S
+    while time.monotonic() < deadline:
+        before = cpu_s()
+        time.sleep(1)
+        if cpu_s() - before < QUIET_CPU_S:
+            return
 
 
 def print_json(figures: list[Figure]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from typing import Protocol
 
 KEPT_MAX = 2_000
@@ -40,23 +40,30 @@ class Largest:
 class Observations:
     """Values of one kind, such as the times of flushes. Any thread may add values.
 
-    `count` and `total` are of all values. `take` returns the newest values since its last call.
+    `count` and `total` are of all values. `take` returns the newest values since its last call. The values are in an
+    array and not in objects of their own. Such an object would stay for hours, among the parts of the request that was
+    served at its time, and Python could not give their memory back.
     """
 
-    __slots__ = ("__weakref__", "_values", "count", "total")
+    __slots__ = ("__weakref__", "_oldest", "_values", "count", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0.0
-        self._values: deque[float] = deque(maxlen=KEPT_MAX)
+        self._values: array[float] = array("d")
+        self._oldest = 0  # the index of the value that the next one replaces, if the array is full
 
     def add(self, value: float) -> None:
         self.count += 1
         self.total += value
-        self._values.append(value)
+        values = self._values  # another thread may take it meanwhile
+        if len(values) < KEPT_MAX:
+            values.append(value)
+        else:
+            values[self._oldest] = value
+            self._oldest = (self._oldest + 1) % KEPT_MAX
 
     def take(self) -> list[float]:
-        taken = []
-        while self._values:
-            taken.append(self._values.popleft())
-        return taken
+        values, oldest = self._values, self._oldest
+        self._values, self._oldest = array("d"), 0
+        return [*values[oldest:], *values[:oldest]]

@@ -20,6 +20,11 @@ from enum import Enum
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
+FIRST_PAUSE_MS = 20
+"""The first pause after a usual error. The leader is often only a few milliseconds behind in reading the metadata, and
+producers with acks=all wait for this follower. The pause doubles up to replica.fetch.backoff.ms."""
+DOUBLINGS_MAX = 20
+
 
 class Phase(Enum):
     """What a follower does with a partition. The partition is in a Fetch request only while it is FETCHING."""
@@ -47,7 +52,8 @@ class FollowedState:
     """The state of one followed partition in one leader epoch.
 
     `lag` is the number of records that the leader has committed and this follower lacks, or None before the first
-    answer. The partition is not fetched before `delayed_until_ms`, a time of the monotonic clock.
+    answer. The partition is not fetched before `delayed_until_ms`, a time of the monotonic clock. `pauses` counts the
+    pauses since the last answer without an error.
     """
 
     leader_epoch: LeaderEpoch
@@ -57,6 +63,7 @@ class FollowedState:
     lag: int | None = None
     delayed_until_ms: int = 0
     phase: Phase = Phase.FETCHING
+    pauses: int = 0
 
     @property
     def is_caught_up(self) -> bool:
@@ -74,7 +81,13 @@ class FollowedState:
 
     def delayed(self, until_ms: int) -> FollowedState:
         """The state after an error that may pass."""
-        return replace(self, delayed_until_ms=until_ms, phase=Phase.FETCHING)
+        return replace(self, delayed_until_ms=until_ms, phase=Phase.FETCHING, pauses=self.pauses + 1)
+
+    def pause_ms(self, error: BackOff, longest_ms: int) -> int:
+        """The pause after an error. `longest_ms` is replica.fetch.backoff.ms."""
+        if not error.is_usual:
+            return longest_ms
+        return min(FIRST_PAUSE_MS << min(self.pauses, DOUBLINGS_MAX), longest_ms)
 
     def during(self, phase: Phase) -> FollowedState:
         return replace(self, phase=phase)
@@ -137,7 +150,7 @@ class AskStart:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Fetch again after replica.fetch.backoff.ms. `is_usual` is True for errors that occur while a change of the
+    """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that occur while a change of the
     metadata reaches the brokers one after another."""
 
     reason: str

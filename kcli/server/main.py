@@ -88,8 +88,7 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
             await node.stop()
             return 0
         starting.result()
-        assert node.warming_up is not None, "begun by start"
-        node.warming_up.add_done_callback(lambda _warmed_up: garbage.watch(lambda: node.sockets.last_active))
+        garbage.watch(lambda: node.sockets.last_active)
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
         return 1

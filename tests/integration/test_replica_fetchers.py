@@ -260,6 +260,20 @@ def test_an_epoch_that_the_leader_does_not_know_yet_is_asked_again() -> None:
     on_a_simulated_network(story)
 
 
+def test_a_leader_that_learns_its_epoch_a_moment_later_is_asked_again_after_a_moment() -> None:
+    async def story(world: FetcherWorld) -> None:
+        leader = await world.leader(2)
+        led = leader.lead("t", 0, world.log("leader"), epoch=5)
+        leader.append(led, batch_of([b"a"]))
+        followed = world.follow(world.log("follower"), epoch=6)
+        await world.until(lambda: len(leader.sent(ApiKey.FETCH)) == 1)
+        led.epoch, learned_at = 6, world.loop.time()
+        await world.until(lambda: followed.log.log_end_offset == 1)
+        assert world.loop.time() - learned_at < 0.1, "replica.fetch.backoff.ms is a second"
+
+    on_a_simulated_network(story)
+
+
 def test_damaged_records_are_fetched_again() -> None:
     async def story(world: FetcherWorld) -> None:
         leader = await world.leader(2)

@@ -55,7 +55,7 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     acks_before_the_high_watermark: 0,
     no_truncation: 5,
     high_watermark_of_the_leader_alone: 0,
-    joins_the_isr_too_early: 0,
+    joins_the_isr_too_early: 1,
 }
 
 

@@ -60,6 +60,7 @@ from kcli.server.requests.forwarding import (
     ForwardedCaller,
     Forwarder,
 )
+from kcli.server.requests.freeing import free_later
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.route import AnyRoute, Context, RequestT, ResponseT, Route
@@ -285,7 +286,11 @@ class Dispatch:
         self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
     ) -> Answer:
         """Serves a large request. The caller keeps the requests of one connection in order."""
-        return await settled(self._serve(route, context, await decoding))
+        request = await decoding
+        try:
+            return await settled(self._serve(route, context, request))
+        finally:
+            free_later(request)
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
@@ -382,7 +387,7 @@ def _encoded(route: Route[RequestT, ResponseT], context: Context, response: Resp
         report_left_out(context.asker)
     answer = route.encode(response, context.api_version, context.correlation_id)
     if is_unfinished(answer):
-        return _later(_encoded_later(context, _timed(context, answer)))
+        return _later(_encoded_later(context, response, _timed(context, answer)))
     if throttle is not None:
         throttle.finish()
     return answer
@@ -407,8 +412,13 @@ async def settled(answer: Answer | Waiting) -> Answer:
     return answer
 
 
-async def _encoded_later(context: Context, encoding: Awaitable[Buffer | list[Part]]) -> Answer:
-    answer = await encoding
+async def _encoded_later(
+    context: Context, response: object, encoding: Awaitable[Buffer | list[Part]]
+) -> Answer:
+    try:
+        answer = await encoding
+    finally:
+        free_later(response)
     if context.throttle is not None:
         context.throttle.finish()
     return answer

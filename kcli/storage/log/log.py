@@ -781,7 +781,7 @@ class PartitionLog:
     def write_out(self) -> None:
         """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
         closed, call this method for all of them first, so that the first syncs write many files to the device."""
-        self.snapshots.take(self.producers)
+        self.take_snapshot()
         active = self.segments[-1]
         if not active.is_sealed:
             active.seal()
@@ -867,6 +867,14 @@ class PartitionLog:
             if self._producers is None and self.truncations == truncations:
                 self._producers = restored.producers
                 restored.producers.on_high_watermark(self.high_watermark)
+
+    def take_snapshot(self) -> None:
+        """Writes the state of producers for the next start, except if there are no producers, no snapshot and only one
+        segment. A clean start without a snapshot knows that there are no producers. A start after a crash reads the
+        last segment in any case."""
+        producers = self.producers
+        if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
+            self.snapshots.take(producers)
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Restores the state of producers at the log end from the newest valid snapshot and the batches after it."""

@@ -82,10 +82,10 @@ class Recovery:
             if segment.size_bytes >= SHOWN_SEGMENT_BYTES:
                 _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
-            log.snapshots.take(log.producers)
+            log.take_snapshot()
             end, cut = self._recover(segment)
             log.producers.end_offset = end
-            log.snapshots.take(log.producers)
+            log.take_snapshot()
             if cut:
                 self._drop_rest(unsure[nth + 1 :], segment, end, cut)
                 break

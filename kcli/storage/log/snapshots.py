@@ -28,6 +28,11 @@ class ProducerSnapshots:
         """The offsets of the snapshots in ascending order."""
         return sorted(self._offsets)
 
+    @property
+    def exist(self) -> bool:
+        """Whether the directory has a snapshot."""
+        return bool(self._offsets or self._doubtful)
+
     def take(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has this offset.
 

@@ -198,7 +198,7 @@ def _settle(
         # was an old Kafka without producer ids.
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
-            log.snapshots.take(log.producers)
+            log.take_snapshot()
     elif log.producers.is_empty and log.producers.end_offset == log.log_end_offset:
         # Recovery has just read all records, and none came from a producer with an id.
         log.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)

@@ -9,6 +9,7 @@ import pytest
 
 from kcli.errors import ErrorCode
 from kcli.replica.follower import (
+    DOUBLINGS_MAX,
     Action,
     Answer,
     Append,
@@ -128,6 +129,20 @@ def test_out_of_range_compares_first_the_ends_and_then_the_starts() -> None:
 def test_a_refused_question_about_the_ends_waits_or_fails() -> None:
     assert isinstance(on_offsets_error(ErrorCode.FENCED_LEADER_EPOCH, STATE), Fail)
     assert isinstance(on_offsets_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, STATE), BackOff)
+
+
+def test_the_pause_after_a_usual_error_is_short_and_doubles_until_an_answer_without_error() -> None:
+    usual, bad = BackOff("UNKNOWN_LEADER_EPOCH", is_usual=True), BackOff("CORRUPT_MESSAGE")
+    state, pauses = STATE, []
+    for _ in range(30):
+        pauses.append(state.pause_ms(usual, 1000))
+        assert state.pause_ms(bad, 1000) == 1000
+        state = state.delayed(5)
+    assert pauses[:7] == [20, 40, 80, 160, 320, 640, 1000]
+    assert set(pauses[7:]) == {1000}
+    assert state.pause_ms(usual, 10**12) == 20 << DOUBLINGS_MAX
+    assert state.after(own()).pause_ms(usual, 1000) == 20
+    assert STATE.pause_ms(usual, 5) == 5
 
 
 def test_the_lag_is_what_the_leader_committed_and_we_lack() -> None:

@@ -15,6 +15,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.server.partitions.fetchers.leader_connection import (
     BUFFER_BYTES,
     FRAME_MAX_BYTES,
+    SMALL_RESPONSES_MAX,
     LeaderConnection,
 )
 from kcli.server.partitions.fetchers.replica_fetchers import fetcher_number
@@ -70,14 +71,16 @@ async def test_answers_come_in_any_pieces_and_sizes() -> None:
 
 
 @on_a_loop
-async def test_a_large_buffer_is_used_again_and_given_back_after_a_small_answer() -> None:
+async def test_a_large_buffer_is_used_again_and_given_back_after_many_small_answers() -> None:
     wire = Wire()
-    large = frame(bytes(5 * BUFFER_BYTES))
+    large, small = frame(bytes(5 * BUFFER_BYTES)), frame(bytes(10))
     await asked(wire, large)
     buffer = wire.connection._buffer
-    await asked(wire, large)
-    assert wire.connection._buffer is buffer
-    await asked(wire, frame(bytes(10)))
+    for answers in ([small] * (SMALL_RESPONSES_MAX - 1), [large], [small] * (SMALL_RESPONSES_MAX - 1)):
+        for answer in answers:
+            await asked(wire, answer)
+            assert wire.connection._buffer is buffer
+    await asked(wire, small)
     assert len(wire.connection._buffer) == BUFFER_BYTES
 
 

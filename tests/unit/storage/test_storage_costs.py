@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 
+from kcli.model.ids import NO_PRODUCER_ID
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
@@ -50,11 +51,12 @@ class Rig:
         for log in self.store.logs.values():
             log.append_leader_epoch(self.epoch)
 
-    def write(self) -> None:
+    def write(self, producer_id: int = NO_PRODUCER_ID) -> None:
+        batch = batch_of(numbered(3))
+        if producer_id != NO_PRODUCER_ID:
+            batch = batch_of(numbered(3), producer_id=producer_id, producer_epoch=0, sequence=0)
         for log in self.store.logs.values():
-            log.append(
-                batch_of(numbered(3)), leader_epoch=self.epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS
-            )
+            log.append(bytearray(batch), leader_epoch=self.epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
 
     def kill(self) -> None:
         self.disk = self.disk.kill_clone()
@@ -104,7 +106,7 @@ def test_a_stop_syncs_many_logs_together(rig: Rig) -> None:
     calls = rig.per_log()
     assert "sync" not in calls and "sync_dir" not in calls
     assert rig.disk.counts["sync_volume"] - synced == 1  # the epochs were written before
-    assert calls["write"] == 2  # a time index entry, and a snapshot
+    assert calls["write"] == 1  # a time index entry
 
 
 def test_a_stop_syncs_what_was_written(rig: Rig) -> None:
@@ -112,7 +114,14 @@ def test_a_stop_syncs_what_was_written(rig: Rig) -> None:
     rig.store.close()
     calls = rig.per_log()
     assert (calls["sync"], calls["sync_dir"]) == (2, 1)  # the log and its time index; the names
-    assert calls["write"] == 2  # a time index entry, and a snapshot
+    assert calls["write"] == 1  # a time index entry
+
+
+def test_a_stop_writes_a_snapshot_of_idempotent_producers(rig: Rig) -> None:
+    rig.write(producer_id=1)
+    rig.per_log()
+    rig.store.close()
+    assert rig.per_log()["write"] == 2  # a time index entry, and a snapshot
 
 
 def test_a_stop_without_writes_costs_no_call(rig: Rig) -> None:
@@ -134,15 +143,26 @@ def test_a_clean_start(rig: Rig) -> None:
     rig.per_log()
     rig.open()
     calls = rig.per_log()
-    assert calls == {"list": 1, "open": 4, "read": 4, "stat": 3}
+    assert calls == {"list": 1, "open": 3, "read": 3, "stat": 3}
 
 
-def test_a_start_after_a_kill_writes_a_snapshot_once(rig: Rig) -> None:
+def test_a_clean_start_reads_the_snapshot_of_idempotent_producers(rig: Rig) -> None:
+    rig.write(producer_id=1)
+    rig.store.close()
+    rig.per_log()
+    rig.open()
+    assert rig.per_log() == {"list": 1, "open": 4, "read": 4, "stat": 3}
+    assert {tuple(log.producers.producers) for log in rig.store.logs.values()} == {(1,)}
+
+
+@pytest.mark.parametrize("producer_id", [NO_PRODUCER_ID, 1])
+def test_a_start_after_a_kill_writes_each_file_once(rig: Rig, producer_id: int) -> None:
+    rig.write(producer_id=producer_id)
     rig.kill()
     rig.open()
     calls = rig.per_log()
     assert "remove" not in calls and "sync" not in calls
-    assert calls["write"] <= 2
+    assert calls["write"] == (1 if producer_id == NO_PRODUCER_ID else 2)  # a time index entry; a snapshot
     rig.kill()
     rig.open()
     calls = rig.per_log()

@@ -412,11 +412,11 @@ class ReplicaFetcher:
                 self._plan.forget(following.key)
                 following.state = following.state.during(Phase.ASKING)
                 self._asking.append(following)
-            case BackOff(reason, is_usual):
+            case BackOff(reason, is_usual) as error:
                 level = logging.DEBUG if is_usual else logging.ERROR
                 offset = following.state.fetch_offset
                 _log.log(level, "%s %s waits at offset %d: %s", self, following.partition, offset, reason)
-                until_ms = self._now_ms() + self._backoff_ms()
+                until_ms = self._now_ms() + following.state.pause_ms(error, self._backoff_ms())
                 following.state = following.state.delayed(until_ms)
                 self._delayed[following.key] = until_ms
                 self._plan.forget(following.key)

@@ -32,7 +32,11 @@ LOGIN_FRAME_MAX_BYTES = 512 * 1024
 yet, and could ask for much memory with a size alone."""
 
 BUFFER_BYTES = 64 * 1024
-"""The size of the buffer while no records arrive. A larger buffer is kept only until the next small response."""
+"""The size of the buffer while few records arrive."""
+
+SMALL_RESPONSES_MAX = 20
+"""A larger buffer is freed after this many small responses in a row, which an idle leader sends in 10 s. Under load a
+small response often comes between two large ones, and a new buffer would cost a page fault for each of its pages."""
 
 
 SYSTEM_BUFFER = -1
@@ -51,6 +55,7 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(BUFFER_BYTES)
         self._spare = bytearray(1)
         self._filled = 0
+        self._small_responses = 0
         self._max_bytes = FRAME_MAX_BYTES
         self._answer: asyncio.Future[memoryview] | None = None
         self._lost: Exception | None = None
@@ -166,7 +171,8 @@ class LeaderConnection(asyncio.BufferedProtocol):
     def _complete(self, end: int) -> None:
         assert self._answer is not None, "a request waits"
         self._answer.set_result(memoryview(self._buffer)[INT32.size : end])
-        if end <= BUFFER_BYTES < len(self._buffer):
+        self._small_responses = self._small_responses + 1 if end <= BUFFER_BYTES else 0
+        if self._small_responses >= SMALL_RESPONSES_MAX and len(self._buffer) > BUFFER_BYTES:
             self._buffer = bytearray(BUFFER_BYTES)
 
     @property

@@ -1,0 +1,71 @@
+"""Frees large messages in turns, because the end of the last reference to 200,000 parts takes 20 to 40 ms.
+
+A message is taken apart: the elements of its large arrays move to lists, from which each turn drops some. All other
+references to the message must end meanwhile, but in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+
+from kcli.server.requests.answers import is_unfinished
+from kcli.server.requests.turns import Steps, run_in_turns
+
+STEPS_PER_TURN = 500
+"""A step drops an element that has arrays, or ELEMENTS_PER_STEP others. It takes about 1 µs."""
+
+ELEMENTS_PER_STEP = 10
+
+SMALL_ARRAY = 100
+"""Arrays with at most this many elements are dropped together with their struct."""
+
+_freeing: set[asyncio.Future[None]] = set()
+_names_by_class: dict[type, tuple[str, ...]] = {}
+
+
+def free_later(message: object) -> None:
+    """Frees a message in turns. The caller must drop its references to the message."""
+    rest = run_in_turns(freeing_steps(message), STEPS_PER_TURN)
+    if is_unfinished(rest):
+        task = asyncio.ensure_future(rest)
+        _freeing.add(task)
+        task.add_done_callback(_freeing.discard)
+
+
+def freeing_steps(message: object) -> Steps[None]:
+    arrays = list(_large_arrays(message))
+    del message
+    while arrays:
+        array = arrays[-1]
+        if not array:
+            arrays.pop()
+        elif _array_names(array[-1]):
+            arrays += _large_arrays(array.pop())
+        else:
+            del array[-ELEMENTS_PER_STEP:]
+        yield
+
+
+def _large_arrays(message: object) -> Iterator[list[object]]:
+    """The elements of the large arrays of a message, also of those in its small arrays."""
+    for name in _array_names(message):
+        array = getattr(message, name)
+        if not isinstance(array, tuple):
+            continue
+        if len(array) > SMALL_ARRAY:
+            yield list(array)
+        elif array and _array_names(array[0]):
+            for element in array:
+                yield from _large_arrays(element)
+
+
+def _array_names(part: object) -> tuple[str, ...]:
+    """The names of the fields of a message or struct that are arrays."""
+    cls = type(part)
+    names = _names_by_class.get(cls)
+    if names is None:
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        names = _names_by_class[cls] = tuple(field.name for field in fields if "tuple[" in str(field.type))
+    return names
