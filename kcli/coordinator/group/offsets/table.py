@@ -8,6 +8,7 @@ the offset is applied. But if the table has an offset from later in the log, tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
@@ -28,7 +29,7 @@ class OffsetTable:
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
         """For each key, the number of records that are written but not committed yet."""
-        self._commits: dict[str, int] = {}
+        self._commits: Counter[str] = Counter()
         self.size = 0
         """The number of committed offsets."""
         self.end_offset = 0
@@ -79,7 +80,7 @@ class OffsetTable:
         partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         self.size += partition not in partitions
         partitions[partition] = entry
-        self._commits[group_id] = self._commits.get(group_id, 0) + 1
+        self._commits[group_id] += 1
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
@@ -101,7 +102,7 @@ class OffsetTable:
 
     def commit_count(self, group_id: str) -> int:
         """The offsets that a group has committed, each for one partition. 0 for a group without offsets."""
-        return self._commits.get(group_id, 0)
+        return self._commits[group_id]
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)
