@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -149,8 +150,13 @@ def opened_ms(page: Page) -> float:
     return milliseconds
 
 
-async def end_offsets(bootstrap: str) -> int:
-    """The number of records that the topic has got."""
+def sent_records(bootstrap: str) -> int:
+    """The number of records that the topic has got. Playwright has the event loop of this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(_end_offsets(bootstrap))).result()
+
+
+async def _end_offsets(bootstrap: str) -> int:
     from kcli.model.request_values import LATEST
     from kcli.model.topic_partition import TopicPartition
 
@@ -172,9 +178,9 @@ def measured(rate: int, seconds: int) -> list[Figure]:
         time.sleep(WARM_SECONDS)
         before_mb = held_mb(pid)
         with live_page(address) as page:
-            cpu, sent = cpu_seconds(pid), asyncio.run(end_offsets(broker.bootstrap))
+            cpu, sent = cpu_seconds(pid), sent_records(broker.bootstrap)
             seen = watched(page, pid, seconds)
-            cpu, sent = cpu_seconds(pid) - cpu, asyncio.run(end_offsets(broker.bootstrap)) - sent
+            cpu, sent = cpu_seconds(pid) - cpu, sent_records(broker.bootstrap) - sent
     return [
         Figure("tail: records sent", sent / seen.seconds, "records/s", ">= 1000000"),
         Figure("tail: records left out, as the page says", float(seen.left_out), "records"),

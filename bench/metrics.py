@@ -36,6 +36,12 @@ QUIET_SECONDS, QUIET_CPU_S = 3, 0.1
 """A broker is quiet if it uses less CPU than this in each of so many seconds."""
 QUIET_MAX_SECONDS = 60
 IDLE_SECONDS, SCRAPES = 10, 3
+SCRAPED = (
+    ("/metrics", "identity"),
+    ("/metrics", "gzip"),
+    ("/metrics?profile=confluent", "gzip"),
+    ("/jmx", "gzip"),
+)
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 
 
@@ -73,9 +79,10 @@ def _serves_http(handle: asyncio.Handle) -> bool:
     return isinstance(task, asyncio.Task) and "RequestHandler" in repr(task.get_coro())
 
 
-def scrape(port: int, path: str = "/metrics", accept: str = OPEN_METRICS) -> int:
-    """Reads the metrics, and returns their size in bytes."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept": accept})
+def scrape(port: int, path: str = "/metrics", encoding: str = "gzip") -> int:
+    """Reads the metrics, and returns the size of the answer in bytes."""
+    headers = {"Accept": OPEN_METRICS, "Accept-Encoding": encoding}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     with urllib.request.urlopen(request, timeout=600) as answer:
         return len(answer.read())
 
@@ -113,11 +120,12 @@ def holds(topics: int, per_topic: int) -> list[Figure]:
         with Steps() as steps:
             await asyncio.sleep(5)
         add("longest step without a scrape", steps.other_cpu_s * 1000, "ms of CPU")
-        for path in ("/metrics", "/metrics?profile=confluent", "/jmx"):
+        for path, encoding in SCRAPED:
             await asyncio.to_thread(scrape, node.metrics_endpoint.port, path)  # the first one fills caches
             began, cpu = time.perf_counter(), time.thread_time()
             with Steps() as steps:
-                size = await asyncio.to_thread(scrape, node.metrics_endpoint.port, path)
+                size = await asyncio.to_thread(scrape, node.metrics_endpoint.port, path, encoding)
+            path = f"{path} ({encoding})"
             add(f"{path}: size", size / 1e6, "MB")
             add(f"{path}: duration", time.perf_counter() - began, "s")
             add(f"{path}: CPU", time.thread_time() - cpu, "s")

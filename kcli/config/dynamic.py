@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
 from kcli.config.definition import ConfigError, ConfigKey, UpdateMode
@@ -67,6 +68,7 @@ class DynamicConfig:
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
+        self._preparations: list[Callable[[BrokerConfig], None]] = []
         self._log_defaults = LogConfig.resolve({}, static)
         self._ignored: tuple[str, ...] = ()
 
@@ -74,10 +76,13 @@ class DynamicConfig:
         """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
         self._listeners.append(listener)
 
-    def check_with(self, checks: Callable[[BrokerConfig], None]) -> None:
+    def check_with(
+        self, checks: Callable[[BrokerConfig], None], prepares: Callable[[BrokerConfig], None]
+    ) -> None:
         """Adds a check of a part of the node: `checks(after)` raises ConfigError if this part cannot apply the changed
-        configuration."""
+        configuration. `prepares(after)` does the slow work of the check, and may run in a thread."""
         self._checks.append(checks)
+        self._preparations.append(prepares)
 
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
@@ -107,10 +112,7 @@ class DynamicConfig:
             _check_listeners(overrides, self.static)
             _check_names(overrides, own=own)
             _check_values(overrides)
-            if own:
-                after = self.static.replaced({**_usable(self.layers.dynamic_default), **overrides})
-            else:
-                after = self.static.replaced({**overrides, **_usable(self.layers.dynamic)})
+            after = self._after(overrides, own=own)
             check(after)
             _check_threads(self.current, after)
             for checks in self._checks:
@@ -120,6 +122,29 @@ class DynamicConfig:
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
         _warn_of_features_not_built(overrides)
+
+    def preparation(self, overrides: Mapping[str, str], *, own: bool) -> Callable[[], None] | None:
+        """The slow work of `validate` with the same arguments, as a function for a thread. None if `validate` is fast
+        without it, because no store of TLS changes."""
+        current = self.current.texts
+        if not any(is_store_key(name) and current.get(name) != text for name, text in overrides.items()):
+            return None
+        try:
+            after = self._after(overrides, own=own)
+        except ConfigError:
+            return None  # `validate` reports the error
+        return partial(self._prepare, after)
+
+    def _prepare(self, after: BrokerConfig) -> None:
+        for prepare in self._preparations:
+            prepare(after)
+
+    def _after(self, overrides: Mapping[str, str], *, own: bool) -> BrokerConfig:
+        """The configuration after a change of the dynamic configs of this broker, or of the cluster. Raises
+        ConfigError."""
+        if own:
+            return self.static.replaced({**_usable(self.layers.dynamic_default), **overrides})
+        return self.static.replaced({**overrides, **_usable(self.layers.dynamic)})
 
     def _warn_of_ignored(self, stored: Mapping[str, str]) -> None:
         ignored = tuple(_fixed(stored))

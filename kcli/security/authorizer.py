@@ -89,8 +89,8 @@ class Authorizer(Protocol):
     ) -> bool:
         """Returns whether the asker's principal may do this operation.
 
-        `count` is the number of places in the request that name this resource. Raises
-        CoordinatorLoadInProgressException, which clients retry, while the authorizer does not have its rules yet.
+        `count` is the number of places in the request that name this resource. Raises UnknownServerException, as in
+        Kafka, while the authorizer does not have its rules yet.
         """
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:

@@ -87,6 +87,11 @@ class NodeSecurity:
                 raise error.at(self._config.texts.where(error.key) if error.key else "") from None
         return made.served
 
+    def prepare_change(self, after: BrokerConfig) -> None:
+        """Loads changed key stores in a thread, because this may take 0.3 s. `check_change` then finds them loaded."""
+        for tls in tuple(self._tls.values()):
+            tls.prepare_change(after)
+
     def check_change(self, after: BrokerConfig) -> None:
         """Raises ConfigError if a running listener cannot take over the changed keys (KIP-226)."""
         for tls in self._tls.values():

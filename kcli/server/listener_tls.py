@@ -100,6 +100,13 @@ class ListenerTls:
             with suppress(ConfigError):  # `look` reports the error
                 load_key_store(settings)
 
+    def prepare_change(self, after: BrokerConfig) -> None:
+        """Loads the key store of the configuration if its keys have changed. Runs in a thread, before `check`."""
+        config = ListenerConfig(after, self._config.listener)
+        with suppress(ConfigError):  # `check` reports the error
+            if _differs(config, self._wanted):
+                load_key_store(store_settings(config.text))
+
     def look(self) -> None:
         """Loads the stores again if one of their files has changed. After a change that has failed, these are the files
         of the wanted configuration."""

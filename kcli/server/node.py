@@ -142,19 +142,8 @@ class Node:
         cluster_id = ensure_formatted(config, Machine(disk, clock, rng), _log.info)
         self.quotas = ClientQuotas(config, clock)
         self.logs = self._open_logs()
-        self.loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), clock)
-        if isinstance(self.authorizer, FollowsMetadata):
-            self.loader.subscribe(self.authorizer.metadata_changed)
-        self.quorum = Quorum(
-            self.logs,
-            config,
-            clock,
-            rng,
-            network,
-            self.loader,
-            on_fatal=self._halt,
-            secure=self.links.to_controllers,
-        )
+        self.loader = self._make_loader(cluster_id)
+        self.quorum = self._make_quorum()
         self.channels: dict[str, NodeChannel] = {}
         self.controller = self._make_controller() if config.is_controller else None
         self.broker = self._make_broker(background) if config.is_broker else None
@@ -164,6 +153,17 @@ class Node:
         self.sockets = self._make_sockets()
         self.metrics_endpoint = self._make_metrics_endpoint()
         self._is_made = True
+
+    def _make_loader(self, cluster_id: str) -> MetadataLoader:
+        loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), self.clock)
+        # The first subscriber, so that no other part acts on metadata whose ACLs are not in force yet.
+        if isinstance(self.authorizer, FollowsMetadata):
+            loader.subscribe(self.authorizer.metadata_changed)
+        return loader
+
+    def _make_quorum(self) -> Quorum:
+        parts = (self.logs, self.config, self.clock, self.rng, self.network, self.loader)
+        return Quorum(*parts, on_fatal=self._halt, secure=self.links.to_controllers)
 
     def _open_logs(self) -> LogStore:
         config = self.config
@@ -492,7 +492,7 @@ class Node:
         image = self.metadata
         # Subscribe first, so that stored configs take effect in the same way as later changes.
         self.dynamic_config.subscribe(self._reconfigure)
-        self.dynamic_config.check_with(self.security.check_change)
+        self.dynamic_config.check_with(self.security.check_change, self.security.prepare_change)
         self._update_config(image)
         self.quotas.load(image)
         self.loader.subscribe(self._metadata_changed)

@@ -369,7 +369,7 @@ def test_failures_on_one_listener_do_not_delay_the_others(tmp_path: Path) -> Non
         connections = {each.listener: each for each in node.sockets.connections}
         tables = {}
         for name, connection in connections.items():
-            phase = connection._login
+            phase = connection.login.last
             assert isinstance(phase, Login)
             tables[name] = phase._settings.failures
         for _ in range(10_000):

@@ -6,8 +6,10 @@ import asyncio
 import os
 import shutil
 import ssl
+import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +103,36 @@ def test_a_store_may_change_its_type(tmp_path: Path, certificates: Certificates)
         assert await change(node, **{prefix + name: value for name, value in values.items()}) is None
         await until(lambda: node.dynamic_config.current.texts[STORE] == following.pkcs12())
         assert await shown(node, certificates) == der(following)
+
+    with_node(tmp_path, story, **config_of(certificates))
+
+
+def test_another_pkcs12_store_is_loaded_in_a_thread(
+    tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library checks the primes of an RSA key for up to 0.3 s, and the event loop must not wait for it."""
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
+    following = certificates.authority.issue("from-a-thread", LOCALHOST, hosts=LOOPBACK_HOSTS)
+    prefix = "listener.name.ssl.ssl.keystore."
+    values = {"type": "PKCS12", "location": following.pkcs12(), "password": STORE_PASSWORD}
+    threads: list[int] = []
+    load = pkcs12.load_pkcs12
+
+    def watched(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return load(*arguments)
+
+    async def story(node: RunningNode) -> None:
+        monkeypatch.setattr(pkcs12, "load_pkcs12", watched)
+        wrong = values | {"password": "wrong"}
+        assert await change(node, **{prefix + name: value for name, value in wrong.items()}) is not None
+        assert threading.get_ident() != threads[0]
+        threads.clear()
+        assert await change(node, **{prefix + name: value for name, value in values.items()}) is None
+        await until(lambda: node.dynamic_config.current.texts[STORE] == following.pkcs12())
+        assert await shown(node, certificates) == der(following)
+        assert len(threads) == 1 and threading.get_ident() not in threads
 
     with_node(tmp_path, story, **config_of(certificates))
 

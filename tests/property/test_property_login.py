@@ -34,7 +34,7 @@ from kcli.server.requests.login import Login, LoginSettings, user_principal
 
 SHA_256 = scram.MECHANISMS["SCRAM-SHA-256"]
 USERS = scram.ScramUsers(lambda _name, _mechanism: None, secret=b"x")
-FAILING, OWN_CHECK = "FAILING", "OWN-CHECK"
+FAILING, OWN_CHECK, OF_TOKENS = "FAILING", "OWN-CHECK", "OF-TOKENS"
 
 
 class Failing:
@@ -42,6 +42,13 @@ class Failing:
 
     def step(self, _token: bytes) -> Success:
         raise ZeroDivisionError
+
+
+class OfTokens:
+    """A mechanism whose clients log in with a token. The token of the client is the type of the owner."""
+
+    def step(self, token: bytes) -> Success:
+        return Success("alice", owner=Principal(token.decode(), "alice"))
 
 
 def no_directory(_username: str, _password: str) -> bool:
@@ -53,6 +60,7 @@ MECHANISMS = {
     "PLAIN": lambda: plain.PlainServer(plain.Passwords({"user_alice": "secret"})),
     "SCRAM-SHA-256": lambda: scram.ScramServer(SHA_256, USERS, "nonce"),
     FAILING: Failing,
+    OF_TOKENS: OfTokens,
     OWN_CHECK: lambda: plain.PlainServer(no_directory),
 }
 
@@ -238,6 +246,18 @@ def test_a_second_login_as_another_user_is_refused() -> None:
         phase = login(Session(Principal("User", "alice"), "SCRAM-SHA-256", 1.0))
         assert await answer(phase, FRAMES["plain"]) == "answered"
         assert await answer(phase, FRAMES["right"]) == "closed"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("owner", "expected"), [("User", "session"), ("Service", "refused")])
+def test_a_token_gives_no_principal_but_its_owner(owner: str, expected: str) -> None:
+    """A token of Service:alice, whose type another principal builder has given, must not become User:alice."""
+
+    async def story() -> None:
+        phase = login()
+        assert await answer(phase, handshake(OF_TOKENS)) == "answered"
+        assert await answer(phase, token(owner.encode())) == expected
 
     asyncio.run(story())
 

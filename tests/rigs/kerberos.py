@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,25 @@ class Kerberos:
         """Limits the lifetime of the tickets of a principal, which `keytab` has added."""
         self._admin(f'modprinc -maxlife "{seconds} seconds" {principal}')
 
+    def change_key(self, principal: str) -> None:
+        """Gives a principal another random key, so that its keytab is wrong."""
+        self._admin(f"cpw -randkey {principal}")
+
+    def delete(self, principal: str) -> None:
+        """Deletes a principal, whose keytab stays."""
+        self._admin(f"delprinc -force {principal}")
+
+    @contextlib.contextmanager
+    def as_client(self, keytab: str) -> Iterator[None]:
+        """Lets clients without a setting for a keytab use this one, with no ticket of other clients."""
+        environment = {"KRB5_CLIENT_KTNAME": keytab, "KRB5CCNAME": f"MEMORY:{uuid.uuid4()}"}
+        before = {name: os.environ.get(name) for name in environment}
+        os.environ.update(environment)
+        try:
+            yield
+        finally:
+            _restore(before)
+
     def _admin(self, query: str) -> None:
         run(["kadmin.local", "-r", REALM, "-q", query], self.environment)
 
@@ -115,13 +135,17 @@ def serving(directory: Path) -> Iterator[Kerberos]:
         _wait_until_listening(port, server)
         yield Kerberos(directory, environment)
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        _restore(before)
         server.terminate()
         server.wait(_LIMIT_S)
+
+
+def _restore(before: dict[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
 
 
 def _wait_until_listening(port: int, server: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import shutil
 import subprocess
 import time
@@ -28,11 +29,19 @@ _JAAS = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 BEARER = "OAUTHBEARER"
+KERBEROS = "GSSAPI"
+_KERBEROS = {
+    "sasl_mechanism": KERBEROS,
+    "sasl_kerberos_service_name": "kafka",
+    "sasl_kerberos_domain_name": "localhost",
+}
+"""The settings of kafka-python and aiokafka. The library reads the keytab from the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The settings of a client. A password of OAUTHBEARER is the lifetime of its token in seconds."""
+    """The settings of a client. The password of OAUTHBEARER is the lifetime of its token in seconds. That of
+    GSSAPI is the path of a keytab. If `is_token`, user and password are those of a delegation token."""
 
     port: int
     authority: Authority
@@ -40,6 +49,7 @@ class Login:
     mechanism: str | None = None
     user: str = ""
     password: str = ""
+    is_token: bool = False
 
     @property
     def bootstrap(self) -> str:
@@ -70,10 +80,16 @@ class Login:
                 "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
                 f'unsecuredLoginStringClaim_sub="{self.user}" unsecuredLoginLifetimeSeconds="{self.password}";'
             )
-        elif self.mechanism is not None:
-            module = _JAAS.get(self.mechanism, _JAAS["PLAIN"])
+        elif self.mechanism == KERBEROS:
+            found["sasl.kerberos.service.name"] = "kafka"
             found["sasl.jaas.config"] = (
-                f'{module} required username="{self.user}" password="{self.password}";'
+                "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+                f'keyTab="{self.password}" principal="{self.user}";'
+            )
+        elif self.mechanism is not None:
+            token = " tokenauth=true" if self.is_token else ""
+            found["sasl.jaas.config"] = (
+                f'{_JAAS[self.mechanism]} required username="{self.user}" password="{self.password}"{token};'
             )
         return found | ({} if self.mechanism is None else {"sasl.mechanism": self.mechanism})
 
@@ -92,8 +108,7 @@ class Kcli:
 
     def attempt(self, login: Login) -> str:
         async def ask() -> None:
-            config = client_config(login.java, bootstrap_servers=login.bootstrap, api_timeout_ms=10_000)
-            async with AdminClient(config) as client:
+            async with _admin(login) as client:
                 await client.list_topics()
 
         try:
@@ -177,6 +192,8 @@ class KafkaPython:
             }
         if login.mechanism == BEARER:
             settings |= {"sasl_mechanism": BEARER, "sasl_oauth_token_provider": kafka_python_tokens(login)}
+        elif login.mechanism == KERBEROS:
+            settings |= _KERBEROS
         elif login.mechanism is not None:
             settings |= {
                 "sasl_mechanism": login.mechanism,
@@ -220,6 +237,8 @@ class Aiokafka:
         }
         if login.mechanism == BEARER:
             settings |= {"sasl_mechanism": BEARER, "sasl_oauth_token_provider": aiokafka_tokens(login)}
+        elif login.mechanism == KERBEROS:
+            settings |= _KERBEROS
         elif login.mechanism is not None:
             settings |= {
                 "sasl_mechanism": login.mechanism,
@@ -259,6 +278,31 @@ class Kcat:
         command = ["kcat", "-L", "-m", "4", "-b", login.bootstrap, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
         return "" if done.returncode == 0 else done.stderr
+
+
+def _admin(login: Login) -> AdminClient:
+    return AdminClient(client_config(login.java, bootstrap_servers=login.bootstrap, api_timeout_ms=10_000))
+
+
+def make_token(login: Login) -> tuple[str, str]:
+    """Makes a delegation token. Returns the user and the password with which its owner logs in."""
+
+    async def make() -> tuple[str, str]:
+        async with _admin(login) as client:
+            token = await client.create_delegation_token()
+            return token.token_id, base64.b64encode(token.hmac).decode()
+
+    return asyncio.run(make())
+
+
+def expire_token(login: Login, password: str) -> None:
+    """Ends the delegation token with this password."""
+
+    async def expire() -> None:
+        async with _admin(login) as client:
+            await client.expire_delegation_token(base64.b64decode(password))
+
+    asyncio.run(expire())
 
 
 def kafka_python_tokens(login: Login) -> object:

@@ -6,14 +6,18 @@ names. For prefixes, the index looks up the beginning of the name, once for each
 
 For each pattern, principal and host there is a cell. It has a bit for each allowed operation and for each denied
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
+
+The prefixes are also kept for each principal. So a check looks only at the prefixes of its own principal, and not at
+those of all others, which have many more lengths.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
 
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import AclOperation, AclPermissionType, PatternType
@@ -74,45 +78,110 @@ class _Cell:
 
 _Hosts = dict[str, _Cell]
 _Principals = dict[str, _Hosts]
+V = TypeVar("V")
+
+
+class _Prefixes(Generic[V]):
+    """Values by prefixes of names."""
+
+    __slots__ = ("_of_length", "_values", "lengths")
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []  # the lengths that prefixes have, sorted
+        self._values: dict[str, V] = {}
+        self._of_length: dict[int, int] = {}
+
+    def get(self, prefix: str) -> V | None:
+        return self._values.get(prefix)
+
+    def items(self) -> Iterable[tuple[str, V]]:
+        return self._values.items()
+
+    def set(self, prefix: str, value: V) -> None:
+        """Adds a prefix that is not here yet."""
+        self._values[prefix] = value
+        count = self._of_length.get(len(prefix), 0)
+        self._of_length[len(prefix)] = count + 1
+        if not count:
+            self.lengths = sorted(self._of_length)
+
+    def remove(self, prefix: str) -> None:
+        del self._values[prefix]
+        left = self._of_length[len(prefix)] = self._of_length[len(prefix)] - 1
+        if not left:
+            del self._of_length[len(prefix)]
+            self.lengths = sorted(self._of_length)
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def matching(self, name: str) -> Iterator[V]:
+        """The values of the prefixes of the name, the shortest first."""
+        longest = len(name)
+        for length in self.lengths:
+            if length > longest:
+                return
+            if (found := self._values.get(name[:length])) is not None:
+                yield found
 
 
 class _OfType:
     """The ACLs of one resource type."""
 
-    __slots__ = ("_prefixes_of_length", "lengths", "literal", "prefixed")
+    __slots__ = ("literal", "of_principal", "prefixed")
 
     def __init__(self) -> None:
         self.literal: dict[str, _Principals] = {}
-        self.prefixed: dict[str, _Principals] = {}
-        self.lengths: list[int] = []  # the lengths that prefixes have, sorted
-        self._prefixes_of_length: dict[int, int] = {}
+        self.prefixed: _Prefixes[_Principals] = _Prefixes()
+        self.of_principal: dict[str, _Prefixes[_Hosts]] = {}
 
-    def prefix_added(self, name: str) -> None:
-        count = self._prefixes_of_length.get(len(name), 0)
-        self._prefixes_of_length[len(name)] = count + 1
-        if not count:
-            self.lengths = sorted(self._prefixes_of_length)
+    def principals(self, acl: AclEntry) -> _Principals:
+        """The principals of the pattern of an ACL, which is added if it is new."""
+        patterns: dict[str, _Principals] | _Prefixes[_Principals] = self.literal
+        if acl.pattern_type == _PREFIXED:
+            patterns = self.prefixed
+        found = patterns.get(acl.resource_name)
+        if found is None:
+            found = {}
+            if acl.pattern_type == _PREFIXED:
+                self.prefixed.set(acl.resource_name, found)
+            else:
+                self.literal[acl.resource_name] = found
+        return found
 
-    def prefix_removed(self, name: str) -> None:
-        left = self._prefixes_of_length[len(name)] = self._prefixes_of_length[len(name)] - 1
-        if not left:
-            del self._prefixes_of_length[len(name)]
-            self.lengths = sorted(self._prefixes_of_length)
+    def hosts(self, acl: AclEntry) -> _Hosts:
+        """The hosts of the pattern and the principal of an ACL, which are added if they are new."""
+        principals = self.principals(acl)
+        hosts = principals.get(acl.principal)
+        if hosts is None:
+            hosts = principals[acl.principal] = {}
+            if acl.pattern_type == _PREFIXED:
+                prefixes = self.of_principal.setdefault(acl.principal, _Prefixes())
+                prefixes.set(acl.resource_name, hosts)
+        return hosts
+
+    def hosts_ended(self, acl: AclEntry) -> None:
+        """Removes the principal of an ACL from its pattern, because no ACL of the principal is left there. Removes the
+        pattern too if no principal is left."""
+        principals = self.principals(acl)
+        del principals[acl.principal]
+        if acl.pattern_type == _PREFIXED:
+            prefixes = self.of_principal[acl.principal]
+            prefixes.remove(acl.resource_name)
+            if not prefixes:
+                del self.of_principal[acl.principal]
+            if not principals:
+                self.prefixed.remove(acl.resource_name)
+        elif not principals:
+            del self.literal[acl.resource_name]
 
     def matching(self, name: str) -> list[_Principals]:
         """The patterns that match the name of a resource."""
-        literal = self.literal
         found = []
-        if (own := literal.get(name)) is not None:
+        if (own := self.literal.get(name)) is not None:
             found.append(own)
-        if self.prefixed:
-            longest = len(name)
-            for length in self.lengths:
-                if length > longest:
-                    break
-                if (prefixed := self.prefixed.get(name[:length])) is not None:
-                    found.append(prefixed)
-        if name != WILDCARD and (wildcard := literal.get(WILDCARD)) is not None:
+        found += self.prefixed.matching(name)
+        if name != WILDCARD and (wildcard := self.literal.get(WILDCARD)) is not None:
             found.append(wildcard)
         return found
 
@@ -138,15 +207,7 @@ class AclIndex:
         of_type = self._types.get(acl.resource_type)
         if of_type is None:
             of_type = self._types[acl.resource_type] = _OfType()
-        patterns = of_type.prefixed if acl.pattern_type == _PREFIXED else of_type.literal
-        principals = patterns.get(acl.resource_name)
-        if principals is None:
-            principals = patterns[acl.resource_name] = {}
-            if patterns is of_type.prefixed:
-                of_type.prefix_added(acl.resource_name)
-        hosts = principals.get(acl.principal)
-        if hosts is None:
-            hosts = principals[acl.principal] = {}
+        hosts = of_type.hosts(acl)
         cell = hosts.get(acl.host)
         if cell is None:
             cell = hosts[acl.host] = _Cell()
@@ -160,37 +221,30 @@ class AclIndex:
         if self._any:
             self._any.clear()
         of_type = self._types[acl.resource_type]
-        patterns = of_type.prefixed if acl.pattern_type == _PREFIXED else of_type.literal
-        principals = patterns[acl.resource_name]
-        hosts = principals[acl.principal]
+        hosts = of_type.hosts(acl)
         cell = hosts[acl.host]
         cell.remove(acl_id)
-        if cell.entries:
-            return
-        del hosts[acl.host]
-        if not hosts:
-            del principals[acl.principal]
-        if not principals:
-            del patterns[acl.resource_name]
-            if patterns is of_type.prefixed:
-                of_type.prefix_removed(acl.resource_name)
+        if not cell.entries:
+            del hosts[acl.host]
+            if not hosts:
+                of_type.hosts_ended(acl)
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Verdict:
         """Returns the result of the ACLs for `principal`, which has the form `User:name`."""
         of_type = self._types.get(resource_type)
         if of_type is None:
             return Verdict.NO_ACLS
-        found = of_type.matching(name)
-        if not found:
-            return Verdict.NO_ACLS
+        own, wildcard = of_type.literal.get(name), of_type.literal.get(WILDCARD)
         allowed = denied = 0
-        for principals in found:  # like `_cells`, without a list for each pattern
-            if (hosts := principals.get(principal)) is not None:
-                if (cell := hosts.get(host)) is not None:
-                    allowed, denied = allowed | cell.allowed, denied | cell.denied
-                if (cell := hosts.get(WILDCARD)) is not None:
-                    allowed, denied = allowed | cell.allowed, denied | cell.denied
-            if (hosts := principals.get(WILDCARD_PRINCIPAL)) is not None:
+        for who in (principal, WILDCARD_PRINCIPAL):
+            found: list[_Hosts] = []
+            if own is not None and (hosts := own.get(who)) is not None:
+                found.append(hosts)
+            if wildcard is not None and (hosts := wildcard.get(who)) is not None:
+                found.append(hosts)
+            if (prefixes := of_type.of_principal.get(who)) is not None:
+                found += prefixes.matching(name)
+            for hosts in found:
                 if (cell := hosts.get(host)) is not None:
                     allowed, denied = allowed | cell.allowed, denied | cell.denied
                 if (cell := hosts.get(WILDCARD)) is not None:
@@ -198,7 +252,10 @@ class AclIndex:
         bit = 1 << operation
         if denied & bit:
             return Verdict.DENIED
-        return Verdict.ALLOWED if allowed & bit else Verdict.NO_MATCH
+        if allowed & bit:
+            return Verdict.ALLOWED
+        has_acls = own is not None or wildcard is not None or any(of_type.prefixed.matching(name))
+        return Verdict.NO_MATCH if has_acls else Verdict.NO_ACLS
 
     def deciding(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
@@ -248,8 +305,8 @@ class AclIndex:
         of_type = self._types.get(resource_type)
         if of_type is None:
             return False
-        literal = _permissions(of_type.literal, principal, host, operation)
-        prefixed = _permissions(of_type.prefixed, principal, host, operation)
+        literal = _permissions(of_type.literal.items(), principal, host, operation)
+        prefixed = _permissions(of_type.prefixed.items(), principal, host, operation)
         of_all = literal.get(WILDCARD, _NOTHING)
         if of_all.denied or of_all.allowed:
             return not of_all.denied
@@ -302,11 +359,11 @@ _NOTHING = _Permissions()
 
 
 def _permissions(
-    patterns: dict[str, _Principals], principal: str, host: str, operation: int
+    patterns: Iterable[tuple[str, _Principals]], principal: str, host: str, operation: int
 ) -> dict[str, _Permissions]:
     """The permissions of each pattern for exactly this operation, or for ALL."""
     found = {}
-    for name, principals in patterns.items():
+    for name, principals in patterns:
         cells = _cells(principals, principal, host)
         if cells:
             permissions = {

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcli.errors import CoordinatorLoadInProgressException
+from kcli.errors import UnknownServerException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import AclEntry, MetadataImage
 from kcli.model.acl import AclOperation, ResourceType
@@ -101,7 +101,8 @@ class StandardAuthorizer:
         if principal in self._super_users:
             is_allowed = True
         elif not self._is_loaded:
-            raise CoordinatorLoadInProgressException("The authorizer is not yet ready.")
+            # Kafka's AuthorizerNotReadyException has no error code of its own, so clients get this one.
+            raise UnknownServerException
         else:
             verdict = self._index.decide(
                 principal, host_address(asker.host), operation, resource.type, resource.name

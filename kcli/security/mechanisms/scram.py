@@ -300,7 +300,8 @@ class ScramServer:
         last = b"v=" + base64.b64encode(verifier)
         if state.token is None:
             return Success(state.name, last)
-        return Success(state.token.owner.name, last, state.token.expires_at_ms, by_token=True)
+        owner = state.token.owner
+        return Success(owner.name, last, state.token.expires_at_ms, owner)
 
 
 def _unescaped(name: str) -> str:

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kcli.security.principal import Principal
+
 
 class LoginRefused(Exception):
     """A failed login whose reason the client must not read. The reason is for the log of the broker."""
@@ -38,13 +40,18 @@ class Success:
     """The end of a login. `token` is the server's last token, which may be empty.
 
     `authorization_id` is the name of the user. `expires_at_ms` is the time in milliseconds since the Unix epoch at
-    which the client's credential expires, or None. `by_token` is True if the client used a delegation token (KIP-48).
+    which the client's credential expires, or None. `owner` is the owner of the delegation token with which the client
+    has logged in, or None (KIP-48).
     """
 
     authorization_id: str
     token: bytes = field(default=b"", repr=False)
     expires_at_ms: int | None = None
-    by_token: bool = False
+    owner: Principal | None = None
+
+    @property
+    def by_token(self) -> bool:
+        return self.owner is not None
 
 
 Outcome = Challenge | Success

@@ -17,10 +17,9 @@ from kcli.protocol.messages.alter_configs import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.config_changes import (
-    RESOURCES_PER_TURN,
     check_keys,
     check_resource,
-    check_resources,
+    checked,
     merged,
     passed,
     require_alter,
@@ -39,8 +38,9 @@ ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CL
 
 
 async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    checks = check_resources(request.resources, lambda resource: _check(context, resource))
-    errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
+    errors = await checked(
+        context, request.resources, lambda resource: _check(context, resource), _changes, replace_all=True
+    )
     accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if accepted:
@@ -72,8 +72,11 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequestException(f"Unknown resource type {resource.resource_type}")
     require_alter(context, resource)
-    changes = [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
-    check_resource(context, resource, changes, replace_all=True)
+    check_resource(context, resource, _changes(resource))
+
+
+def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
+    return [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
 
 
 def _refused(

@@ -23,10 +23,9 @@ from kcli.protocol.messages.incremental_alter_configs import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import (
-    RESOURCES_PER_TURN,
     check_keys,
     check_resource,
-    check_resources,
+    checked,
     merged,
     passed,
     require_alter,
@@ -48,8 +47,9 @@ ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CL
 async def handle(
     context: NodeContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    checks = check_resources(request.resources, lambda resource: _check(context, resource))
-    errors = await finished(run_in_turns(checks, RESOURCES_PER_TURN))
+    errors = await checked(
+        context, request.resources, lambda resource: _check(context, resource), _changes, replace_all=False
+    )
     accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     own, others = await finished(run_in_turns(_split(accepted), REFUSALS_PER_TURN))
     if not request.validate_only:
@@ -107,7 +107,7 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
             raise InvalidRequestException(
                 f"Unknown config operation {config.config_operation} for {config.name}"
             )
-    check_resource(context, resource, _changes(resource), replace_all=False)
+    check_resource(context, resource, _changes(resource))
 
 
 def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:

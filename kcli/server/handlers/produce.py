@@ -15,11 +15,9 @@ from collections.abc import Awaitable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
-    InvalidPidMappingException,
     InvalidRequiredAcksException,
     InvalidTopicException,
     KafkaError,
@@ -36,13 +34,8 @@ from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import (
     CODEC_MASK,
-    CURRENT_MAGIC,
     FLAGS_POSITION,
-    HEADER_SIZE,
-    MAGIC_POSITION,
     TRANSACTIONAL,
-    ProducerFields,
-    read_producer,
 )
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.batches.produced import only_batch
@@ -54,21 +47,26 @@ from kcli.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM, TOPICS_AT_ONCE
 from kcli.replica.waiting import ProduceWait
-from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
+from kcli.server.coordinators.transaction_verification import VerificationResults
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import error_of_ended
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
+from kcli.server.handlers.shared.produce_transactions import (
+    TransactionalBatch,
+    transactional_batches,
+    transactional_steps,
+    verified,
+)
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import is_unfinished, then
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import Steps, in_turns, run_in_turns
+from kcli.server.requests.turns import in_turns, run_in_turns
 from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -83,8 +81,6 @@ ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
 _ZSTD = int(Codec.ZSTD)  # an int, because comparing ints is faster
 _ADMIN_CLIENT = "__admin_client"
-_ABORTABLE_FROM = 11
-_TV2_FROM = 12
 _NO_LEADER = LeaderIdAndEpoch()
 _WITHOUT_LOG_START = frozenset(
     {
@@ -102,13 +98,6 @@ NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
 """Errors for invalid bytes. Clients show only the error code. So the broker logs the reason, as in Kafka."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
-
-
-class TransactionalBatch(NamedTuple):
-    """A transactional batch of the request. `leader` is None if this broker does not lead its partition."""
-
-    leader: LeaderPartition | None
-    producer: ProducerFields
 
 
 Pending = list[tuple[LeaderPartition, Offset]]
@@ -137,9 +126,9 @@ def handle(
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
     if len(request.topic_data) <= TOPICS_AT_ONCE:
-        return _authorized(context, request, list(_transactional_batches(context, request.topic_data)))
+        return _authorized(context, request, list(transactional_batches(context, request.topic_data)))
     # The dispatch has copied the frame of such a request, so the records may be kept for later turns.
-    transactional = run_in_turns(_transactional_steps(context, request), TOPICS_AT_ONCE)
+    transactional = run_in_turns(transactional_steps(context, request), TOPICS_AT_ONCE)
     return then(transactional, partial(_authorized, context, request))
 
 
@@ -170,7 +159,7 @@ def _verified(
     """Appends the batches of the request. Batches of a transaction are verified first."""
     if not transactional:
         return _produce(context, request, allowed, NO_VERDICTS)
-    verdicts = _verify(context, request, allowed, transactional)
+    verdicts = verified(context, request, allowed, transactional)
     if is_unfinished(verdicts):
         kept = request if len(request.topic_data) > TOPICS_AT_ONCE else _kept(request)
         return then(verdicts, partial(_produce, context, kept, allowed))
@@ -409,69 +398,6 @@ def _refused(
     if log is None or error.code in _WITHOUT_LOG_START:
         return failed
     return replace(failed, log_start_offset=log.log_start_offset)
-
-
-def _transactional_steps(context: BrokerContext, request: ProduceRequest) -> Steps[list[TransactionalBatch]]:
-    """Finds the transactional batches of a large request. Yields after each topic."""
-    found: list[TransactionalBatch] = []
-    for topic in request.topic_data:
-        found += _transactional_batches(context, (topic,))
-        yield
-    return found
-
-
-def _transactional_batches(
-    context: BrokerContext, topics: tuple[TopicProduceData, ...]
-) -> Iterator[TransactionalBatch]:
-    for topic in topics:
-        for part in topic.partition_data:
-            records = part.records
-            if (
-                records
-                and len(records) >= HEADER_SIZE
-                and records[MAGIC_POSITION] == CURRENT_MAGIC
-                and records[FLAGS_POSITION] & TRANSACTIONAL
-            ):
-                yield TransactionalBatch(_leader_of(context, topic, part.index), read_producer(records))
-
-
-def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
-    name = topic.name
-    if context.api_version >= TOPIC_ID_FROM:
-        found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
-        if found is None:
-            return None
-        name = found.name
-    return context.ports.replicas.find(name, index)
-
-
-def _verify(
-    context: BrokerContext,
-    request: ProduceRequest,
-    allowed: Container[str],
-    batches: list[TransactionalBatch],
-) -> VerificationResults | Awaitable[VerificationResults]:
-    """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
-    producers."""
-    assert request.transactional_id is not None
-    first = batches[0].producer
-    if any(batch.producer.producer_id != first.producer_id for batch in batches):
-        raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
-    version = context.api_version
-    client = TransactionalClient(
-        transactional_id=request.transactional_id,
-        producer_id=first.producer_id,
-        producer_epoch=first.producer_epoch,
-        adds=version >= _TV2_FROM,
-        knows_abortable=version >= _ABORTABLE_FROM,
-    )
-    # The coordinator may add the partitions to the transaction, so the client must be allowed to write to them.
-    led = [
-        (batch.leader, batch.producer.base_sequence)
-        for batch in batches
-        if batch.leader is not None and batch.leader.topic in allowed
-    ]
-    return context.ports.verifier.verify(client, led)
 
 
 def _failed(index: int, error: KafkaError, leader: LeaderIdAndEpoch = _NO_LEADER) -> PartitionProduceResponse:

@@ -15,7 +15,7 @@ from kcli.runtime.process import thread_cpu_seconds
 from kcli.server.metrics.exemplars import Exemplars
 from kcli.server.metrics.meters import TICK_SECONDS, Attributes, Meter
 from kcli.server.metrics.requests import RequestMetrics
-from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable
+from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable, counts_of
 from kcli.server.metrics.waits import Waits
 from kcli.server.metrics.watched import Watches, Window
 
@@ -106,8 +106,10 @@ class Metrics:
         }
 
     def _follow(self, meters: Meters, traffic: Traffic, now: float) -> None:
-        for name in NAMES:
-            count = getattr(traffic, name)
+        counts = counts_of(traffic)
+        if not meters and not any(counts):
+            return
+        for name, count in zip(NAMES, counts, strict=True):
             meter = meters.get(name)
             if meter is None:
                 if not count:

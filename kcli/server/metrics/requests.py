@@ -26,8 +26,9 @@ from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.buckets import Buckets
 from kcli.server.metrics.meters import Histogram, Meter
-from kcli.server.network.connection import Answer, Connection, Serve, Waiting
+from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.waiting import Answer, Waiting
 
 _HEAD = Struct(">hh")
 # The most slow requests that are listed. This many lines fit on a screen.

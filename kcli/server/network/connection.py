@@ -18,7 +18,8 @@ connection keeps at most the content of one scratch buffer or one frame. frame_b
 connections, and answer_sender.py limits their unsent answers. If several requests are received together, they are
 served in turns with the requests of other connections (request_line.py).
 
-This file is long because the order, the login and the limits all depend on the state of one connection.
+This file is long because the order and the limits depend on the state of one connection. connection_login.py has the
+login, and waiting.py the answers that are not ready.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from struct import Struct
 from typing import Protocol, cast
 
@@ -35,51 +36,22 @@ from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
+from kcli.server.network.connection_login import (
+    LoginState,
+    login_failed,
+    serve_in_phase,
+    serve_until_expiry,
+    start_timer,
+)
 from kcli.server.network.limited_lines import LimitedLines
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
-from kcli.server.network.phase import LoginStep, Phase
+from kcli.server.network.phase import Phase
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
 from kcli.server.network.request_notes import RequestNotes, Sent
 from kcli.server.network.tls_transport import TlsTransport
-
-Answer = Buffer | list[Part] | None
-"""A whole response frame, as one buffer or several parts. None if the client expects no answer (Produce with
-acks=0)."""
-
-
-class Waiting:
-    """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
-    answer.
-
-    `may_overlap` is True for a Produce request whose records are appended and which waits only for their commit. Then
-    the next Produce request may already be served.
-
-    `may_be_dropped` is True if the work has no effect except the answer. Then the work ends if the client leaves.
-    """
-
-    __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
-
-    def __init__(
-        self,
-        future: asyncio.Future[object],
-        finish: Callable[[asyncio.Future[object]], Answer | Waiting],
-        *,
-        may_overlap: bool = True,
-        may_be_dropped: bool = False,
-    ) -> None:
-        self.future = future
-        self.finish = finish
-        self.may_overlap = may_overlap
-        self.may_be_dropped = may_be_dropped
-
-    def drop(self) -> None:
-        """Ends the wait because the client has left. If the work of a task has an effect, the task still runs to its
-        end."""
-        if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
-            self.future.cancel()
-
+from kcli.server.network.waiting import Answer, Waiting
 
 Serve = Callable[["Connection", memoryview], "Answer | Waiting"]
 """Serves one frame (without size prefix). Raises ProtocolError to close the connection."""
@@ -105,7 +77,6 @@ class Gate(Protocol):
 _SIZE = Struct(">i")
 _SIZE_BYTES = 4
 _PRODUCE_KEY = b"\x00\x00"
-_HANDSHAKE_KEY = b"\x00\x11"
 
 # Answers of up to this size are given to the transport, which sends several answers in one call.
 _SMALL_ANSWER_MAX_BYTES = WRITE_HIGH_WATER_BYTES
@@ -149,14 +120,12 @@ class Connection(asyncio.BufferedProtocol):
         self._serve = serve  # the function for the next frame: the phase's function, then `_serve_requests`
         self._serve_requests = serve
         self._authenticate = authenticate
-        self._phase: Phase | None = None
-        self._login: Phase | None = None  # the last phase, which can begin again while requests are served
-        self._login_timer: asyncio.TimerHandle | None = None
+        self.login = LoginState()
         self._gate = gate
         self._shared = shared
         self._frames = shared.frames
         self._frame_size_max_bytes = self._request_size_max_bytes = request_size_max_bytes
-        self._now = now
+        self.now = now
         self._carry = b""  # the first bytes of a size prefix that came in two reads
         self._rest: memoryview | None = None  # received frames that wait, and the beginning of another frame
         self._frame: memoryview | None = None  # a frame that does not fit into the scratch buffer
@@ -197,14 +166,14 @@ class Connection(asyncio.BufferedProtocol):
         try:
             begun = self._authenticate(self)
         except Exception as error:
-            self._refuse(str(self._login_failed(error)))
+            self._refuse(str(login_failed(self, error)))
             return
         if isinstance(begun, Session):
             if isinstance(self.transport, TlsTransport):
                 # The handshake was the login, and it cannot be repeated on the same connection.
                 self.logins.succeeded += 1
                 self.logins.succeeded_without_again += 1
-            self._open(begun)
+            self.open(begun)
         else:
             self.enter(begun)
 
@@ -212,16 +181,19 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = True
         if self._unmute is not None:
             self._unmute.cancel()
-        self._stop_login_timer()
+        self.login.drop()
         self._rest = None
         self._drop_frame()
         if self._sender is not None:
             self._sender.clear()
+            self._sender = None
         for entry in self._pending:
             if isinstance(entry, Waiting):
                 entry.drop()
         self._pending.clear()
         self._gate.lost(self)
+        # The transport of TLS knows this connection, so the two would be a cycle.
+        self.transport = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
@@ -236,7 +208,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._closed:
             return
-        self.last_active = self._now()
+        self.last_active = self.now()
         counts = self._counts
         counts.reads += 1
         counts.bytes_in += nbytes
@@ -277,17 +249,36 @@ class Connection(asyncio.BufferedProtocol):
         self._admitted = True
         if isinstance(self.transport, TlsTransport):
             self.transport.begin()
-        if self._phase is not None:
-            self._start_login_timer(self._phase)
+        if self.login.phase is not None:
+            start_timer(self, self.login.phase)
         self._go_on()
 
     def enter(self, phase: Phase) -> None:
         """Gives the next frames to `phase`, until the phase yields a session. Until then the old session stays."""
-        self._phase = self._login = phase
-        self._serve = Connection._serve_in_phase
+        self.login.phase = self.login.last = phase
+        self._serve = serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
         if self._admitted:
-            self._start_login_timer(phase)
+            start_timer(self, phase)
+
+    def open(self, session: Session) -> None:
+        """Begins to serve requests with this session. If the session has an expiry time, each request is checked
+        against it."""
+        self.session = session
+        self.login.phase = None
+        self.login.stop_timer()
+        self._serve = self._serve_requests if session.expires_at is None else serve_until_expiry
+        self._frame_size_max_bytes = self._request_size_max_bytes
+
+    def serve_request(self, frame: memoryview) -> Answer | Waiting:
+        """Serves a frame of a client that is logged in."""
+        return self._serve_requests(self, frame)
+
+    def send_last(self, answer: bytes | None) -> None:
+        """Closes the connection after this answer. No earlier answer may be outstanding, as during a login."""
+        if answer is not None:
+            self._write(answer)
+        self.close()
 
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
@@ -379,7 +370,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def take_turn(self, bytes_max: int) -> int:
         self._in_line = False
-        self.notes.queued(self._now() - self._in_line_since)
+        self.notes.queued(self.now() - self._in_line_since)
         if self._rest is not None:
             rest, self._rest = self._rest, None
             return self._serve_frames(rest, bytes_max)
@@ -489,88 +480,12 @@ class Connection(asyncio.BufferedProtocol):
         assert next_frame is not None
         if not self._must_wait(next_frame):
             self._in_line = True
-            self._in_line_since = self._now()
+            self._in_line_since = self.now()
             self._shared.line.join(self)
 
     def _unmuted(self) -> None:
         self._unmute = None
         self._go_on()
-
-    # The phase before requests.
-
-    def _open(self, session: Session) -> None:
-        """Begins to serve requests with this session. If the session has an expiry time, each request is checked
-        against it."""
-        self.session = session
-        self._phase = None
-        self._stop_login_timer()
-        self._serve = self._serve_requests if session.expires_at is None else Connection._serve_until_expiry
-        self._frame_size_max_bytes = self._request_size_max_bytes
-
-    def _serve_until_expiry(self, frame: memoryview) -> Answer | Waiting:
-        assert self.session.expires_at is not None
-        if frame[:2] == _HANDSHAKE_KEY and self._login is not None:
-            # A new login is possible after the end of the session too (KIP-368).
-            phase = self._login.again()
-            if phase is not None:
-                self.enter(phase)
-                return self._serve_in_phase(frame)
-        if self._now() >= self.session.expires_at:
-            self.logins.expired += 1
-            raise ProtocolError(f"the session of {self.session.principal} has expired")
-        return self._serve_requests(self, frame)
-
-    def _start_login_timer(self, phase: Phase) -> None:
-        self._stop_login_timer()
-        loop = asyncio.get_running_loop()
-        self._login_timer = loop.call_later(phase.time_limit_seconds, self._login_too_slow, phase)
-
-    def _stop_login_timer(self) -> None:
-        if self._login_timer is not None:
-            self._login_timer.cancel()
-            self._login_timer = None
-
-    def _login_too_slow(self, phase: Phase) -> None:
-        self._warn(f"the login took longer than {phase.time_limit_seconds:g} s")
-        self.abort()
-
-    def _serve_in_phase(self, frame: memoryview) -> Answer | Waiting:
-        assert self._phase is not None
-        try:
-            step = self._phase.receive(bytes(frame))
-        except Exception as error:
-            raise self._login_failed(error) from error
-        if isinstance(step, LoginStep):
-            return self._follow(step)
-        # The step of a client that has left must not run, because no client reads its answer.
-        return Waiting(asyncio.ensure_future(_step_of(step)), self._followed, may_be_dropped=True)
-
-    def _followed(self, future: asyncio.Future[object]) -> Answer:
-        if future.cancelled():
-            raise ProtocolError("the login was cancelled because the broker is stopping")
-        error = future.exception()
-        if error is not None:
-            raise self._login_failed(error) from error
-        step = future.result()
-        assert isinstance(step, LoginStep)
-        return self._follow(step)
-
-    def _follow(self, step: LoginStep) -> Answer:
-        if step.closes:
-            # The answer is written at once, because no earlier answers are outstanding during a login.
-            if step.answer is not None:
-                self._write(step.answer)
-            self.close()
-            return None
-        if step.session is not None:
-            self._open(step.session)
-        return step.answer
-
-    def _login_failed(self, error: BaseException) -> ProtocolError:
-        if isinstance(error, ProtocolError):
-            return error
-        _log.error("Unexpected error in the login of %s:%d", self.peer_host, self.peer_port, exc_info=error)
-        return ProtocolError("the login failed")
 
     # Answers.
 
@@ -586,7 +501,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Waiting):
             # Frames of a login never overlap, even if a frame begins with the key of Produce.
             self._pending_is_produce = (
-                answer.may_overlap and frame[:2] == _PRODUCE_KEY and self._phase is None
+                answer.may_overlap and frame[:2] == _PRODUCE_KEY and self.login.phase is None
             )
             self._pending.append(answer)
             answer.future.add_done_callback(self._send_ready)
@@ -631,7 +546,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if transport is None or self._closed:
             return 0
-        self.last_active = self._now()
+        self.last_active = self.now()
         sender = self._sender
         if sender is None or not sender.is_busy:
             if not isinstance(answer, list):
@@ -666,7 +581,7 @@ class Connection(asyncio.BufferedProtocol):
         counts.largest_answer.add(size_bytes)
 
     def _sent_some(self) -> None:
-        self.last_active = self._now()
+        self.last_active = self.now()
 
     def _sent_all(self) -> None:
         if self._when_sent:
@@ -674,7 +589,7 @@ class Connection(asyncio.BufferedProtocol):
             for callback in callbacks:
                 callback()
         if self._sending is not None:
-            self._sending.sent(self._now() - self._sending_since)
+            self._sending.sent(self.now() - self._sending_since)
             self._sending = None
         if not self._closed:
             self._go_on()
@@ -683,13 +598,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer_failed(self, reason: str) -> None:
         """Closes the connection, because the client has received a part of an answer that cannot be completed."""
-        self._warn(reason)
+        self.warn(reason)
         self.abort()
 
     # Refusals and flow.
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
-        limit = "socket.request.max.bytes" if self._phase is None else "sasl.server.max.receive.size"
+        limit = "socket.request.max.bytes" if self.login.phase is None else "sasl.server.max.receive.size"
         self._refuse(
             f"Invalid receive (size = {size} is not within 0 and {self._frame_size_max_bytes}, "
             f"{limit}){_speaks(prefix)}"
@@ -700,15 +615,15 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closed:
             self._closed = True
             self.logins.failed += 1
-            self._warn(reason)
+            self.warn(reason)
 
     def _refuse(self, reason: str) -> None:
-        self._warn(reason)
+        self.warn(reason)
         self.close()
 
-    def _warn(self, reason: str) -> None:
+    def warn(self, reason: str) -> None:
         """Logs why the connection is closed. The lines about clients without a login are limited."""
-        ending = self._lines.ending(self._now()) if self.session is ANONYMOUS_SESSION else ""
+        ending = self._lines.ending(self.now()) if self.session is ANONYMOUS_SESSION else ""
         if ending is not None:
             _log.warning(
                 "Closing connection from %s:%d on listener %s: %s%s",
@@ -732,10 +647,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading_paused and self.transport is not None and not self._closed:
             self._reading_paused = False
             self.transport.resume_reading()
-
-
-async def _step_of(step: Awaitable[LoginStep]) -> object:
-    return await step
 
 
 def _speaks(prefix: bytes) -> str:

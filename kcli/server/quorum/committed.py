@@ -89,6 +89,7 @@ class CommittedMetadata:
             done = self._ahead.popleft().done
             if done is not None and not done.done():
                 done.set_exception(error)
+                done.exception()  # The caller may have left, and asyncio reports an exception that was not read.
 
     # Committing.
 

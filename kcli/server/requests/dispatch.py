@@ -48,7 +48,7 @@ from kcli.protocol.wire.produce_codec import (
 from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.network.connection import Answer, Waiting
+from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.access import guarded
 from kcli.server.requests.answers import finished, is_unfinished
 from kcli.server.requests.context import RequestContext

@@ -49,9 +49,10 @@ from kcli.security.mechanisms.server import (
     Success,
 )
 from kcli.security.principal import Principal, Session
-from kcli.server.network.connection import Answer, Connection, Serve, Waiting
+from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.network.phase import LoginStep
+from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.answers import finished
 from kcli.server.requests.dispatch import CODEC, settled
 from kcli.server.requests.login_threads import LoginThreads
@@ -258,6 +259,11 @@ class Login:
             self._state = self._exchanging
             return LoginStep(self._answers.token(outcome.token, 0))
         principal = self._settings.principal_of(self._connection, self._mechanism, outcome)
+        if outcome.owner is not None and principal != outcome.owner:
+            # A token has only the name of its owner, so a principal of another type would become a user here.
+            raise LoginRefused(
+                f"the token belongs to {outcome.owner}, and this listener makes it {principal}"
+            )
         if self._old is not None and principal != self._old.principal:
             before = self._old.principal
             raise SaslAuthenticationException(

@@ -27,7 +27,8 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import read_request_header
 from kcli.server.metrics.exemplars import Exemplars
 from kcli.server.metrics.requests import WAITS_BY_DESIGN
-from kcli.server.network.connection import Answer, Connection, Serve, Waiting
+from kcli.server.network.connection import Connection, Serve
+from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.request_trace import RequestTrace, Stage
 from kcli.tracing.record_spans import CLIENT_ID, DESTINATION, PARTITION, SYSTEM, Attributes

@@ -8,21 +8,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import ssl
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvloop
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import delete_groups, delete_topics, fetch, leave_group, metadata
 from kcli.protocol.wire.api import ApiKey
+from kcli.testing.rigs.certificates import Certificates
 from rigs import groups
 from rigs.groups import Speaker
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, create, running, send
+from rigs.sasl import ALICE, BOB, PLAIN_MODULE, SASL_LISTENER, log_in
+from rigs.tls import context_of
 from rigs.wire_client import Client
 
 LIVES = 30
@@ -106,6 +111,38 @@ def test_clients_that_come_and_go_leave_no_cycles(tmp_path: Path) -> None:
             with cycles() as found:
                 for _ in range(LIVES):
                     await asyncio.wait_for(visit(node, "t"), PATIENCE_S)
+            assert not [name for name, count in found.items() if count >= LIVES], found
+
+    run(main())
+
+
+async def log_in_and_out(node: RunningNode, tls: ssl.SSLContext, *, wrong: bool) -> None:
+    """Connects with TLS, logs in, possibly with a wrong password, and leaves."""
+    client = await connect(node, "SASL", tls)
+    node.clients.remove(client)
+    refused = await log_in(client, BOB if wrong else ALICE)
+    assert (refused.error_code is ErrorCode.NONE) != wrong
+    if not wrong:
+        await client.call(metadata.MetadataRequest(topics=None), ApiKey.METADATA, 12)
+    client.close()
+    await until(lambda: not any(each.listener == "SASL" for each in node.sockets.connections))
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+def test_logins_over_tls_leave_no_cycles(tmp_path: Path, certificates: Certificates, wrong: bool) -> None:
+    settings = SASL_LISTENER | certificates.broker_config()
+    settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,CONTROLLER:PLAINTEXT"
+    settings["listener.name.sasl.plain.sasl.jaas.config"] = PLAIN_MODULE.replace("bob-secret", "other")
+    settings["connection.failed.authentication.delay.ms"] = "1"
+    settings["connections.max.reauth.ms"] = "3600000"
+
+    async def main() -> None:
+        async with running(tmp_path, **settings) as node:
+            tls = context_of(certificates)
+            await log_in_and_out(node, tls, wrong=wrong)
+            with cycles() as found:
+                for _ in range(LIVES):
+                    await asyncio.wait_for(log_in_and_out(node, tls, wrong=wrong), PATIENCE_S)
             assert not [name for name, count in found.items() if count >= LIVES], found
 
     run(main())

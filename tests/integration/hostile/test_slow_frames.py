@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+import pytest
 import uvloop
 
 from kcli.runtime.network import SystemNetwork
@@ -13,7 +15,10 @@ from kcli.server.network.frame_buffers import FRAME_GRACE_SECONDS, POOLED_FRAME_
 from kcli.server.network.listener import Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.loop_shared import LoopShared
+from kcli.server.network.tls_transport import ServerTls
+from kcli.testing.rigs.certificates import Certificates
 from rigs.loops import until
+from rigs.tls import context_of, server_context_of
 from rigs.wire_client import Client, connect
 
 FRAME_BYTES = 8_000_000
@@ -24,7 +29,20 @@ def echo_size(_connection: Connection, frame: memoryview) -> bytes:
     return (4).to_bytes(4, "big") + len(frame).to_bytes(4, "big")
 
 
-def run(scenario: Callable[[SocketServer, Acceptor], Awaitable[None]]) -> None:
+Connect = Callable[[Acceptor], Awaitable[Client]]
+Scenario = Callable[[SocketServer, Acceptor, Connect], Awaitable[None]]
+
+
+@pytest.fixture(params=["plain", "tls"])
+def run(request: pytest.FixtureRequest, certificates: Certificates) -> Callable[[Scenario], None]:
+    """Runs a scenario with a listener, with and without TLS."""
+    with_tls = request.param == "tls"
+    tls = ServerTls(server_context_of(certificates)) if with_tls else None
+    client_tls = context_of(certificates) if with_tls else None
+    return partial(serve, tls, lambda listener: connect(listener.port, client_tls))
+
+
+def serve(tls: ServerTls | None, connects: Connect, scenario: Scenario) -> None:
     async def main() -> None:
         sockets = SocketServer(
             SystemNetwork(),
@@ -35,8 +53,9 @@ def run(scenario: Callable[[SocketServer, Acceptor], Awaitable[None]]) -> None:
             now=asyncio.get_running_loop().time,
             shared=LoopShared(queued_bytes_max=LIMIT_BYTES),
         )
-        listener = await sockets.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), echo_size)
-        await scenario(sockets, listener)
+        settings = ListenerSettings("PLAINTEXT", "127.0.0.1", 0)
+        listener = await sockets.listen(settings, echo_size, tls=tls)
+        await scenario(sockets, listener, connects)
         await sockets.close()
         await asyncio.sleep(0)
 
@@ -49,16 +68,16 @@ async def answer(client: Client) -> int:
     return int.from_bytes(await client.reader.readexactly(4), "big")
 
 
-def test_slow_frames_hold_no_more_than_their_limit() -> None:
-    async def scenario(sockets: SocketServer, listener: Acceptor) -> None:
+def test_slow_frames_hold_no_more_than_their_limit(run: Callable[[Scenario], None]) -> None:
+    async def scenario(sockets: SocketServer, listener: Acceptor, connects: Connect) -> None:
         frames = sockets.shared.frames
-        slow = [await connect(listener.port) for _ in range(20)]
+        slow = [await connects(listener) for _ in range(20)]
         for client in slow:
             client.writer.write(FRAME_BYTES.to_bytes(4, "big") + bytes(1000))
         await until(lambda: frames.held_bytes)
         await asyncio.sleep(0.1)
         assert frames.held_bytes <= LIMIT_BYTES
-        small = await connect(listener.port)
+        small = await connects(listener)
         for size in (10, 200_000, POOLED_FRAME_SIZE_MAX_BYTES):
             small.writer.write(size.to_bytes(4, "big") + bytes(size))
             assert await answer(small) == size
@@ -70,9 +89,9 @@ def test_slow_frames_hold_no_more_than_their_limit() -> None:
     run(scenario)
 
 
-def test_frames_beyond_the_limit_wait_and_are_all_served() -> None:
-    async def scenario(sockets: SocketServer, listener: Acceptor) -> None:
-        clients = [await connect(listener.port) for _ in range(12)]
+def test_frames_beyond_the_limit_wait_and_are_all_served(run: Callable[[Scenario], None]) -> None:
+    async def scenario(sockets: SocketServer, listener: Acceptor, connects: Connect) -> None:
+        clients = [await connects(listener) for _ in range(12)]
         for client in clients:
             client.writer.write(FRAME_BYTES.to_bytes(4, "big") + bytes(FRAME_BYTES))
         assert await asyncio.gather(*map(answer, clients)) == [FRAME_BYTES] * 12
@@ -83,9 +102,9 @@ def test_frames_beyond_the_limit_wait_and_are_all_served() -> None:
     run(scenario)
 
 
-def test_a_frame_larger_than_the_limit_is_served_alone() -> None:
-    async def scenario(sockets: SocketServer, listener: Acceptor) -> None:
-        client = await connect(listener.port)
+def test_a_frame_larger_than_the_limit_is_served_alone(run: Callable[[Scenario], None]) -> None:
+    async def scenario(sockets: SocketServer, listener: Acceptor, connects: Connect) -> None:
+        client = await connects(listener)
         client.writer.write((50_000_000).to_bytes(4, "big") + bytes(50_000_000))
         assert await answer(client) == 50_000_000
         client.close()
@@ -93,13 +112,13 @@ def test_a_frame_larger_than_the_limit_is_served_alone() -> None:
     run(scenario)
 
 
-def test_a_slow_frame_gives_way_when_another_one_waits() -> None:
-    async def scenario(sockets: SocketServer, listener: Acceptor) -> None:
-        slow = [await connect(listener.port) for _ in range(2)]
+def test_a_slow_frame_gives_way_when_another_one_waits(run: Callable[[Scenario], None]) -> None:
+    async def scenario(sockets: SocketServer, listener: Acceptor, connects: Connect) -> None:
+        slow = [await connects(listener) for _ in range(2)]
         for client in slow:
             client.writer.write(FRAME_BYTES.to_bytes(4, "big") + bytes(1000))
         await until(lambda: sockets.shared.frames.held_bytes == 2 * FRAME_BYTES)
-        fast = await connect(listener.port)
+        fast = await connects(listener)
         fast.writer.write(FRAME_BYTES.to_bytes(4, "big") + bytes(FRAME_BYTES))
         began = asyncio.get_running_loop().time()
         assert await answer(fast) == FRAME_BYTES

@@ -17,8 +17,9 @@ from kcli.server.metrics.requests import (
     RequestMetrics,
     measured,
 )
-from kcli.server.network.connection import Connection, Serve, Waiting
+from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.waiting import Waiting
 
 CONNECTION = cast(
     Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1", notes=RequestNotes())

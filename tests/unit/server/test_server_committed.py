@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -133,6 +134,18 @@ async def test_a_lost_lead_fails_the_requests_and_leaves_the_committed_state() -
     await rig.commit(3)
     assert committed.done() and isinstance(lost.exception(), NotControllerException)
     assert rig.heard == ["1", "other"]
+
+
+@on_a_loop
+async def test_a_lost_lead_reports_no_error_that_nothing_waits_for() -> None:
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    rig = CommittedRig()
+    rig.start()
+    rig.lead(VERSION)
+    rig.committed.drop_ahead(NotControllerException())
+    gc.collect()
+    assert reported == []
 
 
 @on_a_loop

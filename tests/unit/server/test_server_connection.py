@@ -13,10 +13,11 @@ import pytest
 
 from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
-from kcli.server.network.connection import Connection, Waiting
+from kcli.server.network.connection import Connection
 from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
 from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
+from kcli.server.network.waiting import Waiting
 from rigs.loops import PATIENCE_S, until
 
 PRODUCE = b"\x00\x00"

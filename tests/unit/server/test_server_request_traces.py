@@ -12,8 +12,8 @@ from kcli.protocol.batches.compression import Codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import ANONYMOUS_SESSION
 from kcli.server.metrics.exemplars import Exemplars
-from kcli.server.network.connection import Answer, Waiting
 from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.request_trace import (
     COMPRESSED_INSPECTED_MAX_BYTES,
     STAGES_MAX,

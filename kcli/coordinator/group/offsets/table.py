@@ -9,6 +9,7 @@ offset.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
@@ -29,7 +30,7 @@ class OffsetTable:
         self._pending: dict[int, dict[_Key, _Entry]] = {}
         self._expected: dict[_Key, int] = {}
         """For each key, the number of records that are written but not committed yet."""
-        self._commits: dict[str, int] = {}
+        self._commits: Counter[str] = Counter()
         self.size = 0
         """The number of committed offsets."""
         self.end_offset = 0
@@ -80,7 +81,7 @@ class OffsetTable:
         partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         self.size += partition not in partitions
         partitions[partition] = entry
-        self._commits[group_id] = self._commits.get(group_id, 0) + 1
+        self._commits[group_id] += 1
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
@@ -103,7 +104,7 @@ class OffsetTable:
     def commit_count(self, group_id: str) -> int:
         """The number of commits of a group. A commit of several partitions counts once for each partition. 0 for a
         group without offsets."""
-        return self._commits.get(group_id, 0)
+        return self._commits[group_id]
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)

@@ -1,0 +1,147 @@
+"""The login of a connection: the phases (phase.py) that yield a session, and the end of a session.
+
+During a login, `serve_in_phase` serves the frames in place of the dispatch. So later requests need no check for a
+login. If the session expires, `serve_until_expiry` checks the time before each request.
+
+These are functions over a plain state, because an object that knows its connection would be a cycle, and would keep the
+memory of a connection that is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from kcli.errors import ProtocolError
+from kcli.security.principal import Session
+from kcli.server.network.login_counts import LoginCounts
+from kcli.server.network.phase import LoginStep, Phase
+from kcli.server.network.waiting import Answer, Waiting
+
+_HANDSHAKE_KEY = b"\x00\x11"
+
+_log = logging.getLogger("kcli.server.Connection")
+
+
+@dataclass(slots=True, eq=False)
+class LoginState:
+    """The login of one connection. `phase` is the login that runs now. `last` is the last phase, which can begin again
+    while requests are served. `timer` ends a phase that takes too long."""
+
+    phase: Phase | None = None
+    last: Phase | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def drop(self) -> None:
+        """Forgets the login of a lost connection."""
+        self.stop_timer()
+        self.phase = self.last = None
+
+
+class LoggingIn(Protocol):
+    """The parts of a connection that its login uses."""
+
+    session: Session
+    login: LoginState
+    logins: LoginCounts
+    now: Callable[[], float]
+    peer_host: str
+    peer_port: int
+
+    def enter(self, phase: Phase) -> None: ...
+
+    def open(self, session: Session) -> None: ...
+
+    def serve_request(self, frame: memoryview) -> Answer | Waiting: ...
+
+    def send_last(self, answer: bytes | None) -> None: ...
+
+    def warn(self, reason: str) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def start_timer(connection: LoggingIn, phase: Phase) -> None:
+    """Limits the time of a phase, from now on."""
+    connection.login.stop_timer()
+    loop = asyncio.get_running_loop()
+    connection.login.timer = loop.call_later(phase.time_limit_seconds, _too_slow, connection, phase)
+
+
+def serve_until_expiry(connection: LoggingIn, frame: memoryview) -> Answer | Waiting:
+    """Serves a request if the session of its client has not expired."""
+    expires_at = connection.session.expires_at
+    assert expires_at is not None
+    if frame[:2] == _HANDSHAKE_KEY and connection.login.last is not None:
+        # A new login is possible after the end of the session too (KIP-368).
+        phase = connection.login.last.again()
+        if phase is not None:
+            connection.enter(phase)
+            return serve_in_phase(connection, frame)
+    if connection.now() >= expires_at:
+        connection.logins.expired += 1
+        raise ProtocolError(f"the session of {connection.session.principal} has expired")
+    return connection.serve_request(frame)
+
+
+def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting:
+    """Gives a frame to the login."""
+    phase = connection.login.phase
+    assert phase is not None
+    try:
+        step = phase.receive(bytes(frame))
+    except Exception as error:
+        raise login_failed(connection, error) from error
+    if isinstance(step, LoginStep):
+        return _follow(connection, step)
+    # The step of a client that has left must not run, because no client reads its answer.
+    finish = partial(_followed, connection)
+    return Waiting(asyncio.ensure_future(_step_of(step)), finish, may_be_dropped=True)
+
+
+def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
+    """The error that closes the connection. The log has an unexpected error, and the client does not see it."""
+    if isinstance(error, ProtocolError):
+        return error
+    _log.error(
+        "Unexpected error in the login of %s:%d", connection.peer_host, connection.peer_port, exc_info=error
+    )
+    return ProtocolError("the login failed")
+
+
+def _follow(connection: LoggingIn, step: LoginStep) -> Answer:
+    if step.closes:
+        connection.send_last(step.answer)
+        return None
+    if step.session is not None:
+        connection.open(step.session)
+    return step.answer
+
+
+def _followed(connection: LoggingIn, future: asyncio.Future[object]) -> Answer:
+    if future.cancelled():
+        raise ProtocolError("the login was cancelled because the broker is stopping")
+    error = future.exception()
+    if error is not None:
+        raise login_failed(connection, error) from error
+    step = future.result()
+    assert isinstance(step, LoginStep)
+    return _follow(connection, step)
+
+
+async def _step_of(step: Awaitable[LoginStep]) -> object:
+    return await step
+
+
+def _too_slow(connection: LoggingIn, phase: Phase) -> None:
+    connection.warn(f"the login took longer than {phase.time_limit_seconds:g} s")
+    connection.abort()

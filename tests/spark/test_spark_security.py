@@ -1,0 +1,96 @@
+"""The source and the sink on a secured cluster: TLS and a login in the driver and in every task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kcli.local_cluster.ports import free_ports
+from kcli.security.acls.configured import STANDARD
+from kcli.testing.broker_process import BrokerProcess
+from kcli.testing.rigs.certificates import Certificates
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+ROWS = [f"row {number}" for number in range(50)]
+
+
+@pytest.fixture(scope="module")
+def logins(
+    tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
+) -> Iterator[dict[str, dict[str, str]]]:
+    """The options of each login on a broker with ACLs, on which alice may do everything and bob nothing."""
+    ports = dict(zip(("SSL", "SASL"), free_ports(2), strict=True))
+    broker = BrokerProcess(tmp_path_factory.mktemp("secured"))
+    named = ",".join(f"{name}://localhost:{port}" for name, port in ports.items())
+    listeners = f"{broker.properties['listeners']},{named}"
+    broker.overrides |= {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL:SASL_SSL",
+        **certificates.broker_config(),
+        "listener.name.ssl.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "plain.sasl.jaas.config": f'{_PLAIN} required user_alice="alice-secret" user_bob="bob-secret";',
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:ANONYMOUS;User:alice;User:CN=alice,OU=dev,O=x,C=DE",
+    }
+
+    def sasl(user: str, password: str) -> dict[str, str]:
+        module = f'{_PLAIN} required username="{user}" password="{password}";'
+        return certificates.client_config(protocol="SASL_SSL") | {
+            "bootstrap.servers": f"localhost:{ports['SASL']}",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": module,
+        }
+
+    found = {
+        "certificate": certificates.client_config(certificates.alice)
+        | {"bootstrap.servers": f"localhost:{ports['SSL']}"},
+        "password": sasl("alice", "alice-secret"),
+        "wrong password": sasl("alice", "wrong-secret"),
+        "no rights": sasl("bob", "bob-secret"),
+    }
+    with broker:
+        yield {name: {f"kafka.{key}": text for key, text in each.items()} for name, each in found.items()}
+
+
+def write(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:
+    frame = spark.createDataFrame([(row,) for row in ROWS], "value string")
+    frame.write.format("kcli").options(**options).option("topic", topic).mode("append").save()
+
+
+@pytest.mark.parametrize("login", ["certificate", "password"])
+def test_what_the_sink_writes_the_source_reads(
+    spark: SparkSession, logins: dict[str, dict[str, str]], tmp_path: Path, login: str
+) -> None:
+    options = logins[login]
+    write(spark, login, options)
+    source = spark.read.format("kcli").options(**options).option("subscribe", login)
+    found = source.load().selectExpr("cast(value as string)").collect()
+    assert sorted(row.value for row in found) == sorted(ROWS)
+
+    stream = spark.readStream.format("kcli").options(**options).option("subscribe", login)
+    copy = stream.option("startingOffsets", "earliest").load().select("value").writeStream
+    copy = copy.format("kcli").options(**options).option("topic", f"{login}-copy")
+    query = copy.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    copied = spark.read.format("kcli").options(**options).option("subscribe", f"{login}-copy").load()
+    assert copied.count() == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("login", "text"),
+    [("wrong password", "Authentication failed: Invalid username or password"), ("no rights", "uthoriz")],
+)
+def test_a_refusal_ends_the_job_with_its_reason(
+    spark: SparkSession, logins: dict[str, dict[str, str]], login: str, text: str
+) -> None:
+    with pytest.raises(Exception, match=text) as error:
+        write(spark, "closed", logins[login])
+    assert "-secret" not in str(error.value)
