@@ -178,7 +178,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A regular expression. The error text is that of Kafka's filter of metrics."""
+    """A regular expression. The error text is the text of Kafka's metrics filter."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         try:

@@ -124,8 +124,8 @@ class DynamicConfig:
         _warn_of_features_not_built(overrides)
 
     def preparation(self, overrides: Mapping[str, str], *, own: bool) -> Callable[[], None] | None:
-        """The slow work of `validate` with the same arguments, as a function for a thread. None if `validate` is fast
-        without it, because no store of TLS changes."""
+        """The slow work of `validate` with the same arguments, as a function for a thread. None if no TLS store
+        changes, because `validate` is then fast."""
         current = self.current.texts
         if not any(is_store_key(name) and current.get(name) != text for name, text in overrides.items()):
             return None

@@ -100,8 +100,9 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 def _start(updates: PartitionUpdates, ref: PartitionRef, target: tuple[BrokerId, ...]) -> None:
     """Starts a reassignment, or replaces a running one.
 
-    As in Kafka, an empty list of added or removed replicas keeps the list of the running reassignment. So a request
-    that repeats the target of a running reassignment does not forget which replicas a cancellation must remove.
+    If the new list of added or removed replicas is empty, the list of the running reassignment is kept, as in Kafka. So
+    a request can repeat the target of a running reassignment, and a later cancellation still removes the added
+    replicas.
     """
     present = ref.partition.replicas
     removing = tuple(sorted(set(present) - set(target)))

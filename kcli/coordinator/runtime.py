@@ -18,7 +18,7 @@ The caller begins this work when it sends the replies, and reports the result of
 If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the
 marker of the transaction is in the log. The caller then calls `end_transaction`.
 
-Each request comes with a token, an object of the caller that waits for the answer. A reply contains the token of its
+Each request comes with a token: a future of the caller, which gets the answer. A reply contains the token of its
 request. So a later call or a timer can answer a request that waits, such as a JoinGroup that waits for other members.
 
 Type parameters: `RecordT` is the type of records, `SendT` the type of work in `sends`.
@@ -41,8 +41,8 @@ AnswerT_contra = TypeVar("AnswerT_contra", contravariant=True)
 
 
 class Token(Protocol[AnswerT_contra]):
-    """The object that waits for the answer to a request: a future of the caller. A shard only stores the token and puts
-    it into the reply."""
+    """A future of the caller, which gets the answer to a request. A shard only stores the token and puts it into the
+    reply."""
 
     def done(self) -> bool: ...
     def set_result(self, result: AnswerT_contra, /) -> None: ...

@@ -222,7 +222,8 @@ class Elections:
 def succession_wait_s(key: ReplicaKey, preferred: tuple[ReplicaKey, ...], max_s: float) -> float:
     """The time before a voter begins an election after its leader resigned, by its place among the successors.
 
-    The first waits 0 ms. With three successors and at most 1000 ms, the second waits 250 ms and the third 500 ms.
+    The first successor waits 0 ms. If there are three successors and `max_s` is 1, the second successor waits 250 ms,
+    and the third successor waits 500 ms.
     """
     max_ms = round(max_s * 1000)
     places = [place for place, successor in enumerate(preferred) if successor.matches(key)]

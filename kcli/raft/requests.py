@@ -178,9 +178,9 @@ class EndEpochResponse:
 class FetchResponse:
     """At most one of `diverging`, `snapshot_id` and `batches` is set.
 
-    `diverging`: the newest epoch that the logs can share, and its end in the leader's log. `snapshot_id`: the leader no
-    longer has the records, and the follower must download this snapshot. An outgoing response has no `batches`, because
-    the caller reads them from its log (`Reply.read_from`).
+    `diverging`: the newest epoch that both logs can have in common, and the end of this epoch in the leader's log.
+    `snapshot_id`: the leader no longer has the records, and the follower must download this snapshot. An outgoing
+    response has no `batches`, because the caller reads them from its log (`Reply.read_from`).
     """
 
     error: ErrorCode = ErrorCode.NONE

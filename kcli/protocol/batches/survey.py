@@ -1,11 +1,11 @@
 """Checks that the records of a batch are complete, and finds their timestamps, before a leader writes the batch.
 
-Kafka reads every record that a producer sends. In Python this would cost more than the rest of an append. So `survey`
-has three methods:
+Kafka reads every record that a producer sends. In Python, such a read would take longer than the rest of an append. So
+`survey` has three methods:
 
-* **runs**, for many records of the same shape in a row. It reads the first record. Then it compares the lengths and
-  counts of the first record with the values of all other records, and checks that offset deltas increase by one.
-  Strided slices make these comparisons fast.
+* **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
+  lengths and counts of the first record with the values of all other records, and checks that offset deltas increase by
+  one. Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
@@ -125,8 +125,8 @@ def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally)
     """Reads one record after another, from record number `index` at position `at`. Returns False if a record is
     invalid.
 
-    Most varints have one byte, and are read without a call. The function is long, because calls would take as much time
-    as the work itself.
+    Most varints have one byte, and are read without a function call. This function is long, because calls would take as
+    much time as the work itself.
     """
     latest, negative = tally.latest, tally.negative
     while index < count:

@@ -294,6 +294,6 @@ def control_type(table: BatchHeaders, row: int) -> int | None:
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Converts single keys to the form of the keys of a chunk."""
+    """Joins keys in one buffer. Returns the positions of the keys, and the buffer."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

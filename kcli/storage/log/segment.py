@@ -421,9 +421,9 @@ class Segment:
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        If `doubting_gaps` is True, no batch contains `offset`, and the batch before the gap is damaged, then the
-        damaged batch is returned. The damaged batch may have contained `offset`. The reader notices the damage, because
-        the checksum is wrong.
+        `doubting_gaps` is for an `offset` that no batch contains. If it is True, and if the batch before this gap is
+        damaged, the damaged batch is returned, because it may have contained `offset`. The reader notices the damage,
+        because the checksum is wrong.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:

@@ -41,7 +41,7 @@ class _Gone:
 
 
 class Settling:
-    """The new and deleted logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop, and `run` in
+    """The new and deleted logs that are not synced yet. Call `made`, `gone` and `soon` on the event loop, and `run` in
     a thread, because `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
