@@ -1,9 +1,10 @@
-"""The committed offsets of a shard, and the offsets in open transactions.
+"""The committed offsets in one partition of `__consumer_offsets`, and the offsets in open transactions.
 
 Only `replay` and `end_transaction` change the committed offsets. The table also knows which offsets have records that
 are written but not committed yet. So the deletion of a group or topic also deletes these offsets. An offset in a
 transaction stays pending, under the producer id, until the transaction's marker is replayed. If the marker is a commit,
-the offset is applied. But if the table has an offset from later in the log, that later offset stays.
+the offset is applied. But if the table already has an offset whose record is later in the log, the table keeps that
+offset.
 """
 
 from __future__ import annotations
@@ -95,13 +96,14 @@ class OffsetTable:
             pending.pop((group_id, topic, partition), None)
 
     def forget_commit_counts(self) -> None:
-        """Lets the counts of commits begin at 0, so that they do not count the commits of the log before."""
+        """Sets the counts of commits to 0, so that they do not include the commits that were loaded from the log."""
         self._commits.clear()
 
     # Questions
 
     def commit_count(self, group_id: str) -> int:
-        """The offsets that a group has committed, each for one partition. 0 for a group without offsets."""
+        """The number of commits of a group. A commit of several partitions counts once for each partition. 0 for a
+        group without offsets."""
         return self._commits[group_id]
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
@@ -132,7 +134,7 @@ class OffsetTable:
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
     def groups_with_pending(self) -> frozenset[str]:
-        """The groups that may get an offset by an open transaction or by a write in progress."""
+        """The groups that may get an offset from an open transaction or from a write in progress."""
         return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
