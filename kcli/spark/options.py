@@ -274,7 +274,8 @@ def are_traced(raw: Mapping[str, str]) -> bool:
 
 
 def _traces(options: Mapping[str, str]) -> SparkTraces | None:
-    """Returns the settings of traces. The module is imported only if the environment or an option may ask for them."""
+    """Returns the settings of traces. Imports the module for traces only if the environment or an option may ask for
+    traces."""
     option = options.get(TRACE_OPTION)
     if option is None and not any(name.startswith("OTEL_") for name in os.environ):
         return None

@@ -113,7 +113,8 @@ def _sizes(sizes: SizeDistribution) -> dict[str, Json]:
 
 
 class Analysis:
-    """One analysis. `events` yields progress, and at last the figures. It ends when the page closes the stream."""
+    """One analysis. `events` yields progress, and at last the figures. The analysis ends when the page closes the
+    stream."""
 
     def __init__(self, fetcher: TopicFetcher, workers: Workers) -> None:
         self._fetcher, self._workers = fetcher, workers

@@ -187,7 +187,7 @@ class Scan:
         self._unknown += found.unknown
 
     def _merged(self) -> list[Json]:
-        """Takes the matches whose place in the order is certain."""
+        """Removes from the lanes the matches whose place in the order is certain, and returns them."""
         rows: list[Json] = []
         while self._sent < self._request.wanted.limit:
             bounds = [self._key(lane.frontier_ms) for lane in self._lanes if lane.needs_more]

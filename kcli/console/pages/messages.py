@@ -58,7 +58,7 @@ async def follow_records(call: Call, stream: EventStream) -> None:
 
 
 async def analyse(call: Call, stream: EventStream) -> None:
-    """GET /topics/{topic}/analysis: figures about a whole topic. It ends if the page closes the stream."""
+    """GET /topics/{topic}/analysis: figures about a whole topic. The analysis ends if the page closes the stream."""
     with refusals():
         start, partitions = start_of(call, Origin.EARLIEST), partitions_of(call)
         async with fetching(call) as fetcher, workers_of(call).place():

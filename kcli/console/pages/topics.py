@@ -137,14 +137,14 @@ async def show_growth(call: Call) -> dict[str, object]:
 
 
 async def list_settings(call: Call) -> Rows:
-    """GET /topics/{topic}/configs: the settings, with the values that the topic would have without its own."""
+    """GET /topics/{topic}/configs: the settings of the topic, and for each setting the value after a reset."""
     resource = ConfigResource(ConfigResourceType.TOPIC, call.part("topic"))
     return await settings_of(call, resource, ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 async def create(action: Action) -> Outcome:
-    """POST /topics {"name", "partitions", "replication_factor", "configs"}: creates a topic. Without numbers, the
-    cluster's defaults count."""
+    """POST /topics {"name", "partitions", "replication_factor", "configs"}: creates a topic. If a number is missing,
+    the topic gets the default of the cluster."""
     name = action.text("name")
     action.target = f"topic {name}"
     partitions = action.number("partitions", -1, least=-1, most=PARTITIONS_MAX)

@@ -79,7 +79,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Records that a task has written `rows` of a batch of `query`.
+    """States that a task has written its part of a batch of `query`. `rows` is the number of written rows.
 
     Only the note of the first task has the number of `tasks`.
     """

@@ -235,8 +235,8 @@ class _Writer(ABC):
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
         """Whether all tasks of an earlier attempt have their notes. `tasks` is the number of these tasks.
 
-        If the earlier attempt had more tasks than this attempt, its further tasks are fenced. `now` is the number of
-        tasks of this attempt.
+        `now` is the number of tasks of this attempt. If `tasks` is greater than `now`, the tasks from number `now` on
+        are fenced.
         """
         for task in tasks:
             if task >= now:

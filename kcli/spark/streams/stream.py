@@ -272,7 +272,7 @@ class Stream:
     def _watermarked(self, delay: str, what: str) -> DataFrame:
         """Sets the watermark.
 
-        A query uses only the longest delay of its steps, so a warning is logged for a shorter delay.
+        A query uses only the longest delay of its operations, so a warning is logged for a shorter delay.
         """
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:

@@ -85,7 +85,7 @@ class Link:
 
 
 class Actor(ABC):
-    """A client on its own machine. It connects, works, and connects again after a failure."""
+    """A client on its own simulated machine. The client connects, works, and connects again after a failure."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -209,7 +209,7 @@ class Producer(Actor):
         """Sends a few new batches.
 
         The first batch to a partition is sent alone, because a broker accepts any sequence number from a new producer.
-        A second batch that arrives first would be accepted, and the first one refused.
+        If the second batch arrived first, the broker would accept it and refuse the first batch.
         """
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
@@ -285,7 +285,7 @@ class Producer(Actor):
 class Consumer(Actor):
     """Reads partitions from start to end, and compares them with the ledger.
 
-    If `sessions` is True, it uses incremental fetches (KIP-227).
+    If `sessions` is True, the consumer uses incremental fetches (KIP-227).
     """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:

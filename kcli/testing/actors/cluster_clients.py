@@ -1,6 +1,6 @@
 """Clients of a simulated cluster of several brokers. They find the leaders by Metadata, and follow the leaders.
 
-They report each answer to the `ReplicationWatch`, and keep what they need for a comparison at the end.
+The clients report each answer to the `ReplicationWatch`, and keep the values for a comparison at the end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class ClusterClient:
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def ask(self, broker: int, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
-        """Sends a request to a broker. Raises one of TROUBLE, and then the next request connects again."""
+        """Sends a request to a broker. If it raises one of the errors in TROUBLE, the next request opens a new
+        connection."""
         connection = await self._connection(broker)
         try:
             version = min(connection.version_for(key), at_most)
@@ -106,7 +107,7 @@ class ClusterClient:
             return connection
 
     async def leader(self, partition: TopicPartition) -> int:
-        """The leader of a partition. Raises Moved if it is not known at the moment."""
+        """The leader of a partition. Raises Moved if the leader is not known at the moment."""
         known = self.leaders.get(partition)
         if known is None:
             await self.refresh([partition.topic])
@@ -151,7 +152,7 @@ class ClusterClient:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch that was sent and has no answer yet."""
+    """A batch that was sent and is not answered yet."""
 
     sequence: int
     values: list[bytes]
@@ -411,8 +412,8 @@ class ReplicatedConsumer:
 
 def check_values(producer: ReplicatedProducer, values: list[bytes]) -> None:
     """Checks the values of a partition that a consumer has read from its start: every acknowledged value exactly once,
-    and in order. A value of a batch that was given up may be missing. So may a value that retention or compaction may
-    have removed before the consumer came."""
+    and in order. Two kinds of values may be missing: values of batches that were given up, and values that retention or
+    compaction may have removed before the consumer read them."""
     prefix = f"{producer.name} ".encode()
     found = [value for value in values if value.startswith(prefix)]
     assert len(found) == len(set(found)), f"{producer.name}: a value is in {producer.partition} twice"

@@ -130,7 +130,8 @@ class Member(Actor):
         self._check(response.coordinators[0].error_code)
 
     def _check(self, code: ErrorCode) -> None:
-        """Raises Again for an error that a correct coordinator may return. Any other error fails the simulation."""
+        """Raises Again for an error that a correct coordinator may return. With any other error, the simulation
+        fails."""
         if code is ErrorCode.NONE:
             return
         # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid

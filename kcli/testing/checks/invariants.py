@@ -72,8 +72,8 @@ class Topic:
 class Ledger:
     """The expected state of a cluster.
 
-    `watch` must be called after every turn of the loop. Clients and the code that crashes nodes report all other
-    events.
+    `watch` must be called after every iteration of the event loop. Clients and the code that crashes nodes report all
+    other events.
     """
 
     def __init__(self, *, durable: bool) -> None:
@@ -253,7 +253,8 @@ class Ledger:
     # Reports of clients.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
-        """Records that a client has read `content` at `offset`, or that its write was acknowledged with this offset.
+        """Stores the fact that a client has read `content` at `offset`, or got this offset as the acknowledgement of
+        its write.
 
         `losses` is the number of losses at the time when the client connected.
         """
@@ -292,7 +293,7 @@ class Ledger:
     def owns(
         self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
     ) -> None:
-        """Records that a member has received its assignment.
+        """Stores the fact that a member has received its assignment.
 
         `losses` is the number at the time when the member connected.
         """
@@ -304,7 +305,7 @@ class Ledger:
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
-        """Records that a commit of a group was acknowledged.
+        """Stores the fact that a commit of a group was acknowledged.
 
         `losses` is the number at the time when the client connected.
         """

@@ -4,8 +4,8 @@ The code knows only what clients saw. Offsets come from the answers to producers
 of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted separately. Every other finding is a
 broken promise.
 
-A value is lost if its send is committed, no poll returned it, and a poll went past its offset or its partition was read
-to the end. Otherwise a committed value without a poll is only unseen.
+A committed value that no poll returned is *lost* if a poll went past its offset, or if its partition was read to the
+end. Otherwise the value is only *unseen*.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def judge(history: History) -> Verdict:
 
 
 class _Known:
-    """All that the history tells about values and offsets."""
+    """The values and offsets that the history contains."""
 
     def __init__(self, history: History) -> None:
         self.writer: dict[str, Operation] = {}

@@ -65,7 +65,8 @@ class Links:
         self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
 
     def mend(self, *, resets: bool) -> None:
-        """Repairs all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
+        """Repairs all links. If `resets` is True, connections over cut links end. Otherwise the waiting bytes
+        arrive."""
         self._loop.call_soon_threadsafe(self._mend, resets)
 
     def _mend(self, resets: bool) -> None:

@@ -3,8 +3,8 @@
 In the first phase, clients create topics through any broker, while nodes are killed, stopped or lose power, and links
 are cut in one or both directions. In the second phase, all links are repaired and all nodes run. Within a time limit
 there must be an active controller, every broker must be unfenced, and every node must have every topic whose creation
-was acknowledged. Then all nodes start again, so that their images come from their own disks. QuorumWatch checks its
-promises after every turn of the loop.
+was acknowledged. Then all nodes start again, so that their images come from their own disks. `QuorumWatch` checks the
+promises of the quorum after every iteration of the event loop.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile
 nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are
-restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction,
-and one is deleted and created again. The second phase is calm. All links are repaired and all nodes run. Within a time
+restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction, and
+one is deleted and created again. The second phase is calm. All links are repaired and all nodes run. Within a time
 limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
-deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
-`ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check their promises after every turn of the loop.
+deleted topics is left. Consumers must have read every acknowledged record exactly once and in order. After every
+iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations

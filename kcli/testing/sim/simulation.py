@@ -5,7 +5,7 @@ A story succeeds if the cluster has kept all promises to its clients.
 The first phase is trouble. Producers, consumers, group members and an administrator work while faults happen:
 connections are cut, and the broker is stopped, killed or loses power, at times during its start. The second phase is
 calm. All work must end, all readers must read all records, and groups must become stable. After one more clean restart,
-nothing may be missing. After every turn of the loop, the ledger compares the cluster with its promises.
+nothing may be missing. After every iteration of the event loop, the ledger compares the cluster with its promises.
 """
 
 from __future__ import annotations

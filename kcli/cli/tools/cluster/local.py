@@ -1,4 +1,5 @@
-"""`kcli cluster up`, `down` and `status`: a cluster on one machine. Kafka's kafka-cluster.sh does not have them."""
+"""`kcli cluster up`, `down` and `status`: a cluster on one machine. Kafka's kafka-cluster.sh does not have these
+sub-commands."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def up(options: UpOptions, output: Output) -> int:
 
 
 def down(options: LocalClusterOptions, output: Output) -> None:
-    """Runs `down`: stops the parent, which stops its nodes, and then nodes that were started without it."""
+    """Runs `down`: stops the parent, which stops its nodes. Then stops nodes that run without a parent."""
     cluster = _cluster(options)
     stopped = []
     parent = cluster.parent_pid

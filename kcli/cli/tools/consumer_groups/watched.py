@@ -32,7 +32,7 @@ class WatchedRow:
 
 @dataclass(frozen=True, slots=True)
 class SummedRow:
-    """A member or a group, the lag of its partitions, and the verdict and the sentence about the worst of them."""
+    """A member or a group: the lag of its partitions, and the state of its worst partition with a sentence about it."""
 
     row: MemberRow | StateRow
     lag: int | None
@@ -41,7 +41,7 @@ class SummedRow:
 
 
 class Watched:
-    """Everything that a watch has seen of its groups."""
+    """All samples since `--watch` began."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._watch = LagWatch()

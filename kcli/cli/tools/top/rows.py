@@ -73,7 +73,7 @@ class SlowRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker. A value is None if the broker's metrics do not have it, and `why_not` is the reason."""
+    """A broker. A value is None if the broker's metrics do not have the value, and `why_not` is the reason."""
 
     broker: int
     address: str
