@@ -108,8 +108,8 @@ class Visitors:
         )
 
     def check_csrf(self, request: Request) -> Session:
-        """Returns the session. Raises HttpError if the request does not have the token that only the console's own page
-        knows."""
+        """Returns the session. Raises HttpError if the request does not have the session's token against CSRF, which
+        only the console's own page knows."""
         session = self.session(request)
         if session is None or not session.accepts(request.headers.get(CSRF_HEADER)):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "CSRF", "the session has ended: reload the page")

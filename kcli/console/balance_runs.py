@@ -1,5 +1,5 @@
-"""Runs of the page "Balance". A run continues after its page is closed or its session ends, because half a run leaves a
-cluster uneven. When the console stops, the run removes its throttle and ends."""
+"""Runs of the page "Balance". A run continues after its page is closed or its session ends, because an unfinished run
+leaves the brokers uneven. When the console stops, the run removes its throttle and ends."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _Watched:
 
 
 class GroupMemory:
-    """The memory of one session. `sample` reads the lag of a group and calls `remember`."""
+    """The commits and the lag that one session has stored. `sample` reads the lag of a group and calls `remember`."""
 
     def __init__(self, sample: Callable[[str], Awaitable[object]]) -> None:
         self.watch = LagWatch(windows_max=WINDOWS_MAX)

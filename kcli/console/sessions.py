@@ -39,7 +39,7 @@ class Session:
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
 
     def accepts(self, csrf: str | None) -> bool:
-        """Whether a request has the token that only a page of this session can read."""
+        """Whether a request has the token against CSRF, which only a page of this session can read."""
         return hmac.compare_digest(self.csrf.encode(), (csrf or "").encode(errors="replace"))
 
 

@@ -12,7 +12,8 @@ _BROKER = "kafka.Produce"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a record. `where` is the service that did the work. It is empty for a wait between two services."""
+    """One step of a record. `where` is the service that did the work. For a wait between two services, `where` is
+    empty."""
 
     name: str
     where: str

@@ -110,11 +110,11 @@ class Memories:
 
 
 async def _nothing(_: Memories) -> None:
-    """Does nothing, because each memory ends with its connection."""
+    """Does nothing, because each `GroupMemory` ends with its connection."""
 
 
 def memory_of(call: Call) -> GroupMemory:
-    """Returns the memory of the user's session."""
+    """Returns the `GroupMemory` of the user's session."""
     return call.shared.get("group memories", Memories, _nothing).of(call.connection)
 
 

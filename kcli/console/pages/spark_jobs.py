@@ -26,7 +26,7 @@ PARTITIONS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLag:
-    """The lag of a query in one topic, in records. It is None if no end offset is known."""
+    """The lag of a query in one topic, in records. The lag is None if no end offset is known."""
 
     topic: str
     partitions: int

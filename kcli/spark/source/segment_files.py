@@ -1,9 +1,9 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end with a
-part of a batch, or with zeros if it was preallocated. The index files of the newest segment are preallocated, so zeros
-follow their entries. An index only gives the position where reading begins. So if an index is wrong, reading takes more
-time, but no records are lost.
+This module changes no file and trusts no content. A file may have been deleted before it is opened. A file may end with
+a part of a batch, or with zeros if the broker preallocated the file. The index files of the newest segment are
+preallocated, so zeros follow their entries. An index only gives the position where reading begins. So if an index is
+wrong, reading takes more time, but no records are lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Clients of a simulated cluster of several brokers. They find the leaders by Metadata, and follow the leaders.
+"""Clients of a simulated cluster of several brokers. The clients find the leaders with Metadata requests. After a
+change of leader, they send requests to the new leader.
 
 The clients report each answer to the `ReplicationWatch`, and keep the values for a comparison at the end.
 """
@@ -161,8 +162,8 @@ class Batch:
 
 
 class ReplicatedProducer:
-    """An idempotent producer with acks=all, for one partition. It keeps several requests unanswered, and repeats each
-    until it gets an answer.
+    """An idempotent producer with acks=all, for one partition. The producer has several unanswered requests at a time,
+    and repeats each request until an answer arrives.
 
     `acknowledged` has the values of answered batches, in order. `uncertain` has the values of batches that were given
     up.

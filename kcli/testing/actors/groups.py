@@ -81,7 +81,7 @@ class Member(Actor):
         await self.run()
 
     def die(self) -> None:
-        """Ends without LeaveGroup, so the coordinator has to notice the missing heartbeats."""
+        """Ends without a LeaveGroup request, so the coordinator must detect that heartbeats are missing."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         if self.link is not None:
@@ -187,7 +187,7 @@ class Member(Actor):
 
     @property
     def _identity(self) -> str:
-        """The id under which the ledger knows the member.
+        """The id under which the `Ledger` stores the member.
 
         A static member keeps this id when it returns with a new member id.
         """

@@ -1,6 +1,7 @@
 """The ledger: the expected state of a cluster, stored outside the cluster and checked after every event.
 
-The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
+The ledger reads each partition's records when they are committed, and clients report their answers to it. The ledger
+checks these promises:
 
 * committed records never change, offsets are dense, the high watermark never goes back between two starts of the
   broker;

@@ -23,7 +23,7 @@ IMAGES_MAX = 2_000
 
 @dataclass(slots=True)
 class _Seen:
-    """The progress of one life of a node."""
+    """The progress of one life of a node: from a start of the node to its end."""
 
     epoch: int = -1
     checked_to: Offset = NO_OFFSET

@@ -52,7 +52,7 @@ Progress = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class Replica:
-    """One replica, as the watch read it last. `log` is None while the broker of the replica does not run."""
+    """One replica, as `ReplicationWatch` read it last. `log` is None while the broker of the replica does not run."""
 
     batches: ReplicaLog
     log: PartitionLog | None = None
@@ -583,7 +583,7 @@ class ReplicationWatch:
         return all(_is_in_sync(partition.image) for partition in self.partitions.values())
 
     def unsettled(self) -> str:
-        """Describes the partitions that are not settled."""
+        """Describes the partitions for which `is_settled` is not true."""
         lines = []
         for partition in self.partitions.values():
             if not self._is_settled(partition):

@@ -41,7 +41,7 @@ PATIENCE_S = 60.0
 
 
 class Failing(Enum):
-    """The kind of failure of the nodes in a story."""
+    """The kind of failure of the nodes in a story (one simulated run)."""
 
     KILLS = "kills"
     POWER = "power"  # any number of nodes, because every append is flushed
@@ -78,7 +78,7 @@ class ClusterFaults:
         failing: Failing,
         voters: VoterChanges | None = None,
     ) -> None:
-        """Makes the faults of a story. With `voters`, voters get new disks too."""
+        """If `voters` is given, voters get new disks too."""
         self.cluster = cluster
         self.watch = watch
         self.rng = random.Random(rng.randrange(1 << 62))

@@ -123,7 +123,7 @@ class SimDisk:
         return None
 
     def crash_clone(self, seed: int) -> SimDisk:
-        """Returns the disk after a power failure at this moment. This disk is not changed."""
+        """Returns the disk after a power failure at this moment. The disk itself is not changed."""
         rng = random.Random(seed)
         clone = SimDisk(self._now_ms, self._stall)
         names = dict(self._durable)
@@ -141,7 +141,7 @@ class SimDisk:
         return clone
 
     def full_clone(self) -> SimDisk:
-        """Returns a copy whose device has all data, for experiments. This disk is not changed."""
+        """Returns a copy whose device has all data, for experiments. The disk itself is not changed."""
         clone = SimDisk(self._now_ms, self._stall)
         clone._names = {
             path: inode

@@ -76,7 +76,7 @@ class UpOptions(LocalClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class ClusterUp:
-    """A cluster that is ready: its id, the addresses for clients, and the process that watches its nodes."""
+    """A cluster that is ready: its id, the addresses for clients, and the process id of the parent of its nodes."""
 
     cluster_id: str
     bootstrap: str
@@ -92,7 +92,7 @@ class ClusterDown:
 
 
 def up(options: UpOptions, output: Output) -> int:
-    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and watches them."""
+    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and starts nodes again that die."""
     from kcli.local_cluster.directory import load_cluster
     from kcli.local_cluster.supervisor import start_in_background, supervise
 

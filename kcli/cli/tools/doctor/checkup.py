@@ -34,7 +34,7 @@ _QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class CheckupWishes:
-    """The options of the check-up: the number and the interval of the samples of groups, and how to read metrics
+    """The options of the check-up: how many samples of groups to take and at which interval, and how to read metrics
     endpoints."""
 
     looks: Looks

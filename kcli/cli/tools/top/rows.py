@@ -59,7 +59,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class SlowRow:
-    """One of the slowest requests of the last minutes. Its times are in milliseconds."""
+    """One of the slowest requests of the last minutes. All times are in milliseconds."""
 
     broker: int
     api: str

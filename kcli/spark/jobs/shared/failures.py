@@ -43,7 +43,8 @@ FAILURES_READ = 20
 
 
 def reason(error: Exception) -> str:
-    """Returns the line of an error message that names the cause. It is the last line of a Python worker's traceback."""
+    """Returns the line of an error message that names the cause. In the traceback of a Python worker, this is the last
+    line."""
     return cause(str(error)) or type(error).__name__
 
 
