@@ -93,7 +93,8 @@ def _loaded(path: str | None, profile: Mapping[str, str] | None) -> Properties:
 
 
 def _resolved(properties: Properties) -> Properties:
-    """Replaces the variables of configuration providers (KIP-297), and warns about private keys that all may read."""
+    """Replaces the variables of configuration providers (KIP-297), and warns about private keys that all users of the
+    machine may read."""
     from kcli.config.definition import ConfigError
     from kcli.config.providers import PROVIDERS, resolve
 

@@ -1,4 +1,4 @@
-"""Completion of the names of topics and groups, which the cluster lists, and of profiles.
+"""Completion of the names of topics, groups and profiles. The cluster lists its topics and groups.
 
 The cluster has only a short time to answer, because a user waits at a prompt. A failure is not reported.
 """

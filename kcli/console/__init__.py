@@ -3,7 +3,7 @@
 The console is a normal Kafka client, so it works with every Kafka. By default it listens on 127.0.0.1 only.
 docs/console.md is for users. docs/adr/0020 has the reasons for this design.
 
-    identity.py      the user whose rights a request has
+    identity.py      the user whose permissions a request has
     sessions.py      browsers, their logins, the end of sessions
     access.py        Host header, cookie, CSRF, the connection of a session
     dispatch.py      runs handlers: time limits, audit, errors

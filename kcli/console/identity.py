@@ -38,7 +38,7 @@ _KEY_STORES = ("ssl.keystore.location", "ssl.keystore.key")
 
 
 class Given(StrEnum):
-    """What the settings of a cluster contain for a login."""
+    """Whether the settings of a cluster contain a login, a client certificate, or neither."""
 
     NOTHING = "nothing"
     LOGIN = "login"
@@ -137,7 +137,7 @@ def _typed_mechanism(mechanism: str | None) -> str:
 def _quoted(text: str) -> str:
     r"""Escapes a text for a string of JAAS: a backslash and its octal number for each control character, `"` and `\`.
 
-    Three digits always end the number, so a digit that follows stays a digit.
+    The number always has three digits, so a digit that follows is not read as a part of the number.
     """
     return "".join(
         f"\\{ord(each):03o}" if each in '"\\' or each < " " or each == "\x7f" else each for each in text

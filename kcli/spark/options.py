@@ -1,4 +1,4 @@
-"""Reads the options of the source and the sink, which have the names of Spark's own Kafka connector.
+"""Reads the options of the source and the sink. The options have the same names as in Spark's own Kafka connector.
 
 Spark passes the options as a dictionary of strings whose keys ignore case. An invalid option raises an error with its
 name. An unknown option is only logged, because Spark also passes options that are not for the connector.

@@ -123,7 +123,7 @@ class CommandLine:
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs on this machine: no master is set, or a local one."""
+        """Whether everything runs on this machine: no master is set, or a local master."""
         master = self.value("--master") or self._conf("spark.master")
         return master is None or master.startswith("local")
 

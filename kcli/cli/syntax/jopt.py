@@ -173,7 +173,7 @@ def _is_optional_argument(option: Option, word: str) -> bool:
 def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
     """Returns the error for an unknown option.
 
-    After a single dash, joptsimple expects a cluster of one-letter options, so its error names only the first letter.
+    After a single dash, joptsimple expects several one-letter options, so its error names only the first letter.
     """
     shown = name if word.startswith("--") else name[:1]
     hint = did_you_mean(f"--{name}", [f"--{other}" for other in [*known, "help", "version"]])

@@ -1,4 +1,4 @@
-"""kafka-server-start: runs a node in this process, or starts one in the background."""
+"""kafka-server-start: runs a node in this process, or starts a node in the background."""
 
 from __future__ import annotations
 

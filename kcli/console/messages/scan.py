@@ -60,7 +60,7 @@ class ScanRequest:
 
 @dataclass(slots=True)
 class Lane:
-    """The state of one partition: what is left to read, and the matches that are not yet sent."""
+    """The state of one partition: the offsets that are left to read, and the matches that are not yet sent."""
 
     partition: int
     low: int

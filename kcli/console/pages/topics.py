@@ -45,7 +45,7 @@ class TopicRow:
 
 
 async def list_topics(call: Call) -> Rows:
-    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 only those with
+    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 has only topics with
     a problem."""
     topology = await kept_topology(call)
     listing = call.listing()

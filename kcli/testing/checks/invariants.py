@@ -8,8 +8,8 @@ checks these promises:
 * one offset per producer sequence, and no producer id twice;
 * acknowledged and read records are committed, and exist after a crash. After a loss of power they must exist only if
   every append is flushed (`durable`). Otherwise records may be missing, but the existing ones must be correct;
-* acknowledged topics and metadata survive everything; broker epochs grow;
-* a group's generation and its committed offsets never go back, one member owns a partition in a generation.
+* acknowledged topics and metadata survive everything; the epoch of a broker never goes back;
+* a group's generation and its committed offsets never go back, and in a generation, only one member owns a partition.
 """
 
 from __future__ import annotations

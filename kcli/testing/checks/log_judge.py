@@ -71,7 +71,7 @@ _OF_TV1 = {
 
 @dataclass(slots=True)
 class Verdict:
-    """The number of findings of each kind, and descriptions of the first ones."""
+    """The number of findings of each kind, and descriptions of the first findings."""
 
     counts: dict[Finding, int] = field(default_factory=dict)
     texts: dict[Finding, list[str]] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class _Known:
         return writer.outcome is Outcome.COMMITTED or value in self.committed_reads
 
     def was_passed(self, sent: Sent, history: History) -> bool:
-        """Whether polls have gone past the place of a record, so that one of them should have returned it."""
+        """Whether polls have gone past the offset of a record, so that a poll should have returned the record."""
         if sent.partition in history.ends:
             return True
         offset = self.offset(sent.value)

@@ -259,7 +259,7 @@ class ReplicationWatch:
 
     def _read_failed(self, partition: Partition, machine: SimNode, replica: Replica) -> None:
         """Reads a replica in a failed directory from its files. The last append may have happened before the failure,
-        in the same iteration of the event loop. The leader may get to know of this append."""
+        in the same iteration of the event loop. The leader may still learn of this append."""
         replica.batches = read_disk(machine.disk, self._directory(machine), partition.name)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
@@ -392,7 +392,7 @@ class ReplicationWatch:
         partition.high_watermarks[epoch] = high_watermark
 
     def _check_commits(self, partition: Partition, node_id: int, leader: LeaderPartition) -> None:
-        """Compares the log of a leader with the committed records, and takes over the new ones."""
+        """Compares the log of a leader with the committed records, and adds the new committed records."""
         high_watermark = leader.log.high_watermark
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
@@ -649,7 +649,7 @@ class ReplicationWatch:
         return [name for name in self.partitions if name.topic == topic]
 
     def latest_values(self, name: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
-        """The offset and value of the last record of each key. Checks that all replicas have the same ones."""
+        """The offset and value of the last record of each key. Checks that these are equal on all replicas."""
         image = self.partitions[name].image
         assert image is not None
         by_node = {

@@ -1,4 +1,4 @@
-"""The links between the nodes of a cluster on one machine, which can be cut in one direction or in both.
+"""The links between the nodes of a cluster on one machine. A link can be cut in one direction or in both.
 
 Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
 target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link

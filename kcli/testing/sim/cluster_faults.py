@@ -391,7 +391,7 @@ class ClusterFaults:
     # Disks.
 
     async def _break_disk(self, node: SimNode) -> None:
-        """Makes a disk call fail soon. Then repairs the disk, and kills the node, which starts again later."""
+        """Makes a disk call fail soon. Then repairs the disk, and kills the node. The node is started again later."""
         operation, part = self.rng.choice(DISK_FAULTS)
         self.cluster.loop.note(f"{operation} of {part or 'anything'} will fail on {node.name}")
         self.cluster.error_watch.tolerates = True

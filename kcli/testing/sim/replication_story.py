@@ -323,8 +323,8 @@ class ReplicationStory:
         )
 
     async def _check_end(self) -> int:
-        """Compares what was read with what was acknowledged, and the files of all replicas. Then all nodes start again,
-        and all replicas must be in sync once more."""
+        """Compares the records that were read with the acknowledged records, and compares the files of all replicas.
+        Then all nodes start again, and all replicas must be in sync once more."""
         for producer in self.producers:
             if producer.partition.topic != UNCLEAN:
                 for consumer in self.consumers:

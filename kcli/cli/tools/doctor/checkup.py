@@ -43,7 +43,7 @@ class CheckupWishes:
 
 
 def metrics_endpoints(text: str | None) -> tuple[Address, ...]:
-    """The endpoints of --metrics. Raises CommandError if one is invalid."""
+    """The endpoints of --metrics. Raises CommandError if an endpoint is invalid."""
     if text is None:
         return ()
     try:

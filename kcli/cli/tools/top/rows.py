@@ -178,7 +178,7 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
 
 
 def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, float]:
-    """Returns the rate of each topic, which is 0 if the topic has no metric.
+    """Returns the rate of each topic. If a topic has no metric, its rate is 0.
 
     Returns no rates if no broker has metrics.
     """

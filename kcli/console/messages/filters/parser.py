@@ -234,7 +234,7 @@ def _compared(left: Operand, right: Operand, name: str) -> Condition:
 
 
 def _is_text(operand: Operand) -> bool:
-    """Whether an operand is a text or null, which the text of a whole key or value can equal."""
+    """Whether an operand is a text or null. Only such an operand can be equal to the text of a whole key or value."""
     return isinstance(operand, Literal) and (operand.value is None or isinstance(operand.value, str))
 
 
