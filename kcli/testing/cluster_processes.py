@@ -32,7 +32,7 @@ class ClusterProcesses:
 
     If `nodes` is given, the nodes have the ids 1, 2 …, and the first nodes are voters too (`voters_of`). If `brokers`
     is given, the brokers have the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are
-    properties of all nodes.
+    properties of all nodes. `command` replaces the command `kcli server-start`.
     """
 
     def __init__(
@@ -43,10 +43,12 @@ class ClusterProcesses:
         brokers: int | None = None,
         racks: Sequence[str] = RACKS,
         overrides: Mapping[str, str] | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
         assert (nodes is None) != (brokers is None), "expected either `nodes` or `brokers`"
         self._directory = Path(directory)
         self._overrides = dict(overrides or {})
+        self._command = command
         self._layouts = _combined(nodes, racks) if nodes is not None else _separate(brokers or 0, racks)
         self.nodes = {layout.node_id: self._node(layout) for layout in self._layouts}
 
@@ -100,9 +102,8 @@ class ClusterProcesses:
 
     def _node(self, layout: NodeLayout) -> BrokerProcess:
         directory = self._directory / f"node-{layout.node_id}"
-        node = BrokerProcess(
-            directory, node_properties(layout, self._layouts, directory / "data") | self._overrides
-        )
+        properties = node_properties(layout, self._layouts, directory / "data") | self._overrides
+        node = BrokerProcess(directory, properties, command=self._command)
         node.port = layout.broker_port or node.port
         node.controller_port = layout.controller_port or node.controller_port
         return node
