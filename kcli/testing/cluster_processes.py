@@ -6,8 +6,8 @@
 
     ClusterProcesses(tmp_path, brokers=2)                       # one controller, and two nodes that are only brokers
 
-Each node has a directory of its own in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
-stays down, so that a test can decide.
+Each node has a separate directory in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
+is not started again, because the test decides when to start it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ RACKS = ("rack-1",)
 class ClusterProcesses:
     """The nodes of a cluster by id. All of them run after `start`.
 
-    With `nodes`, the ids are 1, 2 …, and the first nodes are voters too (`voters_of`). With `brokers`, the brokers have
-    the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are properties of all nodes. `command`
-    replaces that of `kcli server-start`.
+    If `nodes` is given, the nodes have the ids 1, 2 …, and the first nodes are voters too (`voters_of`). If `brokers`
+    is given, the brokers have the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are
+    properties of all nodes. `command` replaces the command `kcli server-start`.
     """
 
     def __init__(

@@ -6,7 +6,8 @@ this method.) These are anomalies:
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: the reader saw a value of a transaction that was aborted, or that the producer never tried to
       commit;
-    - a torn transaction: the producer does not know its end, and the reader saw only some of its values;
+    - a torn transaction: the producer does not know whether the transaction was committed, and the reader saw only some
+      of the transaction's values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 
@@ -94,7 +95,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. It reads backwards, so that at each value all later values are known."""
+    """Yields violations of the order. Reads the values backwards, so that all later values are known at each value."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
