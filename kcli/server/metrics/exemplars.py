@@ -20,7 +20,7 @@ class Exemplar:
 
 
 class Exemplars:
-    """The newest traced request of each API and of each step of duration. A duration has at most about 80 steps, from
+    """The newest traced request for each pair of an API and a range of durations. There are about 80 ranges, from
     a nanosecond to an hour, so the number of exemplars is limited."""
 
     def __init__(self) -> None:

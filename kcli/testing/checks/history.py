@@ -95,7 +95,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. Reads the values backwards, so that all later values are known at each value."""
+    """Yields violations of the order. Reads from the last value to the first: a violation depends on later values."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
@@ -121,8 +121,8 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    Each transaction is before another transaction of its group in one partition, and after another transaction of its
-    group in the same or in another partition.
+    In a cycle, transaction A wrote before transaction B in one partition, and B wrote before A in some partition. The
+    cycle may have more than two transactions.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}
