@@ -163,7 +163,7 @@ def test_an_open_transaction_is_shown_and_ended(page: Page, kafka: Site) -> None
     page.get_by_role("dialog").get_by_role("textbox").fill(SCRIPT)
     assert "forceTerminateTransaction" in act(page, "Abort")
     # The markers may still be on their way.
-    page.locator("tbody .badge").filter(has_text=re.compile("Abort|Empty")).wait_for()
+    page.locator("tbody .badge").filter(has_text=re.compile("Abort|Empty")).first.wait_for()
 
 
 async def _hang(kafka: Site, topic: str) -> None:

@@ -112,6 +112,9 @@ class ClusterClient:
         topic = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=self.replicas)
         request = ct.CreateTopicsRequest(topics=(topic,), timeout_ms=9)
         await self.ask(self.any_broker, ApiKey.CREATE_TOPICS, request)
+        # The controller may answer before the broker has read the new metadata.
+        while any(self.image.partition(name, number) is None for number in range(partitions)):
+            await asyncio.sleep(0.01)
         assert {self.leader(number, name) for number in range(partitions)} == set(BROKERS)
 
     async def find(self, key: str, kind: int) -> None:

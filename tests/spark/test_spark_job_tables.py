@@ -203,6 +203,7 @@ sys.exit("each of Spark's commits was there before the one of the files was seen
 """
 
 
+@pytest.mark.full
 def test_a_driver_killed_after_the_commit_of_the_table(
     spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ def freeing_steps(message: object) -> Steps[None]:
         if not array:
             arrays.pop()
         elif _array_names(array[-1]):
-            arrays += _large_arrays(array.pop())
+            arrays += _divisible_arrays(array.pop())
         else:
             del array[-ELEMENTS_PER_STEP:]
         yield
@@ -50,15 +50,28 @@ def freeing_steps(message: object) -> Steps[None]:
 
 def _large_arrays(message: object) -> Iterator[list[object]]:
     """The elements of the large arrays of a message, also of those in its small arrays."""
-    for name in _array_names(message):
-        array = getattr(message, name)
-        if not isinstance(array, tuple):
-            continue
+    for array in _arrays(message):
         if len(array) > SMALL_ARRAY:
             yield list(array)
-        elif array and _array_names(array[0]):
+        elif _array_names(array[0]):
             for element in array:
                 yield from _large_arrays(element)
+
+
+def _divisible_arrays(element: object) -> Iterator[list[object]]:
+    """The elements of the arrays that are large or whose elements have arrays. The small arrays of one element may
+    have many parts together, so a step looks no deeper."""
+    for array in _arrays(element):
+        if len(array) > SMALL_ARRAY or _array_names(array[0]):
+            yield list(array)
+
+
+def _arrays(part: object) -> Iterator[tuple[object, ...]]:
+    """The arrays of a message or struct that have elements."""
+    for name in _array_names(part):
+        array = getattr(part, name)
+        if isinstance(array, tuple) and array:
+            yield array
 
 
 def _array_names(part: object) -> tuple[str, ...]:

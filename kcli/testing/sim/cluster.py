@@ -108,6 +108,10 @@ class SimNode:
     def is_starting(self) -> bool:
         return self._start is not None and not self._start.done()
 
+    @property
+    def has_failed_to_start(self) -> bool:
+        return self._start is not None and self._start.done() and self._start.exception() is not None
+
     async def start(self, patience_s: float | None = None) -> bool:
         """Starts the node. Returns False if it is not ready after `patience_s`. In this case, the start continues.
 

@@ -30,6 +30,8 @@ TROUBLE_S = 40.0
 CALM_S = 180.0
 STORY_S = 1200.0
 CLIENTS = 3
+# The pause between two searches for nodes whose start has failed.
+SUPERVISOR_PAUSE_S = 1.0
 # The time limit of a client for one creation. It is longer than a fail-over.
 CREATE_TIMEOUT_S = 20.0
 SHAPES: tuple[dict[int, str], ...] = (
@@ -251,7 +253,23 @@ class QuorumStory:
         for node in self.cluster.nodes.values():
             if not node.is_up:
                 await node.start(0.0)
-        await eventually(self._has_settled, CALM_S, "the cluster settles")
+        supervisor = asyncio.create_task(self._start_failed_nodes_again())
+        try:
+            await eventually(self._has_settled, CALM_S, "the cluster settles")
+        finally:
+            supervisor.cancel()
+
+    async def _start_failed_nodes_again(self) -> None:
+        """Starts nodes again whose start has failed, as a service manager does.
+
+        A node that was started during a fault may give up its registration after the fault has ended.
+        """
+        while True:
+            await asyncio.sleep(SUPERVISOR_PAUSE_S)
+            for node in self.cluster.nodes.values():
+                if node.has_failed_to_start:
+                    node.kill()
+                    await node.start(0.0)
 
     def _has_settled(self) -> bool:
         """Whether all nodes run and know the same leader, all brokers and all acknowledged topics."""

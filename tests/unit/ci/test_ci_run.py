@@ -88,7 +88,7 @@ def run(project: Path, tmp_path: Path) -> Run:
 
 
 def closing_lines(output: str) -> list[str]:
-    return re.findall(r"^=+ .* in [0-9.]+s =+$", output, re.MULTILINE)
+    return re.findall(r"^=+ .* in [0-9.]+s(?: \([0-9:]+\))? =+$", output, re.MULTILINE)
 
 
 def test_a_clean_run_has_no_second_try(run: Run) -> None:
