@@ -62,7 +62,7 @@ class Node:
 
 
 class Destination:
-    """The target of a request that does not name a node: any server, or the controller."""
+    """The target of a request that may go to any server, or must go to the controller."""
 
     ANY: Destination
     CONTROLLER: Destination
@@ -74,7 +74,7 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 class _NoNode(KafkaError):
     """Raised if no server is known or reachable. The message is the reason.
 
-    If `is_final`, the port speaks another protocol than the client, so another attempt cannot succeed.
+    If `is_final` is True, the port does not use the protocol of the client, so another attempt cannot succeed.
     """
 
     retriable = True

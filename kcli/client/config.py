@@ -17,7 +17,8 @@ class ClientConfigError(KcliError):
 
 class SecuritySettingsError(ClientConfigError):
     """Raised for an invalid setting of TLS or SASL, or for a store that cannot be loaded. The message has Kafka's
-    texts: that of the exception, and that of its cause on the next line."""
+    texts: the text of the exception, and on the next line the text of its cause.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

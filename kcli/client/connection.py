@@ -1,8 +1,8 @@
-"""One connection to one server. A response belongs to the request with the same correlation id, so several requests may
+"""One connection to one server. The correlation id shows which request a response belongs to, so several requests may
 wait for their responses.
 
-`Connection.open` does the TLS handshake and the SASL login. The connection recognises another protocol (TLS, HTTP) by
-the first bytes of the answer. The error then contains the name of that protocol.
+`Connection.open` does the TLS handshake and the SASL login. If the server uses another protocol (TLS, HTTP), the
+connection recognises the protocol by the first bytes of the answer. The error then contains the name of the protocol.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Watches the lag of groups for a tool or the console: stores samples, and computes the states of groups.
 
 No API returns the times of commits. So if an offset has changed since the last sample, the time of the new sample
-counts as the time of a commit. The first sample also counts as a commit. A commit that repeats an offset is not
+counts as the time of a commit. The first sample also counts as a commit. A commit of the same offset as before is not
 noticed.
 """
 
@@ -26,7 +26,9 @@ PARTITIONS_PER_STEP = 50
 
 
 class LagWatch:
-    """The memory of one watch. It has a window for each group and partition that was seen, and a limit of windows."""
+    """The samples of one tool or page. There is a window of samples for each group and partition that was seen. The
+    number of windows is limited.
+    """
 
     def __init__(self, *, windows_max: int = 100_000) -> None:
         self._tracker = LagTracker(first_patience_ms=FIRST_PATIENCE_MS, windows_max=windows_max)

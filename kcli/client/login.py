@@ -1,4 +1,5 @@
-"""Logs a client in with SASL (KIP-43, KIP-152): the mechanism first, then the messages of the mechanism.
+"""Logs a client in with SASL (KIP-43, KIP-152): first sends the name of the mechanism, then the messages of the
+mechanism.
 
 `log_in` needs only a function that sends one request, so each kind of asyncio connection can use it.
 """

@@ -2,8 +2,9 @@
 
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
-broker, and writes these ports into the answers that contain addresses. Each connection must log in to the relay with
-PLAIN and a secret that only this process knows, because other users of the machine can reach the ports too.
+broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Each connection must log
+in to the relay with PLAIN and a secret that only this process knows, because other users of the machine can reach the
+ports too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _CORRELATION = struct.Struct(">i")
 
 @dataclass(slots=True)
 class Relay:
-    """The ports of the relay, by the addresses of the brokers. `start` runs it until the process ends."""
+    """The ports of the relay, by the addresses of the brokers. `start` runs the relay until the process ends."""
 
     config: ClientConfig
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(SECRET_BYTES), repr=False)
@@ -216,7 +217,7 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """One connection. Frames have no size prefix here."""
+    """One connection. Requests and answers are bytes without their size prefix here."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter

@@ -1,4 +1,4 @@
-"""The body of a request, within a size and a time."""
+"""Reads the body of a request, with limits of size and time."""
 
 from __future__ import annotations
 

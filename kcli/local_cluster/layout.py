@@ -1,7 +1,7 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are voters of the quorum too: the largest odd number of nodes, and at
-most MAX_VOTERS. (Four voters survive one failure, as three voters do.)
+Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because four voters
+survive only one failure, as three voters do. The number is as large as possible, but at most MAX_VOTERS.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ MIN_ISR_KEYS = (
 
 
 class ClusterError(KcliError):
-    """A cluster cannot be created, started or stopped. The message names the option, file or node concerned."""
+    """Raised if a cluster cannot be created, started or stopped. The message names the option, file or node that causes
+    the error.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

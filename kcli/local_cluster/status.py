@@ -1,4 +1,4 @@
-"""The status of a cluster on one machine, as its processes and its servers report it at the moment."""
+"""The present status of a cluster on one machine, from its processes and from the answers of its servers."""
 
 from __future__ import annotations
 

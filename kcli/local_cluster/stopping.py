@@ -21,7 +21,7 @@ STOP_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class StoppableNode:
-    """A node that runs, and the ways to look at it and to signal it."""
+    """A running node: its state, and the signals that stop it."""
 
     node_id: int
     is_voter: bool
@@ -32,7 +32,8 @@ class StoppableNode:
 class RollingStop:
     """Stops the nodes of a cluster. `voters` is the number of all its voters.
 
-    `report` gets the id of a node and the event. As soon as `is_urgent` returns True, the nodes that run are killed.
+    `report` gets the id of a node and the event. As soon as `is_urgent` returns True, the nodes that still run are
+    killed.
     """
 
     def __init__(

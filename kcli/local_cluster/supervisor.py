@@ -1,4 +1,5 @@
-"""The parent process of a cluster: starts the nodes, starts a node again that died, and stops them one after another.
+"""The parent process of a cluster: starts the nodes, restarts a node whose process died, and stops the nodes one after
+another.
 
 `supervise` runs in the foreground until SIGTERM, SIGINT or SIGHUP. `start_in_background` runs this module as a program.
 """
@@ -44,7 +45,7 @@ OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
 
 
 class NodeState(Enum):
-    """The state of a node in the eyes of its parent."""
+    """The state of a node, as the parent process knows it."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -90,7 +91,8 @@ class _Watched:
 class Supervisor:
     """Watches the nodes of a cluster from their start to their stop. `request_stop` may be called by a signal handler.
 
-    `pause` sleeps between two looks, and may end early. Tests replace the processes, the clock and `pause`.
+    `pause` sleeps between two checks of the processes, and may end early. Tests replace the processes, the clock and
+    `pause`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The decisions of the parent process: when a node that ended is started again, and in which order nodes stop.
 
-The functions and classes here get times and exit codes, and start nothing.
+The functions and classes here only compute from times and exit codes. They start no process.
 """
 
 from __future__ import annotations

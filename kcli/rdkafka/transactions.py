@@ -30,7 +30,9 @@ def is_purged(error: ClientError) -> bool:
 
 
 class Transactions:
-    """The transactions of one librdkafka producer. The constructor fences earlier producers with this id."""
+    """The transactions of one librdkafka producer. The constructor fences earlier producers with the same transactional
+    id.
+    """
 
     def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer

@@ -1,7 +1,7 @@
 """Reads the security settings of a client from the properties that Kafka's own clients take.
 
 Spark's options have the prefix `kafka.` before the property names. If the caller passes this prefix, errors contain the
-names with the prefix. Errors and the `repr` of these values contain no secrets.
+names with the prefix. Errors contain no secrets, and neither does the `repr` of the settings.
 """
 
 from __future__ import annotations

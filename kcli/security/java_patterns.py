@@ -1,8 +1,8 @@
 """Regular expressions in Java's syntax, for the rules of principal names (KIP-371, auth_to_local of Kerberos).
 
 Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
-pattern with such a feature runs in Python's `re`. It may take exponential time, so it is used only for names of limited
-length.
+pattern with such a feature runs in Python's `re`. Such a pattern may take exponential time, so it is used only for
+names of limited length.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A compiled pattern. If `backtracks`, it is used only for short names."""
+    """A compiled pattern. If `backtracks` is True, the pattern is used only for short names."""
 
     pattern: Pattern
     backtracks: bool = False

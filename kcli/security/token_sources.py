@@ -1,7 +1,7 @@
 """The sources of a client's tokens for OAUTHBEARER: claims of the login module, a file, or a token endpoint.
 
 The keys are the same as in Java's clients (KIP-255, KIP-768, KIP-1139). A source blocks, so asyncio code calls it in a
-thread. No error and no `repr` contains a token or a secret.
+thread. Errors and the texts of `repr` contain no tokens or secrets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
 
-HMACs are not stored. Every node computes the HMAC of a token from the token id and its own copy of
-`delegation.token.secret.key`. The Base64 text of the HMAC is the password of the token for a login with SCRAM.
+HMACs are not stored. Every node computes the HMAC of a token from the token id and the key
+`delegation.token.secret.key`, which must be the same on all nodes. The Base64 text of the HMAC is the password of the
+token for a login with SCRAM.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def has_expired(token: DelegationToken, now_ms: int) -> bool:
 
 
 class TokenFinder:
-    """Finds a token by its HMAC. The HMAC of a token is computed once."""
+    """Finds a token by its HMAC. Each token's HMAC is computed only once."""
 
     def __init__(self, secret_key: str) -> None:
         self._secret_key = secret_key

@@ -1,8 +1,8 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
-At the start, the role registers, loads partitions and coordinators from the image, and then asks to be unfenced. At the
-stop, the coordinators give up their groups and transactions. Then the controller moves the leaderships to other brokers
-(KIP-841).
+At the start, the broker registers with the controller, loads its partitions and coordinators, and then asks the
+controller to unfence it. At the stop, the coordinators give up their groups and transactions. Then the controller moves
+the broker's leaderships to other brokers (KIP-841).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Surroundings:
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
     of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
     `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `secure` has the security of
-    the inter-broker listener. `removed_topics` reads the
-    removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
-    cleaner. If it is None, the cleaner makes its own threads.
+    the inter-broker listener. `removed_topics` reads from the metadata log the topics that were removed before an
+    offset. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If `cleaner_executor` is None,
+    the cleaner makes its own threads.
     """
 
     config: BrokerConfig

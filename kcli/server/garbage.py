@@ -1,21 +1,22 @@
-"""When a server runs Python's cyclic garbage collector, and how many objects each collection visits. Also when it gives
-free memory back to the system.
+"""Decides when a server runs Python's cyclic garbage collector, and when it gives free memory back to the system.
 
-Nearly all objects are freed by their reference counts. The collector finds only cycles of unused objects. For this it
-visits every object of a generation, about 3,000 objects in a millisecond, and the event loop waits. A node with 10,000
-topics has half a million objects, so a visit of all objects would block every client for 0.2 s.
+Nearly all objects are freed by their reference counts. The collector is needed only for unused objects that refer to
+each other in a cycle. To find cycles, the collector visits every object of a generation, about 3,000 objects in a
+millisecond. The event loop waits meanwhile. A node with 10,000 topics has half a million objects, so a visit of all
+objects would block every client for 0.2 s.
 
-Young objects. Python visits an object three times, in each generation once. Then `freeze_survivors` excludes the object
-from all later collections. So an automatic collection visits only new objects, no matter how large the metadata and the
-requests are. A frozen object is still freed by its reference count.
+Young objects. Python's collector has three generations, and visits an object once in each generation. Then
+`freeze_survivors` excludes the object from all later automatic collections ("freezes" it). So an automatic collection
+visits only new objects, no matter how large the metadata and the requests are. A frozen object is still freed by its
+reference count.
 
 Thorough collections. A cycle that was in use when it was frozen is found only by a visit of all objects. The number of
-allocated memory blocks shows whether such a visit is worth its pause. If it has grown by a quarter, objects may have
-leaked, so the next second without a byte from or to a client is used. If it has doubled for ten minutes, all objects
-are visited in any case.
+allocated memory blocks decides when all objects are visited. If the number has grown by a quarter, there may be many
+such cycles. So all objects are visited in the next second in which no client sends or receives a byte. If the number
+stays doubled for ten minutes, all objects are visited without waiting for such a second.
 
-Free memory. Large requests and answers leave free memory in the heap of the C library. It is given back in such a quiet
-second too.
+Free memory. Large requests and answers leave free memory in the heap of the C library. This memory is also given back
+in a second without traffic of clients.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The security of the connections from this node to other nodes.
 
-As in Kafka, a node connects with the settings of its own listener: the stores, the mechanism, and the user of the login
-module. Brokers are reached over the inter-broker listener, and controllers over the first controller listener.
+As in Kafka, a node connects with the settings of its own listener: the key store and trust store, the SASL mechanism,
+and the user of the login module. A node reaches brokers over the inter-broker listener, and controllers over the first
+controller listener.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _SASL_KEYS = (
 
 
 class LinkSecurity:
-    """The client settings of a node. They follow the newest configuration.
+    """The settings with which a node connects to other nodes. They follow the newest configuration.
 
-    A TLS context stays until its settings or the files of its stores change. If the new ones cannot be used, the links
-    keep the last good context, as listeners do.
+    A TLS context is used until its settings or the files of its stores change. If the new settings or files are
+    invalid, new connections use the last good context, as on listeners.
     """
 
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:

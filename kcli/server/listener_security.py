@@ -1,7 +1,7 @@
 """The security of each listener: its TLS, and how its connections log in.
 
-A node makes the security of all listeners at its start, and does not start if one of them has a mistake. The code of
-TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
+A node checks the security settings of all listeners at its start, and does not start if a setting is invalid. The code
+of TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
 """
 
 from __future__ import annotations

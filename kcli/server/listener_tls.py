@@ -1,8 +1,8 @@
-"""The TLS of a running listener, and how it changes without a restart.
+"""The TLS of a running listener, whose certificates can change without a restart.
 
-A change of the keys of a store (AlterConfigs) or of a file of a store makes a new context for the connections that come
-from then on. Open connections stay. If the new stores are invalid, the listener keeps its context, and the log has an
-error. Kafka reads files again only after AlterConfigs; here a changed file is enough.
+If AlterConfigs changes the keys of a store, or if a file of a store changes, the listener makes a new TLS context. New
+connections use the new context, and open connections are not affected. If the new stores are invalid, the listener
+keeps its context and logs an error. Kafka reads files again only after AlterConfigs; here a changed file is enough.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ The start has these steps:
 6. serve the clients.
 
 At a clean stop the broker first asks for a controlled shutdown, and serves its clients until the controller has moved
-its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the steps of a
-clean stop, and raises the error. No other module uses the whole node.
+its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the controlled
+shutdown, and raises the error. No other module uses the whole node.
 """
 
 from __future__ import annotations

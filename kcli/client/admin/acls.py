@@ -86,7 +86,7 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Kafk
 
 
 class _FilterFields(TypedDict):
-    """The fields of a filter, which have the same names in both requests."""
+    """The fields of a filter. They have the same names in DescribeAcls and DeleteAcls."""
 
     resource_type_filter: int
     resource_name_filter: str | None

@@ -27,7 +27,7 @@ E = TypeVar("E", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that can supply the value. The value comes from the first setting in the list."""
+    """A setting that can supply the value of a config. The value comes from the first synonym in the list."""
 
     name: str
     value: str | None

@@ -48,7 +48,9 @@ _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group. State and type have the broker's names. They are "" if the broker is too old to send them."""
+    """A group. State and type have the names that the broker sends. They are empty if the broker is too old to send
+    them.
+    """
 
     group_id: str
     type: str

@@ -78,8 +78,8 @@ class Reassignment:
 class NewTopic:
     """A topic to create.
 
-    It has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. In a number,
-    -1 means the broker's default.
+    The topic has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. The
+    number -1 means the broker's default.
     """
 
     name: str

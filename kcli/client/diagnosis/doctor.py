@@ -19,7 +19,9 @@ ADVERTISED = "advertised"
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The topics and groups to check. If `writes` is True, a record is written to each topic and read again."""
+    """The topics and groups to check. If `writes` is True, the doctor writes a record to each topic and reads the
+    record again.
+    """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()

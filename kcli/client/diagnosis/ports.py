@@ -1,7 +1,8 @@
-"""Checks one port with blocking sockets: the addresses of its host, whether it answers, and its protocol.
+"""Checks one port with blocking sockets: the addresses of its host, whether the port answers, and the protocol of the
+port.
 
-Every step has a time limit. No function sends a secret. So a connection with an invalid certificate does no
-harm.
+Every check has a time limit. No function sends a password or another secret, so a connection to a server with an
+invalid certificate is safe.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _SIZE = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What a port speaks.
+    """The protocol of a port.
 
-    `mechanisms` is None if the port asks for no login, or if this is unknown. If the port speaks neither Kafka's
-    protocol nor TLS, `other` names its protocol.
+    `mechanisms` is None if the port asks for no login, or if this is unknown. If the protocol is neither Kafka's
+    protocol nor TLS, `other` is the name of the protocol.
     """
 
     is_kafka: bool = False

@@ -1,20 +1,20 @@
 """Plans an even placement of replicas. The code is pure: it does no input or output.
 
-The plan is made in four steps. A step does not undo the results of earlier steps. Steps 2 and 3 are repeated,
-because an exchange of replicas can make another move possible:
+The plan is made in four steps, and no step undoes the results of earlier steps. Steps 2 and 3 are repeated, because an
+exchange of replicas can make another move possible:
 
-1. *Settle*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on
-   as many racks as possible. New replicas go to the broker with the fewest replicas.
+1. *Requirements*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on as
+   many racks as possible. New replicas go to the broker with the fewest replicas.
 2. *Counts*: replicas move from the broker with the most replicas to the broker with the fewest, until the
    difference is one. Without racks, the number of moves is the smallest possible.
 3. *Bytes*: two brokers exchange replicas of unequal size, if a broker's bytes differ from the average by more than
    `BYTES_TOLERANCE`.
-4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No
-   records are copied. A chain of such changes gives a leadership from a broker with too many leaders to a
-   broker with too few.
+4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No records
+   are copied. If no single change helps, several changes together move one leadership from a broker with too many
+   leaders to a broker with too few.
 
-The result does not depend on the order of the input. If all moves of a plan are done, the next plan is empty.
-So an interrupted run can make a new plan.
+The result does not depend on the order of the input. If all moves of a plan are done, the next plan is empty. So after
+an interruption, a new plan contains only the remaining moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Executes a plan in batches, with a throttle that is removed at the end.
 
-The cluster stores the state: the moves in progress, the replicas and the throttle. So a new run can continue
-an interrupted run. It waits for the moves in progress, and removes the old throttle.
+The cluster stores the state: the moves in progress, the replicas and the throttle. So a new run can continue an
+interrupted run: it waits for the moves in progress, and removes the old throttle.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BatchRow:
 
 
 class Reporter(Protocol):
-    """Gets what a run does."""
+    """Receives the progress of a run."""
 
     @property
     def shows_progress(self) -> bool:
@@ -65,7 +65,7 @@ class Reporter(Protocol):
 
 
 class Execution:
-    """One run. `leaving` has the brokers that must not have replicas afterwards."""
+    """One run of a plan. `leaving` has the brokers that must have no replicas at the end."""
 
     def __init__(
         self,

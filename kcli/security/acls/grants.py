@@ -1,4 +1,6 @@
-"""The command that gives a missing right. `kcli acls --check`, `kcli doctor` and tools that were refused show it."""
+"""The command that gives a missing permission. `kcli acls --check` and `kcli doctor` show this command. Other tools
+show it if the broker refuses them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _OPTIONS = {kind: name for name, kind in TYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation on one resource, or on all resources whose names begin with `name`."""
+    """A permission: an operation on one resource, or on all resources whose names begin with `name`."""
 
     operation: AclOperation
     resource_type: ResourceType

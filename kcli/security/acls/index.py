@@ -2,13 +2,14 @@
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
 kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
-names. For prefixes, the index looks up the beginning of the name, once for each length that some prefix has.
+names. Another dictionary has the prefixes. For each length of a stored prefix, the index looks up that many first
+characters of the resource's name.
 
-For each pattern, principal and host there is a cell. It has a bit for each allowed operation and for each denied
+For each pattern, principal and host there is a cell. The cell has a bit for each allowed operation and for each denied
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
-The prefixes are also kept for each principal. So a check looks only at the prefixes of its own principal, and not at
-those of all others, which have many more lengths.
+The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
+prefixes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _ALLOWED_BITS: dict[int, int] = {}
 
 
 class Verdict(Enum):
-    """The result of the ACLs for one check."""
+    """The decision of the ACLs for one check."""
 
     ALLOWED = "an ACL allows the operation, and no ACL denies it"
     DENIED = "an ACL denies the operation"

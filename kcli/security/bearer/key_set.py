@@ -1,4 +1,4 @@
-"""The public keys of a token server, as it publishes them: a JSON Web Key Set (RFC 7517).
+"""The public keys of the server that issues tokens. The server publishes them as a JSON Web Key Set (RFC 7517).
 
 Only keys for signatures are used. The type of a key decides its algorithms. So a token cannot choose the algorithm
 "none", and cannot use a public key as the secret of HS256.

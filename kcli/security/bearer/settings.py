@@ -1,7 +1,7 @@
-"""The settings of signed tokens on a listener: the place of the key set, and the claims that must be right.
+"""The settings of signed tokens on a listener: the place of the key set, and the required values of the claims.
 
-Kafka 4.1 accepts every token with its default validator (CVE-2026-33557). Here a node does not start without a key set,
-an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
+The default validator of Kafka 4.1 accepts every token (CVE-2026-33557). A node of kcli does not start without a key
+set, an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
 `sasl.oauthbearer.allow.unverified.audience` switch the checks of issuer and audience off.
 """
 
@@ -40,8 +40,8 @@ _VALIDATORS = frozenset({f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwt
 class KeySetSettings:
     """The place of a key set, and the times of its refresh.
 
-    `path` is set if the key set is a file. Otherwise `url` is called. `module_options` has the options of the login
-    module, of which `ssl.…` are for the TLS connection to the URL.
+    `path` is set if the key set is a file. Otherwise the key set comes from `url`. `module_options` has the options of
+    the login module. Its options `ssl.…` are for the TLS connection to the URL.
     """
 
     url: str

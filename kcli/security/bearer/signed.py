@@ -20,7 +20,9 @@ class Keys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SignedTokenSettings:
-    """The keys `sasl.oauthbearer.…` of a listener. An issuer of None, or no audience, is not checked."""
+    """The settings `sasl.oauthbearer.…` of a listener. If the issuer is None, the issuer of a token is not checked. If
+    there is no audience, the audience of a token is not checked.
+    """
 
     issuer: str | None = None
     audiences: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class SignedTokenSettings:
 
 
 class SignedCheck:
-    """The check of Kafka's OAuthBearerValidatorCallbackHandler with its BrokerJwtValidator."""
+    """Makes the same checks as Kafka's OAuthBearerValidatorCallbackHandler with BrokerJwtValidator."""
 
     def __init__(self, settings: SignedTokenSettings, keys: Keys, now_ms: Callable[[], int]) -> None:
         self._settings = settings

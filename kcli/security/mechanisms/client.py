@@ -1,7 +1,7 @@
 """The client's side of a SASL login, with any mechanism.
 
-The caller has the connection. It sends the bytes that `respond` returns, and passes the server's answer to `respond`.
-It repeats both steps until `respond` returns None:
+The caller has the connection. The caller sends the bytes that `respond` returns, and passes the server's answer to
+`respond`. It repeats both actions until `respond` returns None:
 
     exchange = client_exchange(credentials, host)
     ours = exchange.respond(b"")

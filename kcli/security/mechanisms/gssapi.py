@@ -1,11 +1,12 @@
 """The GSSAPI mechanism (RFC 4752), which is Kerberos 5 in Kafka.
 
-First both sides exchange the tokens of Kerberos. Then the server offers a security layer in four wrapped bytes: a bit
-mask of layers, and the largest size of a message. The client answers with four wrapped bytes and the identity for
-authorization. Kafka uses no layer, so the requests after the login are not wrapped.
+First both sides exchange messages of Kerberos, which are called tokens. Then the server sends four bytes, protected by
+Kerberos: a bit mask of the security layers that it offers, and the largest size of a message. The client answers with
+four protected bytes and the identity for authorization. Kafka uses no security layer, so Kerberos does not protect the
+requests after the login.
 
-The library `gssapi` calls MIT krb5. It reads files and may call the Kerberos server, so each step runs in a thread. The
-library is an optional extra of kcli.
+The Python library `gssapi` calls the C library MIT krb5, which reads files and may call the Kerberos server. So each
+part of the login runs in a thread. `gssapi` is an optional extra of kcli.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class KerberosMissing(Exception):
 
 
 class KerberosClient:
-    """The client's side of one login (see `ClientExchange`). Each step may call the Kerberos server, so it may wait."""
+    """The client's side of one login (see `ClientExchange`). Each call may wait for the Kerberos server."""
 
     def __init__(
         self, service: str, host: str, principal: str | None = None, keytab: str | None = None

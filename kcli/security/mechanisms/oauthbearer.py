@@ -3,7 +3,7 @@
     n,[a=<name>],^A *( key=value ^A ) ^A
 
 The key `auth` has the token. The other keys are SASL extensions (KIP-342). If the server refuses the token, it sends
-the reason as JSON. The client answers with the byte ^A, and only then the login fails.
+the reason as JSON. The client answers with the byte ^A. Then the server ends the login with an error.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class BearerClient:
 
 
 class BearerServer:
-    """The server's side of one login (see `ServerExchange`). If `in_thread`, the check may wait for another server."""
+    """The server's side of one login (see `ServerExchange`). If `in_thread` is True, the check runs in a thread,
+    because it may wait for another server.
+    """
 
     def __init__(
         self,

@@ -48,7 +48,9 @@ class Passwords:
 
 
 class PlainServer:
-    """The server's side of one login. If `in_thread`, the password check may wait for another server."""
+    """The server's side of one login. If `in_thread` is True, the password check runs in a thread, because it may wait
+    for another server.
+    """
 
     def __init__(self, check: PasswordCheck, *, in_thread: bool = False) -> None:
         self._check = check

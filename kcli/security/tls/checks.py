@@ -1,4 +1,4 @@
-"""The errors of ssl.* keys, with Kafka's texts, and the rules for keys that do not fit together."""
+"""The errors of ssl.* keys, with Kafka's texts, and the checks for keys that contradict each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StoreError(ConfigError):
 
 
 class HandshakeError(ConfigError):
-    """A client with the stores of a listener cannot connect to the listener."""
+    """Raised if a client with the stores of a listener cannot connect to this listener."""
 
 
 _CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"

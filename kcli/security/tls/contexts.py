@@ -1,9 +1,9 @@
-"""TLS contexts from the ssl.* keys.
+"""Makes TLS contexts from the ssl.* keys.
 
-A context behaves as in Java: a trusted certificate need not be the root of its chain. ssl.enabled.protocols and
-ssl.cipher.suites set the versions and ciphers. There are no session tickets and no renegotiation. With TLS 1.2, a
-client may resume a session by its id, because Python cannot switch this off. The transport then checks the dates of the
-client's certificate again.
+A context behaves as in Java: a trusted certificate does not have to be the root of a certificate chain.
+ssl.enabled.protocols and ssl.cipher.suites set the versions and ciphers. There are no session tickets and no
+renegotiation. With TLS 1.2, a client may resume a TLS session by its id, because Python cannot switch this feature off.
+So the server checks the dates of the client's certificate again when a session is resumed.
 
 stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
 """
@@ -133,10 +133,11 @@ class ClientTls:
 
 
 class KeptContext:
-    """The last good TLS context of a client that connects often. It is made again when the settings or the files of the
-    stores change. The authorities of the operating system are read once.
+    """The last valid TLS context of a client that connects often. The context is made again when the settings or the
+    files of the stores change. The authorities of the operating system are read only once.
 
-    As on a listener, a changed key store with other names is refused, except if `allow_dn` and `allow_san` permit this.
+    As on a listener, a new key store must have the same names in its certificates. `allow_dn` and `allow_san` permit
+    other names.
     """
 
     __slots__ = ("_context", "_from", "_names", "_whose", "allow_dn", "allow_san")

@@ -1,7 +1,7 @@
-"""Key stores and trust stores, from PEM text, PEM files (KIP-651), PKCS12 files and JKS files.
+"""Reads key stores and trust stores from PEM text, PEM files (KIP-651), PKCS12 files and JKS files.
 
-Each of them becomes the same value: private keys with their certificates, or trusted certificates. No error contains a
-part of a file or a password.
+In every format, a key store becomes a `KeyStore`, and a trust store becomes a `TrustStore`. No error contains a
+password or a part of a file.
 """
 
 from __future__ import annotations

@@ -37,10 +37,10 @@ class Kind(StrEnum):
 
 
 class Bean(NamedTuple):
-    """One bean. `properties` of its name are in Kafka's order: type, name, then the labels.
+    """One bean. `properties` are those of its object name, in Kafka's order: type, name, then the labels.
 
-    It is a named tuple, because a scrape makes up to 100,000 beans, and making a frozen dataclass takes three times as
-    long.
+    A bean is a named tuple, because a scrape makes up to 100,000 beans, and a frozen dataclass takes three times as
+    long to make.
     """
 
     domain: str

@@ -1,8 +1,8 @@
 """All beans of a node, with the object names and attributes of Kafka 4.1.
 
 Each file of this package has one group of beans. docs/metrics.md lists the beans of Kafka that do not exist here, with
-the reasons. The beans for the idle ratio of Kafka's handler and network threads have the idle ratio of the event loop.
-It is the share of the time in which the thread of the loop used no CPU.
+the reasons. Kafka has beans for the idle ratio of its handler threads and network threads. Here, these beans have the
+idle ratio of the event loop: the share of the time in which the loop's thread used no CPU.
 """
 
 from __future__ import annotations

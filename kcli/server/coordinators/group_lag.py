@@ -1,15 +1,15 @@
 """Samples the lag of the groups that this broker coordinates, for the metrics.
 
-A sample reads the table of committed offsets every 10 seconds. This table has the last commit of each partition, with
-its time. So the commits of clients need no extra work. If a group commits more often, only its last commit before each
-sample counts, as with Burrow's `min-distance`.
+Every 10 seconds, a sample reads the table of committed offsets. The table has the last commit of each partition and its
+time, so a commit of a client needs no extra work. If a group commits more often than every 10 seconds, only its last
+commit before each sample counts. Burrow's setting `min-distance` has the same effect.
 
 The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
-The broker asks other leaders for other end offsets (`remote_ends.py`). Samples are taken in slices, and only if the
-broker has a metrics endpoint.
+The broker asks the leaders of all other partitions for the end offsets (`remote_ends.py`). Samples are taken only if
+the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
 
 After a start or a fail-over, the first unread record may be older than the history of end offsets. If this broker leads
-the partition, the sampler reads the timestamp of this record once, and the history begins with it.
+the partition, the sampler reads the timestamp of this record once, and the history begins with this timestamp.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _Ends = tuple[set[TopicPartition], dict[TopicPartition, int], dict[int, list[Top
 
 
 class GroupLagSampler:
-    """`image` returns the metadata, and `remote` asks other brokers for end offsets."""
+    """Takes the samples. `image` returns the metadata, and `remote` asks other brokers for end offsets."""
 
     def __init__(
         self,

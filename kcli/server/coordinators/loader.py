@@ -1,9 +1,9 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
-After every `RECORDS_PER_TURN` records, the event loop can do other work. Of several records in a piece with the same
-key, only the last one is replayed. Large pieces without transactions are decoded with numpy. For small pieces, the
-import of numpy would take too long.
+After every `RECORDS_PER_TURN` records, the event loop can do other work. If several records in a piece have the same
+key, only the last of these records is replayed. Large pieces without transactions are decoded with numpy. For small
+pieces, the import of numpy would take too long.
 
 A new leader also reads records above its high watermark. The shard begins to serve when all these records are
 committed.

@@ -1,9 +1,9 @@
 """Writes the markers of a transaction's end to all its partitions, on this broker and on others.
 
-The leader of a partition writes its marker. This broker writes the markers of its own partitions, and sends
-WriteTxnMarkers to other leaders (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until
-it succeeds, each time with the present leader. There is one task for each leader, so that a slow leader does not delay
-the partitions of other leaders.
+This broker writes the markers of the partitions that it leads, and sends WriteTxnMarkers to the leaders of the other
+partitions (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until it succeeds, each time
+with the present leader. There is one task for each leader, so that a slow leader does not delay the partitions of other
+leaders.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class _Marker:
 
 
 class RemoteMarkers:
-    """Sends WriteTxnMarkers to other brokers. Several transactions share a request, but never two of one producer id,
-    because a response has only the producer id."""
+    """Sends WriteTxnMarkers to other brokers. Several transactions share a request. Two transactions of the same
+    producer id never share one, because the response identifies a transaction only by its producer id.
+    """
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links

@@ -44,8 +44,9 @@ class ControlMarker:
 
 @dataclass(slots=True)
 class Write(Generic[RecordT, SendT]):
-    """A write: either the encoded records of a `Ready` or a marker. After the append it also has the offsets of the
-    records."""
+    """A write: either the encoded records that a shard has decided to write, or a marker. After the append, the object
+    also has the offsets of the records.
+    """
 
     ready: Ready[RecordT, SendT]
     records: list[Record]

@@ -1,12 +1,13 @@
 """Runs one coordinator shard: appends its records, waits for the commit, sends its replies, and sets its timer.
 
-A runner obeys the contract of `coordinator.runtime`. Writes are collected for `group.coordinator.append.linger.ms` and
-appended as one batch. When the high watermark is past this batch, the runner replays its records and answers the
-waiting requests. On a single node, a batch is committed as soon as it is appended. All steps run on the event loop, so
-the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
+The rules between a runner and its shard are in `coordinator.runtime`. Writes are collected for
+`group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, the runner
+replays its records and answers the waiting requests. On a single node, a batch is committed as soon as it is appended.
+All calls to the shard come from the event loop, so the shard needs no lock. If the runner must wait for other replicas,
+one task waits for all writes.
 
-The server uses the shard through `call`, `run` and `ask`. Metrics use `look`, whose time is not counted. Every call may
-change the shard's next deadline, so the timer is set after each call.
+The server uses the shard through `call`, `run` and `ask`. Metrics use `look`. Only the time of the first three methods
+is counted as the shard's work. Every call may change the shard's next deadline, so the timer is set after each call.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """Runs one shard. `write_error` converts an error of the log to the error of the answer. `send` does the work in
-    the `sends` of a `Ready`."""
+    """Runs one shard. `write_error` converts an error of the log to the error of the answer. A result of the shard is a
+    `Ready`, and `send` sends the messages in its field `sends`.
+    """
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. If the
-broker stays the leader with a new leader epoch, the shard stays as it is. While a shard is being loaded, its requests
-get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another broker, or for a shard that could not be loaded, get
-NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` contains the differences between groups and
-transactions.
+A shard is the coordinator's state for one partition. A shard is loaded when the broker becomes the leader of the
+partition, and dropped when the leadership ends. If the broker stays the leader with a new leader epoch, the shard stays
+as it is. While a shard is being loaded, its requests get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another
+broker, or for a shard that could not be loaded, get NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind`
+contains the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ the same time, the last writes cannot be committed."""
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The differences between group and transaction shards. `send` does the work in the `sends` of a shard's `Ready`.
-    `loaded` is called when a shard is loaded, with the metadata at the beginning of its load."""
+    """The differences between group and transaction shards. A result of a shard is a `Ready`, and `send` sends the
+    messages in its field `sends`. `loaded` is called after a shard is loaded. Its argument is the metadata at the
+    beginning of the load.
+    """
 
     topic: str
     load_buffer_bytes: int

@@ -1,7 +1,7 @@
 """Creates topics automatically: the internal topics of coordinators, and missing topics that clients use.
 
 If auto.create.topics.enable is set, topics that clients use are created in the background. If many clients ask for the
-same topic, one request to the controller creates it.
+same topic, the broker sends only one request to the controller.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ a second."""
 
 
 class TopicCreator:
-    """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic,
-    through the context."""
+    """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel

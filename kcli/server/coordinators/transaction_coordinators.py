@@ -40,8 +40,9 @@ PARTITIONS_PER_REQUEST = 5_000
 
 
 class RemoteVerifications:
-    """Sends AddPartitionsToTxn to other brokers. Several transactions share a request, but never two requests of one
-    transactional id, because a response has only this id."""
+    """Sends AddPartitionsToTxn to other brokers. Several verifications share a request. Two verifications of the same
+    transactional id never share one, because the response identifies a verification only by its transactional id.
+    """
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links

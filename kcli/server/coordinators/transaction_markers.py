@@ -1,7 +1,7 @@
 """Writes transaction markers to partitions of this broker. A marker ends a producer's transaction in one partition.
 
-A marker in `__consumer_offsets` goes through the shard of the group coordinator. When the marker is committed, this
-shard applies or drops the offsets of the transaction. In all other topics the marker is only appended to the log.
+A marker in `__consumer_offsets` goes through the shard of the group coordinator. When the marker is committed, the
+shard stores or drops the offsets of the transaction. In all other topics the marker is only appended to the log.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class TransactionalClient:
     knows the error TRANSACTION_ABORTABLE.
 
     `knows_coordinators` is True if the client knows the errors of a coordinator that is not ready. Clients that commit
-    offsets know these errors. If it is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, because every client
-    then sends the request again.
+    offsets know these errors. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
+    because every client sends the request again after this error.
     """
 
     transactional_id: str
@@ -64,7 +64,7 @@ class TransactionalClient:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class VerificationCounts:
-    """The partitions that the coordinator has refused since the start."""
+    """The number of partitions that failed the verification since the start of the broker."""
 
     failures: int = 0
 

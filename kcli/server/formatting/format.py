@@ -1,4 +1,5 @@
-"""Formats log directories: gives them an identity, and a new cluster its first metadata (KIP-631, KIP-853).
+"""Formats log directories (KIP-631, KIP-853): gives each directory its ids, and writes the first metadata of a new
+cluster.
 
 Every directory gets `meta.properties` and `bootstrap.checkpoint`. If the voters are dynamic, the metadata directory
 also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module. The first `kcli server-start`
@@ -159,7 +160,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class DirectorySurvey:
-    """The state of the directories: formatted with an identity, empty, or unreadable."""
+    """The state of the directories: formatted with ids, empty, or unreadable."""
 
     formatted: Mapping[str, MetaProperties]
     empty: Sequence[str]

@@ -1,8 +1,8 @@
 """ApiVersions (key 18, versions 0-4): lists the APIs, versions and features of this node (KIP-35, KIP-511, KIP-584).
 
-A request of an unsupported version gets an answer in version 0. It has UNSUPPORTED_VERSION and the supported versions
-of ApiVersions, so that the client can use an older version. A malformed client software name (v3+) gets
-INVALID_REQUEST.
+A request of an unsupported version gets an answer in version 0. The answer has the error UNSUPPORTED_VERSION and the
+supported versions of ApiVersions, so that the client can use an older version. A malformed client software name (v3+)
+gets INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
 The groups of a shard are deleted with one write, or with several writes if there are many groups. A group with many
-offsets first loses its offsets, with several writes. The response is sent when all writes are committed. It has the
-order of the request.
+offsets first loses its offsets, with several writes. The response is sent when all writes are committed. Its groups are
+in the order of the request.
 """
 
 from __future__ import annotations

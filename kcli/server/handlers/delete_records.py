@@ -1,7 +1,8 @@
-"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). -1 means the high watermark.
+"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). The offset -1 means the high
+watermark.
 
-The leader deletes at once. The response waits until all live replicas have deleted the records too, at most the timeout
-of the request. A follower learns the log start offset of its leader by its next fetch.
+The leader deletes the records immediately. The response waits until all live replicas have deleted the records too, but
+not longer than the timeout of the request. A follower learns the log start offset of its leader by its next fetch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
-aborted transactions (KIP-98). Followers read up to the log end. These KIPs define fetch sessions (KIP-227), divergence
-by epoch (KIP-595), topic ids (KIP-516, v13) and leader hints (KIP-951, v16). This module reads only a few small slices
-of records. The connection sends all other records from their files (network/answer_sender.py).
+aborted transactions (KIP-98). Followers read up to the log end. Fetch sessions are from KIP-227, diverging epochs from
+KIP-595, topic ids from KIP-516 (v13) and leader hints from KIP-951 (v16). This module reads records only if there are
+few of them. The connection sends all other records directly from their files (network/answer_sender.py).
 """
 
 from __future__ import annotations

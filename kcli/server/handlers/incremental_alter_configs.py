@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (key 44, versions 0-1): changes single configs of resources (KIP-339).
 
-The broker checks changes of its own keys, and the controller checks all other changes. The broker changes log levels
-(KIP-412) without the controller.
+The broker checks changes of its own configuration. The controller checks all other changes. The broker changes its log
+levels (KIP-412) without the controller.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""InitProducerId (key 22, versions 0-5): returns a producer id, and the epoch that fences earlier users of this id
-(KIP-98, KIP-360).
+"""InitProducerId (key 22, versions 0-5): returns a producer id and an epoch. The epoch fences earlier producers with
+this id (KIP-98, KIP-360).
 
 A request without a transactional id gets a new producer id with epoch 0. The transaction coordinator answers a request
 with a transactional id. If the transactional id has an open transaction, the coordinator first aborts this transaction.

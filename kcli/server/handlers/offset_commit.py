@@ -1,8 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
 The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
-UNKNOWN_TOPIC_OR_PARTITION. The offsets of the other partitions go to the group. If the group refuses them, each of
-these partitions gets the error of the group.
+UNKNOWN_TOPIC_OR_PARTITION. The offsets of the other partitions go to the group. If the group refuses the offsets, each
+of these partitions gets the error of the group.
 """
 
 from __future__ import annotations

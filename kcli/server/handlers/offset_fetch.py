@@ -1,9 +1,9 @@
 """OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
-If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error. If
-require_stable is set (v7+, KIP-447), the response is sent when earlier writes are committed, and a partition with an
-offset in an open transaction gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the
-top of the response (v2-7) or in each partition (v1).
+If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error.
+With require_stable (v7+, KIP-447), the response is sent after earlier writes are committed. A partition with an offset
+in an open transaction then gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the top
+of the response (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations
@@ -206,8 +206,7 @@ def _refused(
 
 
 class _Part(NamedTuple):
-    """Some partitions of a topic. `continues` is True if the part before contains other partitions of the same
-    topic."""
+    """Some partitions of a topic. `continues` is True if the previous part contains other partitions of the same topic."""
 
     topic: str
     partitions: tuple[int, ...]

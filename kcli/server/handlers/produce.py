@@ -1,10 +1,10 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
-response is sent, and an error closes the connection. If decompressing and checking a batch takes long, a thread does
-this, and the next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD,
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
-(KIP-98). KIP-467 defines errors of single records, and KIP-516 defines topic ids (v13).
+response is sent, and an error closes the connection. A large batch is decompressed and checked in a thread, and the
+next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations

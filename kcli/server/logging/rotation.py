@@ -1,9 +1,11 @@
 """A file of the log that is renamed at each full hour, and earlier if it is large. The oldest files are deleted.
 
-The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If a file of this hour exists
-already, because the size was reached, the name also gets a number: `server.log.2026-11-21-08.1`.
+The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If the file was too large before
+the end of the hour, a file with this name exists already. Then the name also gets a number:
+`server.log.2026-11-21-08.1`.
 
-Another program may rename or remove the file. So the code checks the name from time to time, and opens the file again.
+Another program may rename or remove the file. So the code checks the file's name from time to time, and opens a new
+file if necessary.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ class FileLimits:
 
 
 class RotatedFile(logging.Handler):
-    """Writes lines to a file, and renames the file at the right time. If the disk fails, lines are lost, and the server
-    continues."""
+    """Writes lines to a file, and renames the file when it is due. If the disk fails, lines are lost, and the server
+    continues.
+    """
 
     def __init__(self, path: Path, limits: FileLimits, now: Callable[[], float] = time.time) -> None:
         """Opens the file. Raises OSError if the file cannot be opened."""

@@ -1,7 +1,7 @@
-"""Computes rates of the counts of other rooms, and statistics of the values that other rooms observe.
+"""Computes rates from the counts of other packages, and statistics from the values that other packages observe.
 
-A room only counts and observes. `Watches` remembers which objects were asked for, and updates their rates at each tick.
-An object that no longer exists is forgotten.
+The other packages only count and observe. `Watches` remembers the objects whose figures were requested, and updates
+their rates every second. An object that no longer exists is forgotten.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class WatchedValues:
 
 
 class Watches:
-    """The watched objects of a node."""
+    """The objects of a node whose rates and statistics are computed."""
 
     def __init__(self, window: Window, began: float) -> None:
         self._window = window

@@ -1,11 +1,12 @@
 """Sends the large answers of a connection in pieces, whenever the socket accepts more bytes.
 
 The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
-shared buffer, and is immediately written to the socket. Over the loopback, this needs less CPU time than sendfile, or
-than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest. The sender
-continues when the transport has sent the rest.
+shared buffer, and is immediately written to the socket. Over the loopback, this copy needs less CPU time than sendfile,
+and less than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest.
+The sender continues when the transport has sent the rest.
 
-With TLS and in the simulated network, the transport gets all pieces, in the same order.
+With TLS and in the simulated network, the sender cannot write to the socket itself. So it gives all pieces to the
+transport, in the same order.
 """
 
 from __future__ import annotations

@@ -1,25 +1,26 @@
 """The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
-Reading. All connections of an event loop that have no unfinished frame read into one shared scratch buffer. The event
-loop asks for the buffer and reports the received bytes in the same callback. So no other connection uses the buffer
-between these two calls. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of
-its size, and the rest of the frame is read into this buffer. When the handler has returned, the connection uses the
-memory of the frame again. So no code may use the frame later.
+Reading. A frame is the bytes of one request. All connections of an event loop that have no unfinished frame read into
+one shared scratch buffer. In the same callback, the event loop asks for the buffer and reports the received bytes. So
+no other connection can use the buffer in between. Whole frames are served directly from the scratch buffer. An
+unfinished frame gets a buffer of its size, and the rest of the frame is read into this buffer. When the handler has
+returned, the connection uses the memory of the frame again. So no code may use the frame later.
 
-Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
-session. During the login the phase replaces the dispatch, so later requests need no check for a login.
+Login. A connection without a login has a session from its beginning. Otherwise it begins with a phase (phase.py). The
+phase receives the frames until the client is logged in, and then returns the session. Meanwhile no frame reaches the
+dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered immediately delays the requests after it, as in Kafka. There is one exception:
-a Produce request is served while earlier Produce requests wait for their commit. Otherwise a producer with acks=all
-would have to wait for each commit. Appends and answers keep the order of the requests.
+a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
+with acks=all would have to wait for each commit. Appends and answers keep the order of the requests.
 
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
 connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
-connections, and answer_sender.py limits their unsent answers. If several requests are received together, they are
-served in turns with the requests of other connections (request_line.py).
+connections, and answer_sender.py limits their unsent answers. If a client sends many requests together, they are served
+alternately with the requests of other clients (request_line.py).
 
-This file is long because the order and the limits depend on the state of one connection. connection_login.py has the
-login, and waiting.py the answers that are not ready.
+This file is long because the order and the limits depend on the state of one connection. connection_login.py contains
+the login, and waiting.py contains the answers that are not ready.
 """
 
 from __future__ import annotations

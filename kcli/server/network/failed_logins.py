@@ -1,8 +1,8 @@
 """Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
 Kafka has no such limit. An address may fail FAILURES_MAX times, and then once per INTERVAL_SECONDS. Above this limit,
-each login of the address waits, also a login with the right password. So a client cannot try many passwords, and other
-clients with the same address can still log in.
+each login from the address waits, also a login with the correct password. So a client cannot try many passwords, and
+other clients with the same address can still log in.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addres
 
 
 class FailedLogins:
-    """The failed logins of one listener. Each listener has its own, so that failures on one of them do not delay the
-    logins on another one. Times are in seconds of a clock that never goes back."""
+    """The failed logins of one listener. Failures on one listener do not delay the logins on another listener. Times
+    are in seconds of a clock that never goes back.
+    """
 
     def __init__(self, *, factor: int = 1) -> None:
         """`factor` multiplies the number of failures that an address has free, and their number per second."""

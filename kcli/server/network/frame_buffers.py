@@ -1,4 +1,5 @@
-"""The memory for frames: one scratch buffer and recycled frame buffers. All connections of an event loop share them.
+"""The memory for frames (a frame is the bytes of one request). All connections of an event loop share one scratch
+buffer and the recycled frame buffers.
 
 queued.max.request.bytes limits the total size of the frames that do not fit into the scratch buffer. If a frame would
 exceed the limit, its connection is not read until memory is free. Small and large frames have separate limits, so that
@@ -56,7 +57,9 @@ class _Held:
 
 
 class FrameLimit:
-    """The memory of frames of one kind. One frame is always allowed, even if it is larger than the limit."""
+    """The memory of small frames or of large frames. One frame is always allowed, even if the frame is larger than the
+    limit.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max

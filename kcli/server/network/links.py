@@ -1,7 +1,7 @@
 """Connections from this node to other nodes.
 
-A node is the client of other brokers and of controllers. Each link asks for the security of its listener when it
-connects. So a link uses new certificates from its next connection on.
+A node is the client of other brokers and of controllers. Each link reads the security settings of its listener when the
+link connects. So new certificates apply from the next connection on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Listeners: named ports that accept connections, within limits on their number."""
+"""Listeners: named ports that accept connections, within limits on the number of connections."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class SocketServer:
 
 
 class Acceptor:
-    """One open port. As the `Gate` of its connections, it admits, delays or refuses them."""
+    """One open port, which admits, delays or refuses new connections (`Gate`)."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""The phase of a connection before its requests are served: the login.
+"""The phase of a connection before its requests are served. This phase is the login.
 
-A phase receives the frames of the connection. With SASL it answers three APIs: ApiVersions, SaslHandshake and
-SaslAuthenticate. A phase ends with a session, or with the end of the connection. A frame waits until the frame before
-it has been answered, so no request is served before the login is complete.
+A phase receives the frames (requests as bytes) of the connection. With SASL, a phase answers three APIs: ApiVersions,
+SaslHandshake and SaslAuthenticate. A phase ends with a session, or with the end of the connection. A frame waits until
+the frame before it has been answered, so no request is served before the login is complete.
 
 A client may log in again on the same connection (KIP-368). The connection then enters a new phase, and keeps its old
-session until the phase yields a new session.
+session until the new login succeeds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kafka's two ways to measure the use of a quota. The caller passes the time, in seconds of any clock.
 
-`SampledRate` is the average over the last windows, like Kafka's class Rate of a SampledStat. It measures bytes, time
-and connections. `TokenBucket` fills at the rate of its quota, up to a limit. A request may take more tokens than the
-bucket has, and the next requests must then wait. It measures partitions that are created and deleted (KIP-599).
+`SampledRate` is the average over the last windows, like Kafka's class Rate of a SampledStat. `SampledRate` measures
+bytes, time and connections. `TokenBucket` fills at the rate of its quota, up to a limit. A request may take more tokens
+than the bucket has, and the next requests must then wait. The bucket measures the partitions that requests create and
+delete (KIP-599).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The line of connections whose received requests wait for their turn of the event loop.
+"""The queue of connections that have received requests which are not served yet.
 
-A client may send thousands of requests in one write. Each turn of the loop serves only a few requests, one connection
-after another. Between two turns the loop reads from other clients and answers them. The limit of a turn counts requests
-and bytes, never time, because a simulation must repeat each run.
+A client may send thousands of requests in one write. Each iteration of the event loop serves only a few of them, one
+connection after another. Between two iterations, the loop reads from other clients and answers them. An iteration has a
+limit on requests and on bytes. It has no time limit, because a simulation must give the same result in every run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InLine(Protocol):
 
 
 class RequestLine:
-    """The line of one event loop."""
+    """The queue of one event loop."""
 
     __slots__ = ("_is_due", "_left", "_line", "_requests_max")
 

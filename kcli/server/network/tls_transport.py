@@ -7,12 +7,12 @@ this transport, a connection begins before its handshake, so that the limits on 
 Plain bytes go from OpenSSL directly into the buffers of the connection. A written answer is encrypted immediately, so
 that the transport holds no more bytes than without TLS.
 
-Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one record. If
-a client sends key updates and does not read their answers, this transport does not read either.
+Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one TLS record.
+If a client sends key updates and does not read their answers, this transport does not read either.
 
-Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one line, which runs one
-step in each turn of the loop, so that many new clients do not delay other clients. A client that sends many key updates
-and little else is closed.
+Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one queue. Each iteration of
+the loop runs one step of one handshake, so that many new clients do not delay other clients. If a client sends many key
+updates and few other bytes, its connection is closed.
 """
 
 from __future__ import annotations

@@ -16,10 +16,11 @@ class Waiting:
     """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
     answer.
 
-    `may_overlap` is True for a Produce request whose records are appended and which waits only for their commit. Then
-    the next Produce request may already be served.
+    `may_overlap` is True for a Produce request that has appended its records and waits only for their commit. In this
+    case the next Produce request may already be served.
 
-    `may_be_dropped` is True if the work has no effect except the answer. Then the work ends if the client leaves.
+    `may_be_dropped` is True if the work has no effect except the answer. In this case the work ends if the client
+    disconnects.
     """
 
     __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")

@@ -1,8 +1,8 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-A broker with several directories chooses one when it creates a log, and then reports it to the controller. If the
-directory fails later, the controller knows which replicas are lost. If the directory fails before the report, the
-controller does not know this, and does not elect other leaders.
+A broker with several directories chooses one when it creates a log, and then reports the directory to the controller.
+If the directory fails later, the controller knows which replicas are lost. If the directory fails before the report,
+the controller does not know which replicas are lost, and does not elect other leaders.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads and the values that it has sent.
 
-Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may get a
-session. The incremental fetches after it (epoch 1, 2, …) list only changes. The answer to an incremental fetch has only
-partitions with records, with an error, or with a new high watermark or log start offset. Partitions that returned
-records move to the end of the order, so that other partitions also get their turn. A fetch with epoch -1 is a full
-fetch that closes the session or needs no session.
+Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may begin a
+session. The incremental fetches of the session (epoch 1, 2, …) list only changes. The answer to an incremental fetch
+has only partitions with records, with an error, or with a new high watermark or log start offset. Partitions that
+returned records move to the end of the order, so that the next answer begins with other partitions. A fetch with epoch
+-1 is a full fetch that closes the session or needs no session.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ all partitions that were read together would always be read together again."""
 
 
 class Quiet(NamedTuple):
-    """The waiters of a partition that has nothing new for its client, and the time at which it was read."""
+    """A partition of a session that has nothing new for the client: the requests that wait for it, and the time at
+    which it was read.
+    """
 
     partition: ParkedFetches
     read_ms: int
@@ -80,7 +82,7 @@ class FetchSession:
 
     The next fetch reads the `active` partitions, in this order. The `quiet` partitions have nothing new for the client.
     If such a partition changes, it becomes active. So a fetch of a follower with thousands of partitions reads only a
-    few of them. `parked` is the last fetch of the session that had to wait.
+    few of them. `parked` is the last fetch of the session that had to wait for records.
     """
 
     id: int
@@ -153,7 +155,7 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class SessionCounts:
-    """The sessions that were dropped since the start, because a new session needed their place."""
+    """The number of sessions that were dropped since the start, because a new session needed their place."""
 
     evictions: int = 0
 

@@ -15,7 +15,8 @@ from kcli.storage.log.log import PartitionLog
 class FollowedPartition:
     """One partition in one leader epoch, while another broker leads it. `leader` is NO_LEADER if no broker leads.
 
-    `is_current` is False after the leader epoch has ended or the replica has gone. Nothing may be appended then.
+    `is_current` is False after the leader epoch has ended or the replica has been removed. After that, no record may be
+    appended.
     """
 
     __slots__ = (

@@ -1,7 +1,7 @@
 """Sends the changes of ISRs that this broker's leaders propose to the controller (AlterPartition, KIP-497).
 
-One request is in flight, and it contains all changes that waited. A request that fails as a whole is sent again until a
-controller answers, because a leader must learn whether its change is committed.
+At most one request is in flight. The next request contains all changes that were proposed meanwhile. If a request
+fails, it is sent again until a controller answers, because a leader must know whether its change is committed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _log = logging.getLogger("kcli.server.Partition")
 class LeaderPorts:
     """The parts of the broker that all its leaders use.
 
-    `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the change in flight of a
+    `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the proposed ISR of a
     leader to the controller.
     """
 

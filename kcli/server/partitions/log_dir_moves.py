@@ -1,9 +1,10 @@
-"""Moves of partitions between this broker's log directories while they are served (KIP-113, KIP-858).
+"""Moves partitions between this broker's log directories (KIP-113, KIP-858). Clients can use the partitions during the
+move.
 
-Each move is one task. The task copies the log in slices, and each slice in a thread. All moves together copy at most
-`replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
-controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The last
-records are copied on the event loop, just before the replacement, so no append can come between these two steps. If a
+Each move is one task. The task copies the log in parts, and each part is copied in a thread. All moves together copy at
+most `replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
+controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The event
+loop copies the last records and replaces the log without a pause, so no append can come between these two steps. If a
 stop or a crash interrupts a move, the move continues at the next start.
 """
 
@@ -48,8 +49,9 @@ UNLIMITED = (1 << 63) - 1
 
 
 class MoveThrottle:
-    """Limits the rate of all moves together. After each slice, a move waits for the time that the slice takes at this
-    rate."""
+    """Limits the rate of all moves together. After each copied part, a move waits for the time that this part takes at
+    the permitted rate.
+    """
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
         self._clock = clock

@@ -1,9 +1,9 @@
 """Opens large batches in a thread, while the event loop serves other clients. To open a batch is to decompress and
 check it.
 
-`Openings` works on all unopened batches in turns, on a few megabytes of each batch at a time. So a batch of gigabytes
-delays other batches only by milliseconds in each turn. `AppendQueue` keeps the order of the appends of a partition. If
-an append comes while an earlier batch is being opened, the append waits until that batch is appended.
+`Openings` works on a few megabytes of one batch, then on a few megabytes of the next batch, and so on. So a batch of
+gigabytes delays another batch only by milliseconds at a time. `AppendQueue` keeps the order of the appends of a
+partition. If an append comes while an earlier batch is being opened, the append waits until that batch is appended.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
 
 
 class AppendQueue:
-    """The appends of a partition that must wait until a batch is opened. They are in the order in which they came."""
+    """The appends of a partition that must wait until a batch is opened, in the order of their requests."""
 
     __slots__ = ("_last", "_openings")
 

@@ -1,4 +1,4 @@
-"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when the wait ends."""
+"""Produce and Fetch requests that wait before they are answered ("parked"). kcli/replica decides when the wait ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measure_again(partition: ParkedFetches) -> None:
 
 
 class ParkedFetch:
-    """One fetch that waits. `done` is called once when the wait ends, unless the fetch is cancelled."""
+    """One Fetch request that waits. `done` is called once when the wait ends, unless the request is cancelled."""
 
     __slots__ = ("_changed", "_done", "_lists", "_measure", "_reads_uncommitted", "_wait", "finished")
 
@@ -106,7 +106,9 @@ class ParkedFetch:
 
 
 class ParkedProduce:
-    """One produce that waits until its records are committed in all partitions. `done` is called once."""
+    """One Produce request that waits until its records are committed in all partitions. `done` is called once, when the
+    wait ends.
+    """
 
     __slots__ = ("_done", "_wait", "finished")
 

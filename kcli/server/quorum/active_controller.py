@@ -1,8 +1,9 @@
 """The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
 
 A decision is based on all appended records, committed or not. The records of the decision are appended and replayed
-immediately. After the commit the loader publishes the new image, and then the response is sent. If the node loses the
-lead first, the requests fail and the next controller continues from the committed records.
+immediately. After the commit, the new metadata image is published in this node, and then the response is sent. If the
+node loses the leadership before the commit, the requests fail, and the next controller continues from the committed
+records.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def session_ms(clock: Clock) -> int:
 
 
 class ActiveController:
-    """The controller of a node that leads, from the claim of the lead until `end`."""
+    """The controller of a node that leads the quorum, from the beginning of its leadership until `end`."""
 
     def __init__(
         self,

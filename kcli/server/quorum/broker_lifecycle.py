@@ -69,9 +69,9 @@ class BrokerLifecycle:
     """The registration of one broker. `start` returns when the broker has read its own registration, `unfence` when
     clients may be served, `leave` when the broker may stop. `stop` ends the heartbeats.
 
-    `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
-    controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the directories
-    that have failed.
+    `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). If eligible leader
+    replicas are enabled, the controller trusts the replicas of a broker only after a clean stop. `offline_directories`
+    returns the directories that have failed.
     """
 
     def __init__(

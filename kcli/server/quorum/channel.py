@@ -1,4 +1,4 @@
-"""The interface to the active controller, whether it runs in this process or in another one."""
+"""The interface to the active controller, which runs in this process or in another one."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class LocalController(ControllerChannel, Protocol):
 
 
 class NodeChannel:
-    """The `ControllerChannel` of a broker. It decides for each request where the active controller is.
+    """The `ControllerChannel` of a broker. For each request, it finds the node of the active controller.
 
-    A request goes to the controller role of this node if that role is active. Otherwise it goes over the network. While
-    no other node is known to lead, the role may become active, so a request waits for this.
+    If this node's controller is active, it gets the request directly. Otherwise the request goes over the network. If
+    no node is known to be the active controller, the request waits, because this node may become active itself.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Replays the committed part of the metadata log into the loader.
+"""Replays the committed records of the metadata log, and passes the new metadata to the loader (loader.py).
 
 The active controller replays its own records when it appends them, and keeps the result in memory until they are
-committed. All other records are read from the log when they are committed. Records that are never committed have no
-effect here, because the committed state is a separate `ReplayPoint`.
+committed. All other records are read from the log when they are committed. Records that are never committed do not
+change the committed state, which is a separate object (`ReplayPoint`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ahead:
 
 
 class CommittedMetadata:
-    """The committed part of the log, replayed. `start` comes first."""
+    """The replayed state of the committed records. Call `start` first."""
 
     def __init__(
         self, log: MetadataLog, loader: MetadataLoader, *, on_fatal: Callable[[BaseException], None]

@@ -1,9 +1,9 @@
 """The controller role of a node: the active controller while this node leads the quorum, otherwise a standby.
 
-A standby has nothing to do, because the quorum replays the log on every node. When this node becomes the leader and has
-replayed all older records, the role makes a new controller on the newest metadata. The sessions of all brokers begin at
-this time. The first records end the work of the last controller: they abort an open metadata transaction, and write the
-bootstrap records of a new cluster. No request is decided before them.
+A standby has no work, because every node replays the metadata log anyway. When this node has become the leader and has
+replayed all older records, it makes a new active controller from the newest metadata. The sessions of all brokers begin
+at this time. The new controller first aborts a metadata transaction that the last controller left open. In a new
+cluster, it also writes the bootstrap records. Only then does it serve requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("kcli.server.QuorumController")
 
 
 class ControllerRole:
-    """The controller role. It starts before the quorum, and is a `ControllerChannel` until `stop`."""
+    """The controller role. It starts before the quorum. Until `stop`, it serves requests as a `ControllerChannel`."""
 
     def __init__(
         self,

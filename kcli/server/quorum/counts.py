@@ -19,7 +19,9 @@ DIFFS_PER_TURN = 2_000
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ControllerCounts:
-    """The work of the controller role since the start of the node. Operations are decisions of the controller."""
+    """Counts of the work of the controller role since the start of the node. An operation is a decision of the
+    controller.
+    """
 
     operations_started: int = 0
     operations_timed_out: int = 0
@@ -28,7 +30,7 @@ class ControllerCounts:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTimes:
-    """Milliseconds from a request for a decision to the decision, and of the decisions themselves."""
+    """The times of decisions in milliseconds: the wait before a decision begins, and the duration of the decision."""
 
     queued_ms: Observations = field(default_factory=Observations)
     processed_ms: Observations = field(default_factory=Observations)
@@ -50,7 +52,9 @@ class RaftCounts:
 
 @dataclass(frozen=True, slots=True)
 class RaftTimes:
-    """Milliseconds from an append of the leader to its commit, and from the loss of a leader to the next one."""
+    """Times in milliseconds: from an append of the leader to its commit, and from the loss of a leader to the next
+    leader.
+    """
 
     commit_ms: Observations = field(default_factory=Observations)
     election_ms: Observations = field(default_factory=Observations)
@@ -58,7 +62,9 @@ class RaftTimes:
 
 @dataclass(frozen=True, slots=True)
 class LoaderTimes:
-    """Microseconds for which the listeners of the metadata worked on a committed batch, and the records in it."""
+    """The time in microseconds that the listeners of the metadata needed for a committed batch, and the number of
+    records in the batch.
+    """
 
     batch_us: Observations = field(default_factory=Observations)
     batch_records: Observations = field(default_factory=Observations)
@@ -73,7 +79,9 @@ class Elections:
 
 
 class PartitionCounts:
-    """The partitions of the cluster, counted at each change of the metadata. Large changes are counted in turns."""
+    """The partitions of the cluster, counted at each change of the metadata. After a large change, the event loop
+    serves clients between parts of the count.
+    """
 
     def __init__(self) -> None:
         self.partitions = 0

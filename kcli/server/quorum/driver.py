@@ -1,12 +1,12 @@
-"""Runs the raft node on the metadata log. A task passes one message after another to the raft node, and executes each
-`Ready`.
+"""Runs the raft node on the metadata log. A task passes one message after another to the raft node, and carries out the
+decisions that the raft node returns (a `Ready`).
 
 Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
-order inside a `Ready` is that of its fields, so nothing is sent before the vote that it reports is durable.
+decisions in a `Ready` are carried out in the order of its fields. So no vote is sent before the vote is durable.
 
-The appends of the active controller do not wait for this task. They happen immediately on the event loop, so that
-offsets are in the order of decisions. The flush comes later, in a thread, and includes everything that was appended
-before it began.
+The appends of the active controller do not wait for this task. The event loop makes them immediately, so that offsets
+are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended before
+the flush began.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. The leader appends records. The other nodes append its batches as they came, and can lose the end of their log
-again until it is committed.
+appends. The leader appends records. The other nodes append the leader's batches unchanged. A new leader may remove
+batches of their logs that are not committed.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ class LogBatch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of the disk at a start: the raft node's state, the image of the newest snapshot, and the image of the
-    whole log, whose end may not be committed."""
+    """The content of the disk at a start: the raft node's state, the metadata of the newest snapshot, and the metadata
+    of the whole log. The last records of the log may not be committed.
+    """
 
     start: Start
     snapshot_image: MetadataImage

@@ -1,7 +1,7 @@
 """The quorum part of a node: the metadata log, the raft node that follows or leads it, and the committed metadata.
 
-Every node has one. A controller can vote and lead. A node without the controller role only follows (an observer). The
-parts and their directions:
+Every node has one `Quorum` object. A controller can vote and lead. A node without the controller role only follows (an
+observer). The arrows show the way of requests and records through the parts:
 
     peers, handlers -> driver -> raft node -> driver -> log, peers, committed metadata -> loader -> listeners
                                                                                        -> controller role
@@ -49,10 +49,10 @@ SHUTDOWN_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The functions that are called when this node begins and ceases to lead.
+    """The functions that are called when this node begins to lead and when it stops leading.
 
-    `begin` gets the epoch, when everything before the epoch is committed and replayed. `end` gets the error for the
-    requests that wait.
+    `begin` gets the leader epoch. It is called when all records of earlier epochs are committed and replayed. `end`
+    gets the error for the requests that wait.
     """
 
     begin: Callable[[LeaderEpoch], None]

@@ -3,7 +3,7 @@
 A connection has one request in flight, and the next requests wait in order. If the controller is no longer active, the
 request is sent again to the new active controller. If the controller closes the connection or does not answer, the
 request is sent again after the waiting requests. So a caller who needs a fixed order must wait for each answer. The
-queue has no limit, because each connection of a client has at most one request in it.
+queue needs no limit, because each connection of a client has at most one request in the queue.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ REGISTRATION_LIMIT_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for its answer. `message` makes it for a connection, whose versions may matter. `since` is
-    the time at which the request was given."""
+    """A request that waits for its answer. `message` makes the request for a connection, because the versions of the
+    server may matter. `since` is the time of the call.
+    """
 
     key: ApiKey
     message: Callable[[Connection], object]
@@ -80,8 +81,8 @@ class RemoteController:
     """The active controller, over the network.
 
     `find` returns the address of the active controller, or None if the quorum knows none. A request older than
-    `limit_s` is not sent again (None: no limit). A connection without an answer for `socket_timeout_s` is closed.
-    `secure` has the security of the controller listener.
+    `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the connection is
+    closed. `secure` has the security of the controller listener.
     """
 
     def __init__(

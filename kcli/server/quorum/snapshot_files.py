@@ -36,7 +36,7 @@ class _Download:
 
 
 class SnapshotFiles:
-    """The snapshots of one metadata log. `ids` are those of the finished snapshots, oldest first.
+    """The snapshots of one metadata log. `ids` has the ids of the finished snapshots, the oldest first.
 
     All methods block. Only `write`, `read` and `read_part` may run in a thread of their own.
     """

@@ -1,4 +1,4 @@
-"""The snapshots of this node: when a new one is due, and when old ones are deleted (KIP-630).
+"""Decides when this node takes a new snapshot of the metadata, and when it deletes old snapshots (KIP-630).
 
 Every node takes its own snapshots, because every node has the committed metadata.
 """

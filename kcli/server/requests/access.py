@@ -6,8 +6,8 @@ Each handler module has one constant ACCESS:
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 
-The dispatch checks the rules of whole requests. A handler checks the rules per resource with the rights of its context
-(rights.py).
+The dispatch checks the rules of whole requests. A handler checks the rules per resource with the permissions of the
+client (rights.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Access:
     """The rule of one API.
 
     If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations it needs. The first operation on a type of resource is the one that a refused
-    client lacks. The tools show it (`kcli/cli/missing_rights.py`).
+    request decides which operations the client needs. If a client is refused, the tools suggest the first operation on
+    each type of resource (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]

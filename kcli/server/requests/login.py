@@ -7,12 +7,12 @@
     RAW           -> tokens without a header, after SaslHandshake v0
     ENDED         -> nothing
 
-All other requests close the connection without an answer. The answer to a failed login comes after
-connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a wrong
-password from connecting again and again.
+If the client sends any other request, the connection is closed without an answer. The answer to a failed login is sent
+after connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a
+wrong password from connecting again and again.
 
-A client may log in again on the same connection (KIP-368). It then begins in HANDSHAKE, and must keep its mechanism and
-its principal.
+A client may log in again on the same connection (KIP-368). The second login begins in the state HANDSHAKE, and must
+have the same mechanism and the same principal.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ PrincipalOf = Callable[[Connection, str, Success], Principal]
 class LoginSettings:
     """The settings of all logins on one listener.
 
-    `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API.
-    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `threads` run the
-    steps that take long. Without threads, a step holds up the event loop.
+    `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API. `max_reauth_ms`
+    has connections.max.reauth.ms of each mechanism, and 0 means no limit. `threads` run the steps that take long.
+    Without threads, such a step blocks the event loop.
     """
 
     mechanisms: Mapping[str, ServerMechanism]

@@ -1,4 +1,4 @@
-"""The threads for the steps of logins that would hold up the event loop."""
+"""The threads for the steps of logins that would block the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoginThreads:
-    """Runs a step when a thread is free. If the client leaves before, the step does not run."""
+    """Runs a step when a thread is free. If the client disconnects before, the step does not run."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")

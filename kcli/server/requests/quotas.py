@@ -2,8 +2,9 @@
 
 Each quota key has limits by entity (such as a user), and one meter for all clients that share a limit. If any client
 has a quota, each request gets a `RequestThrottle`. The handlers and the dispatch charge bytes, time and partitions to
-it. The response is sent without a delay, and contains the throttle time. The broker does not read from the connection
-until this time is over. If there are no quotas, `is_active` is False and the rest of this module is not used.
+this throttle. The response is sent without a delay, and contains the throttle time. The broker does not read from the
+connection until this time is over. If no client has a quota, `is_active` is False, and the rest of this module is not
+used.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ client id is empty."""
 
 
 class Delays:
-    """The ends of delays. A connection has one delay at a time, so there are not more of them than connections."""
+    """The times at which delays end. A connection has at most one delay at a time, so the number of delays is limited
+    by the number of connections.
+    """
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -101,8 +104,9 @@ class Delays:
 
 
 class Limits(Generic[M]):
-    """The limits of one quota key by entity, and the meters of the clients that have a limit. `delays` are those of
-    clients that have exceeded such a limit."""
+    """The limits of one quota key by entity, and the meters of the clients that have a limit. `delays` has the delays
+    of clients that have exceeded their limit.
+    """
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self.by_entity: dict[QuotaEntity, float] = {}

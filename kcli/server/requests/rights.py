@@ -1,6 +1,7 @@
-"""The rights of the client of one request.
+"""The permissions ("rights") of the client of one request.
 
-A handler asks for the rights on each resource that its request names. Without an authorizer every right is given.
+A handler checks the permissions on each resource that the request names. Without an authorizer, the client has every
+permission.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def refusal(resource_type: ResourceType) -> KafkaError:
 
 
 class EveryName(Container[str]):
-    """The names on which a client has rights if it has every right. It contains every name."""
+    """A set that contains every name, for a client that has permissions on all resources."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Spans of sampled and of slow requests (kcli.trace.*).
+"""Makes spans of sampled requests and of slow requests (kcli.trace.*).
 
     kafka.Produce (SERVER)      from the whole frame to the last byte of the answer
       queue                     until it is the turn of the connection, if several requests came together
@@ -11,8 +11,8 @@
       throttle                  the time in which the client is muted, because its quota is exceeded
 
 `traced` wraps the dispatch of requests. Without traces there is no wrapper. A random part of the requests is sampled.
-If the broker reads headers, a Produce request is also sampled if its first record is sampled. Clients can choose at
-most CLIENT_SAMPLES_PER_SECOND requests in this way.
+The broker can also read the headers of the first record of a Produce request. If the client has sampled this record,
+the request is sampled too. Clients can choose at most CLIENT_SAMPLES_PER_SECOND requests in this way.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def _span_count(trace: RequestTrace) -> int:
 
 
 class _PerSecond:
-    """Lets a number of events pass in each second."""
+    """Limits the number of events in each second."""
 
     def __init__(self, limit: int, now: Callable[[], float]) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
-"""Divides long work into turns, because a large request must not block the event loop for other clients.
+"""Divides long work into parts, because a large request must not block the event loop for other clients.
 
-Work is cut into slices. A slice has a fixed number of items, so a simulation has the same slices in every run. Between
-two slices, the loop serves other clients. All long work of a loop shares one queue: in each turn of the loop, only one
-slice runs.
+A part is called a slice. It has a fixed number of items, so a simulation has the same slices in every run. Between two
+slices, the loop serves other clients. All long work of a loop shares one queue: each iteration ("turn") of the loop
+runs only one slice.
 
 If all items fit into the first slice, the work runs immediately, without a task. So a usual request has no extra cost.
 """

@@ -1,8 +1,8 @@
 """Rules about disks: offline directories, full disks, and partitions with too many segments.
 
-The growth of a partition is estimated: the number of records of the last day, multiplied by the mean size of
-a record. The growth ends when the oldest records reach their retention, or at retention.bytes. Compaction is
-ignored.
+The growth of a partition is estimated: the number of records of the last day, multiplied by the mean size of a record.
+A partition stops growing when its oldest records reach their retention time, or when its size reaches retention.bytes.
+Compaction is ignored.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ REASON_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, and the parts that it needs. If a part is missing, the report names the part."""
+    """A rule, and the parts of a snapshot that it needs. If such a part is missing, the report names the part."""
 
     check: Callable[[Snapshot], Iterator[CheckupFinding]]
     needs: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format. `is_open` is True for OpenMetrics, which has exemplars and a last line."""
+    """A format. `is_open` is True for OpenMetrics, which has exemplars and ends with the line `# EOF`."""
 
     content_type: str
     is_open: bool

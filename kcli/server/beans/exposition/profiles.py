@@ -2,8 +2,8 @@
 
 Exporters for Kafka use different names for the same metric. A public dashboard reads the names of one exporter.
 
-    default     the names of Strimzi's rules for jmx_exporter, and those of jmx_exporter's own example for what Strimzi
-                leaves out
+    default     the names of Strimzi's rules for jmx_exporter. Metrics that Strimzi leaves out have the names of
+                jmx_exporter's own example
     confluent   the names of Confluent's rules, which Grafana Cloud uses too
     reporter    the names of the Strimzi Metrics Reporter
 

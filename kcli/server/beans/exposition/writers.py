@@ -18,7 +18,9 @@ Write = Callable[[Bean, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The lines of one metric. `name` is as in the text format, so a counter has its `_total`."""
+    """The lines of one metric. `name` is the name in Prometheus' text format, so the name of a counter ends with
+    `_total`.
+    """
 
     name: str
     type: MetricType

@@ -1,4 +1,4 @@
-"""The replicas on this broker, led or followed, and the check that this broker leads a partition."""
+"""The replicas on this broker (leaders and followers), and the check that this broker leads a partition."""
 
 from __future__ import annotations
 

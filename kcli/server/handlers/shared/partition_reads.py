@@ -1,7 +1,8 @@
-"""Reads partitions for Fetch: checks each partition in Kafka's order, and finds the slice of its log.
+"""Reads partitions for Fetch: makes the checks of a partition in Kafka's order, and finds the records to send in the
+partition's log.
 
-Followers read from the leader only, up to the log end. Consumers may also read from a follower (KIP-392). They read up
-to the high watermark or the last stable offset of the replica that they read from.
+Followers read from the leader only, up to the log end. Consumers may also read from a follower (KIP-392). A consumer
+reads up to the high watermark or the last stable offset of its replica.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 @dataclass(slots=True)
 class PartitionRead:
-    """The result for one partition: a slice of its log, or a response without records.
+    """The result for one partition: a range of its log, or a response without records.
 
-    `source` is the replica that was read. `is_throttled` is True if its bytes count for the quota of replication.
-    `is_full` is True if waiting would not give more bytes, because the next records are in another segment.
+    `source` is the replica that was read. `is_throttled` is True if the bytes count for the replication quota.
+    `is_full` is True if the next records are in another segment, so a longer wait would give no more bytes.
     """
 
     target: FetchTarget

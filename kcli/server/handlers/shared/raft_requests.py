@@ -1,4 +1,4 @@
-"""The checks that the requests of quorum members share, and the way of a request to the raft node."""
+"""Checks the requests of quorum members, and passes them to the raft node."""
 
 from __future__ import annotations
 

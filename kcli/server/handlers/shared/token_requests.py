@@ -1,4 +1,4 @@
-"""Which clients may ask for delegation tokens (KIP-48)."""
+"""The rules for clients that may ask for delegation tokens (KIP-48)."""
 
 from __future__ import annotations
 

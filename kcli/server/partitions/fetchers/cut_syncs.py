@@ -1,4 +1,4 @@
-"""Makes the cuts of followers' logs durable. A change of leaders may cut many logs at the same time."""
+"""Makes the truncations of followers' logs durable. A change of leaders may truncate many logs at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ Waiting = list[tuple[PartitionLog, "asyncio.Future[None]"]]
 
 
 class CutSyncs:
-    """The cuts that wait for the device. The cuts of one directory share the writes of its checkpoint files."""
+    """The truncations that are not durable yet. All truncations in one log directory share the writes of its checkpoint
+    files.
+    """
 
     def __init__(self, sync: Callable[[Sequence[PartitionLog]], None], background: Background) -> None:
         """Makes an empty queue. `sync` makes the cuts of logs durable, and blocks."""

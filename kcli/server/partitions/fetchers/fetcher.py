@@ -1,8 +1,8 @@
 """One fetcher: a task that fetches some partitions from one leader, with its own connection and fetch session.
 
-A round is: wait until a partition may be fetched, send a request, carry out the decisions of kcli/replica/follower.py
-for each partition of the answer. If the request fails, the fetcher pauses for replica.fetch.backoff.ms. No answer of a
-leader ends the task.
+A fetcher repeats three actions. It waits until a partition may be fetched, sends a request, and carries out the
+decisions of kcli/replica/follower.py for each partition of the answer. If the request fails, the fetcher pauses for
+replica.fetch.backoff.ms. A wrong answer of a leader does not end the task.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ _FOREVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes cuts of logs
-    durable. `secure` has the security of the inter-broker listener."""
+    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes truncations
+    of logs durable. `secure` has the security of the inter-broker listener.
+    """
 
     node_id: BrokerId
     network: Network

@@ -1,8 +1,8 @@
 """One followed partition in a fetcher: its state, and the actions on its log.
 
-Appends are done in steps, so that a large answer does not hold the event loop. A cut only drops files and offsets,
-which is fast. The state of the producers at the new log end is then read in another thread, and meanwhile the partition
-is not fetched.
+The records of a large answer are appended in several steps, so that they do not block the event loop. A truncation of
+the log only drops files and offsets, which is fast. Then another thread reads the state of the producers at the new log
+end. Meanwhile the partition is not fetched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The fetchers of one broker: which fetcher has which followed partition, and where the leaders are.
+"""The fetchers of one broker. Assigns each followed partition to a fetcher, and finds the endpoints of the leaders.
 
-A partition belongs to the fetcher (leader, n). n is computed from the name of the partition, and num.replica.fetchers
-is the number of fetchers for each leader. A partition whose leader has no endpoint waits for a change of the metadata.
+There are num.replica.fetchers fetchers for each leader. The name of a partition decides which fetcher of its leader
+fetches the partition. A partition whose leader has no endpoint waits for a change of the metadata.
 """
 
 from __future__ import annotations
