@@ -106,8 +106,9 @@ def client_config(
 
 
 def _security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Reads the settings of TLS and SASL. The stores are loaded once here, so that a mistake is found before the client
-    connects."""
+    """Reads the settings of TLS and SASL. Loads the stores once, so that a mistake is found before the client
+    connects.
+    """
     from kcli.security.tls.checks import StoreError
 
     try:

@@ -57,7 +57,7 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
 
 
 def about_certificate(address: Address, error: ssl.SSLCertVerificationError) -> str:
-    """Returns the problem of a server's certificate: its dates, its names or its authority."""
+    """Returns the problem of a server's certificate: wrong dates, wrong names or an unknown authority."""
     certificate = _certificate(address)
     if certificate is None:
         return f"the certificate of {address} is not accepted: {error.verify_message}"

@@ -37,7 +37,7 @@ async def log_in(ask: Ask, credentials: ClientCredentials, host: str = "") -> in
     session does not end.
 
     Raises SaslAuthenticationException, UnsupportedSaslMechanismException or IllegalSaslStateException, with the texts
-    of Kafka's clients. Computing the messages of a mechanism may take long, so a thread does it.
+    of Kafka's clients. The messages of a mechanism are computed in a thread, because this may take long.
     """
     answer = await ask(SaslHandshakeRequest(mechanism=credentials.mechanism), ApiKey.SASL_HANDSHAKE)
     assert isinstance(answer, SaslHandshakeResponse)

@@ -69,7 +69,7 @@ class Relay:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the relay that stand for the servers of the bootstrap list."""
+        """The addresses of the relay for the servers of the bootstrap list."""
         return ",".join(f"{HOST}:{self._ports[each]}" for each in self.config.servers)
 
     def start(self) -> None:
@@ -122,8 +122,8 @@ class Relay:
     async def _relay(self, client: _Link, broker: _Link, host: str) -> None:
         """Relays requests and answers until one side closes its connection.
 
-        The relay logs in to the broker only after the client has proved the secret. Before that, another process of
-        this machine could make the relay ask for tickets and tokens.
+        The relay logs in to the broker only after the client has sent the correct secret. Otherwise another process of
+        this machine could make the relay ask for Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
@@ -145,8 +145,9 @@ class Relay:
                 answers.cancel()
 
     async def _client_logs_in(self, client: _Link, broker: _Link) -> bytes | None:
-        """Answers the login of the client, except its last message. Returns the answer to this message, or None if the
-        client does not know the secret. Requests other than ApiVersions before the login end the connection."""
+        """Answers the login of the client, except its last message. Returns the answer to the last message, or None if
+        the client does not know the secret. Before the login, any request except ApiVersions ends the connection.
+        """
         while True:
             frame = await client.receive()
             header = decode_request_header(frame)
@@ -183,7 +184,7 @@ class Relay:
             await client.send(frame)
 
     async def _changed(self, frame: bytes, key: ApiKey, version: int) -> bytes:
-        """Writes the addresses of the relay into an answer, in place of those of the brokers."""
+        """Replaces the addresses of the brokers in an answer by the addresses of the relay."""
         correlation, answer = decode_response(key, version, frame)
         changed: Message = answer
         match answer:
@@ -235,7 +236,7 @@ class _Link:
 
 
 async def _connected(address: Address, config: ClientConfig) -> _Link:
-    """Connects to a broker, with TLS if the settings ask for it."""
+    """Connects to a broker, with TLS if the settings require TLS."""
     security = config.security or ClientSecurity()
     tls = security.tls.context() if security.tls is not None else None
     return _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))

@@ -42,7 +42,9 @@ class Handshakes:
         return iter(self._open)
 
     def protocol(self, secured: asyncio.Protocol) -> asyncio.BaseProtocol:
-        """A protocol that shakes hands. `secured` is the protocol of the connection after the handshake."""
+        """Returns the asyncio protocol that makes the handshake. `secured` is the protocol of the connection after the
+        handshake.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         handshake = _Handshake(
             asyncio.get_running_loop(),

@@ -133,7 +133,7 @@ class HttpServer:
         logins: Logins | None = None,
         rules: Rules | None = None,
     ) -> None:
-        """With `tls`, the server speaks HTTPS. With `logins`, each request needs the password of a user."""
+        """With `tls`, the server uses HTTPS. With `logins`, each request needs the name and password of a user."""
         self._network = network
         self._rules = rules or Rules()
         self._handshakes = None if tls is None else Handshakes(tls)
@@ -184,8 +184,9 @@ class HttpServer:
         return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
 
     def _make_room(self, server: web.Server) -> bool:
-        """Closes the connection that has waited longest for a request, or for its handshake. Those without any request
-        come first. Returns False if every connection has a request in progress."""
+        """Closes the connection that has waited longest for a request or for its handshake. Connections without any
+        request so far are closed first. Returns False if every connection has a request in progress.
+        """
         waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
         waiting += [each for each in server.connections if isinstance(each, Connection) and not each.is_busy]
         if not waiting:
@@ -207,7 +208,9 @@ class HttpServer:
 
 
 class Connection(web.RequestHandler):
-    """A connection of aiohttp with two changes: the limit AHEAD_MAX_BYTES, and kcli's response to a malformed request."""
+    """A connection of aiohttp with two changes: the limit AHEAD_MAX_BYTES, and kcli's response to a malformed
+    request.
+    """
 
     __slots__ = ("ahead_bytes", "has_served", "is_busy", "waits_since")
 
@@ -221,7 +224,9 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
 
     def begin_request(self) -> None:
-        """The next bytes are ahead of the handler. The connection is not closed for another one."""
+        """Called when a request begins. Until its end, received bytes count towards AHEAD_MAX_BYTES, and the connection
+        is not closed to make room for another one.
+        """
         self.ahead_bytes = 0
         self.is_busy = True
 

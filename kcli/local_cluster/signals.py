@@ -43,7 +43,7 @@ class Signals:
         self._cleanup.close()
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, until a signal arrives or has arrived since the last pause."""
+        """Sleeps for a time. Returns early if a signal arrives, or has arrived since the last pause."""
         select.select([self._read_end], [], [], seconds)
         with suppress(BlockingIOError):
             os.read(self._read_end, select.PIPE_BUF)

@@ -74,7 +74,7 @@ class RollingStop:
                 self._report(node.node_id, event)
 
     def _reap(self, nodes: Sequence[StoppableNode]) -> None:
-        """Waits for processes that were killed, which the system ends soon."""
+        """Waits for the end of processes that were killed, which takes only a short time."""
         while any(node.is_alive() for node in nodes):
             self._pause(POLL_S)
 

@@ -159,7 +159,7 @@ class Supervisor:
                     self._ended(each, code)
 
     def _rest_s(self) -> float:
-        """The pause after a look. The end of a process and a request to stop end it early."""
+        """The length of the pause after a check. The end of a process or a request to stop ends the pause early."""
         return REST_S if all(each.state not in _CHANGING for each in self._watched) else POLL_S
 
     def _spawn(self, each: _Watched) -> None:
@@ -189,7 +189,7 @@ class Supervisor:
             self._event(each, "will be started again", f"in {pause_s:g} s, restart {each.restarts.count}")
 
     def _stop(self) -> None:
-        """Stops the nodes that run."""
+        """Stops the running nodes."""
         alive = {each.node.node_id: each for each in self._watched if each.is_alive}
         asked = self._stops_requested
         rolling = RollingStop(

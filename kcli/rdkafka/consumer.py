@@ -107,8 +107,8 @@ def is_end(message: Message) -> bool:
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
-    The messages are records and ends of partitions. Markers of transactions may follow the last record. Java's consumer
-    commits the offset after these markers. This offset is known only from the end of the partition.
+    The messages are records and reports of the end of a partition. Markers of transactions may follow the last record.
+    Java's consumer commits the offset after these markers. Only the report of the end has this offset.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

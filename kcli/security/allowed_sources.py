@@ -56,7 +56,7 @@ class AllowedSources:
 
 
 def sources_of_environment(environment: Mapping[str, str] | None = None) -> AllowedSources:
-    """Returns the lists that the environment of the process has."""
+    """Returns the lists from the environment of the process."""
     variables = os.environ if environment is None else environment
     return AllowedSources(_listed(ALLOWED_URLS, variables), _listed(ALLOWED_FILES, variables))
 

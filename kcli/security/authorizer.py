@@ -89,8 +89,8 @@ class Authorizer(Protocol):
     ) -> bool:
         """Returns whether the asker's principal may do this operation.
 
-        `count` is the number of places in the request that name this resource. Raises UnknownServerException, as in
-        Kafka, while the authorizer does not have its rules yet.
+        `count` is how often the request names this resource. Raises UnknownServerException, as in Kafka, if the
+        authorizer has not loaded its ACLs yet.
         """
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
@@ -103,7 +103,9 @@ class FollowsMetadata(Protocol):
     """An authorizer that decides by the ACLs of the cluster. Only a node with such an authorizer takes new ACLs."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Is called after each commit of the metadata log. In the first call, `delta` has the whole metadata."""
+        """Applies a change of the metadata. Called after each commit of the metadata log. In the first call, `delta`
+        has the whole metadata.
+        """
 
 
 class AllowAll:

@@ -33,7 +33,9 @@ class PasswordChecker(Protocol):
     """Checks the passwords of PLAIN."""
 
     def check(self, username: str, password: str) -> bool:
-        """Returns True if this is the password of this user. With any other result or an exception, the login fails."""
+        """Returns True if this is the password of this user. The login fails if the result is anything else, or if the
+        method raises an exception.
+        """
 
 
 class TokenChecker(Protocol):
@@ -62,7 +64,7 @@ class PrincipalBuilder(Protocol):
     """Names the principals of a listener's clients."""
 
     def build(self, client: LoggedIn) -> Principal:
-        """Returns the principal. If it raises an exception, the connection is closed."""
+        """Returns the principal. If the method raises an exception, the connection is closed."""
 
 
 def password_checker(

@@ -133,7 +133,8 @@ def client_security(
     """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
 
     Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
-    is an error. `allowed` has the allowed URLs and files of OAUTHBEARER. If it is None, the environment has them.
+    is an error. `allowed` has the allowed URLs and files of OAUTHBEARER. If `allowed` is None, the allowed URLs and
+    files come from the environment.
     """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:

@@ -122,7 +122,9 @@ def extensions(module: LoginModule) -> dict[str, str]:
 
 
 def expiry(token: str, now: float) -> float:
-    """The time when a JWT expires, in seconds since the epoch. An opaque token is used once, so it expires now."""
+    """The time when a JWT expires, in seconds since the epoch. A token that is not a JWT is used only once, so it
+    counts as expired now.
+    """
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

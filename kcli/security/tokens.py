@@ -50,7 +50,9 @@ def token_password(secret_key: str, token_id: str) -> str:
 
 
 def may_renew(token: DelegationToken, principal: Principal) -> bool:
-    """Whether the principal may renew and expire the token. The requester of a token for another owner may not."""
+    """Whether the principal may renew and expire the token. A principal that has only requested the token for another
+    owner may not do this.
+    """
     return str(principal) in (token.owner, *token.renewers)
 
 
@@ -60,7 +62,7 @@ def parties(token: DelegationToken) -> tuple[str, ...]:
 
 
 def party(text: str) -> Principal:
-    """The principal in a stored token. Its name may be empty, because Kafka stores such tokens."""
+    """The principal in a stored token. The name of the principal may be empty, because Kafka stores such tokens."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -107,7 +109,9 @@ class TokenCredentials:
     """
 
     def __init__(self, secret_key: str | None, tokens: Callable[[], Mapping[str, DelegationToken]]) -> None:
-        """`tokens` returns the tokens of the newest image, by token id. Without a secret key no token can log in."""
+        """`tokens` returns the tokens of the newest metadata image, by token id. Without a secret key, no login with a
+        token is possible.
+        """
         self._secret_key = secret_key
         self._tokens = tokens
         self._known: dict[tuple[str, str], ScramCredential] = {}

@@ -194,8 +194,9 @@ class BrokerRole:
         return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
 
     def _make_group_lag(self) -> GroupLagSampler | None:
-        """Makes the sampler of lag, if the broker has a metrics endpoint that can show its values. Its code is imported
-        only then, so that other starts are faster."""
+        """Makes the sampler of lag, if the broker has a metrics endpoint. Without a metrics endpoint, the sampler's
+        code is not imported, so that the start is faster.
+        """
         if self._given.config.metrics_address is None:
             return None
         from kcli.server.coordinators.group_lag import GroupLagSampler
@@ -279,8 +280,8 @@ class BrokerRole:
             self.group_lag.start()
 
     async def _set_strays_aside(self) -> None:
-        """Deletes logs of deleted topics, which a stop or a crash may have left. Sets aside other logs that are not in
-        the metadata.
+        """Deletes the logs of deleted topics that a stop or a crash has left on the disk. Renames other logs that are
+        not in the metadata ("sets them aside").
 
         Kafka sets aside all logs that are not in the metadata, and never deletes them. This broker deletes such a log
         if the metadata log contains the removal of its topic.
@@ -304,12 +305,13 @@ class BrokerRole:
         await asyncio.to_thread(set_aside)
 
     async def finish_deletions(self) -> None:
-        """Deletes the logs of topics whose deletion was acknowledged. Call this method after the last metadata
-        change."""
+        """Deletes the logs of all deleted topics that are still on the disk. Call this method after the last metadata
+        change.
+        """
         await self.replicas.finish_deletions()
 
     async def leave(self) -> None:
-        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit.
+        """Asks for a controlled shutdown. Returns when the controller lets the broker stop, or after a time limit.
 
         Meanwhile the broker serves clients and followers and applies the metadata, because its leaderships move one
         after another.
@@ -338,7 +340,7 @@ class BrokerRole:
         await self.assignments.stop()
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Takes the directory offline, and reports it with the next heartbeat, which is sent without a pause."""
+        """Takes the directory offline, and immediately sends a heartbeat that reports the failure."""
         self.moves.directory_failed(directory)
         self.replicas.directory_failed(directory)
         self.lifecycle.send_soon()

@@ -42,8 +42,9 @@ count."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
-    """Freezes all objects after a collection of the oldest generation. This takes the same time for any number of
-    objects."""
+    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. The
+    time does not depend on the number of objects.
+    """
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 
@@ -57,14 +58,14 @@ class GarbagePolicy:
         allocated_blocks: Callable[[], int] = sys.getallocatedblocks,
         give_back: Callable[[], None] | None = None,
     ) -> None:
-        """`give_back` returns free memory to the system. By default, `watch` begins to do this with its checks."""
+        """`give_back` returns free memory to the system. If it is None, `watch` sets the default function."""
         self._allocated_blocks = allocated_blocks
         self._give_back = give_back
         self._blocks = 0
         self._grown_checks = 0
 
     def start(self) -> None:
-        """Bounds the automatic collections until the process ends."""
+        """Limits the cost of automatic collections until the process ends."""
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(freeze_survivors)
         self._rebase()
@@ -79,8 +80,9 @@ class GarbagePolicy:
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:
-        """Runs a thorough collection if it is worth its pause, and gives back free memory. Called every
-        CHECK_SECONDS."""
+        """Visits all objects if enough memory may be freed, and gives free memory back to the system. Called every
+        CHECK_SECONDS.
+        """
         growth = self._allocated_blocks() / self._blocks
         self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
         is_quiet = idle_seconds >= QUIET_SECONDS

@@ -112,7 +112,9 @@ class KeySource:
 
 
 def fetch_key_set(settings: KeySetSettings) -> bytes:
-    """Reads the key set from its file, or calls its URL. A redirect is an error. Raises OSError and KeySetError."""
+    """Reads the key set from its file, or gets it from its URL. A redirect is an error. Raises OSError and
+    KeySetError.
+    """
     if settings.path is not None:
         with open(settings.path, "rb") as file:
             return file.read(KEY_SET_BYTES_MAX + 1)

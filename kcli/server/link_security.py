@@ -58,8 +58,9 @@ class LinkSecurity:
         return self._of(config, config.controller_listener_names[0], CONTROLLER_MECHANISM)
 
     def check(self) -> Iterator[str]:
-        """Yields a warning for each kind of connection that cannot work. Raises ConfigError if this node needs other
-        nodes."""
+        """Yields a warning for each kind of connection whose settings are invalid. If this node cannot work without
+        other nodes, raises ConfigError instead.
+        """
         config = self._current()
         for listener, mechanism_key in (
             (config.inter_broker_listener_name, BROKER_MECHANISM),
@@ -92,7 +93,7 @@ class LinkSecurity:
         return known[1]
 
     def _keeping(self, config: ListenerConfig, security: ClientSecurity | None) -> ClientSecurity | None:
-        """The same settings, with the context that is kept for the listener."""
+        """The same settings, with the TLS context that is kept for the listener."""
         if security is None or security.tls is None:
             return security
         from kcli.security.tls.contexts import KeptContext
@@ -105,7 +106,7 @@ class LinkSecurity:
 
 
 def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> dict[str, str]:
-    """The settings of a listener, under the names that Kafka's clients have."""
+    """The settings of a listener, under the names that Kafka's clients use."""
     protocol = _protocol(config, listener)
     mechanism = config.text(mechanism_key)
     scoped = ListenerConfig(config, listener)

@@ -105,7 +105,8 @@ class CommittedOffset:
 async def list_groups(
     client: Client, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
-    """Returns the groups of all brokers, sorted by id. `states` and `types` select groups (empty: all).
+    """Returns the groups of all brokers, sorted by id. `states` and `types` select groups. If they are empty, all
+    groups are returned.
 
     If a broker does not answer, a warning is logged. An error is raised only if no broker answers.
     """
@@ -147,7 +148,7 @@ async def list_groups(
 async def describe_groups(
     client: Client, group_ids: Iterable[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    """Returns the description of each group, classic or consumer group, or its error.
+    """Returns the description or the error of each group. A group may be a classic group or a consumer group.
 
     The error of an unknown group is GroupIdNotFoundException.
     """

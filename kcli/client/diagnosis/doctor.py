@@ -31,7 +31,7 @@ class Wishes:
 async def diagnose(
     config: ClientConfig, wishes: Wishes, *, principal: str, now: datetime
 ) -> AsyncIterator[Finding]:
-    """Yields one finding for each step. `principal` is the name of the client in ACLs, such as `User:alice`."""
+    """Yields one finding for each check. `principal` is the name of the client in ACLs, such as `User:alice`."""
     servers = ServerWalk(config, now)
     healthy: list[Address] = []
     for address in config.servers:

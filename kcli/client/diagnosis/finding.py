@@ -16,7 +16,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `subject` is the server, topic or group. `advice` is the change that solves a problem."""
+    """The result of one check. `subject` is the server, topic or group. `advice` is the change that solves a
+    problem.
+    """
 
     status: Status
     step: str

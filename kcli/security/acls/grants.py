@@ -40,7 +40,7 @@ class Right:
 
 
 def granting(principal: str, right: Right) -> str:
-    """Returns the command that gives a right to a principal such as `User:alice`."""
+    """Returns the command that gives a permission to a principal such as `User:alice`."""
     option = _OPTIONS[right.resource_type]
     resource = "--cluster" if option == "cluster" else quoted_option(option, right.name)
     if right.is_prefix:

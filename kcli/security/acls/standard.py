@@ -76,7 +76,7 @@ class StandardAuthorizer:
         return self._index.entries()
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows a change of the ACLs."""
+        """Applies a change of the ACLs."""
         for acl_id in delta.acls_changed:
             self._version += 1
             acl = image.acls.get(acl_id)

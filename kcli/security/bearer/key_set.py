@@ -44,7 +44,9 @@ class KeySet:
     keys: tuple[VerificationKey, ...] = ()
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id for this algorithm. A token without a key id needs a set with a single such key."""
+        """The key with this id for this algorithm. A token without a key id is accepted only if the set has exactly one
+        key for this algorithm.
+        """
         usable = [each for each in self.keys if algorithm in each.algorithms]
         if key_id is None:
             return usable[0] if len(usable) == 1 else None

@@ -54,7 +54,7 @@ class KeySetSettings:
 
 
 def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
-    """Raises ConfigError if a check is neither configured nor turned off."""
+    """Reads the settings. Raises ConfigError if a check is neither configured nor switched off."""
     validator = config.text(f"{_PREFIX}jwt.validator.class", _NAME)
     if validator not in _VALIDATORS:
         raise _refused(
@@ -82,7 +82,7 @@ def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
 
 
 def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) -> KeySetSettings:
-    """Raises ConfigError if the URL is missing, invalid, or not allowed."""
+    """Reads the place of the key set. Raises ConfigError if the URL is missing, invalid, or not allowed."""
     name = "jwks.endpoint.url"
     url = config.text(f"{_PREFIX}{name}", _NAME)
     if not url:
@@ -110,7 +110,7 @@ def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) 
 
 
 def allowed_sources(listed: Callable[[str], Sequence[str]]) -> AllowedSources:
-    """The URLs and files that a node may use: those of its properties, and those of its environment."""
+    """The URLs and files that a node may use, from its properties and from its environment."""
     return sources_of_environment().with_more(listed(ALLOWED_URLS), listed(ALLOWED_FILES))
 
 

@@ -15,7 +15,7 @@ class Keys(Protocol):
     """The current keys of a token server."""
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id. If the key is unknown, a new key set may be fetched for later tokens."""
+        """The key with this id. If the key is unknown, the key set may be fetched again, for later tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,9 @@ class SignedCheck:
         return expires_ms
 
     def _check_scopes(self, found: claims.Claims) -> None:
-        """A string is one scope here. Scopes are not used later, but Kafka refuses tokens with invalid scopes."""
+        """Checks the scopes of a token, because Kafka refuses tokens with invalid scopes. A string counts as one scope.
+        Scopes have no other effect.
+        """
         scopes = claims.texts(found, self._settings.scope_claim)
         if len(set(scopes)) != len(scopes) or not all(scope.strip() for scope in scopes):
             raise TokenRefused(f"the claim {self._settings.scope_claim} has an empty or repeated scope")

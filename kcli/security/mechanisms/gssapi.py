@@ -103,8 +103,9 @@ class KerberosServer:
     """The server's side of one login (see `ServerExchange`)."""
 
     def __init__(self, credentials: gssapi.Credentials, short_name: Callable[[str], str]) -> None:
-        """`credentials` are those of the node (`server_credentials`). `short_name` returns the name of the user, and
-        raises NoName."""
+        """`credentials` are the credentials of the node (`server_credentials`). `short_name` returns the user name for
+        a Kerberos principal. It raises NoName if no rule gives a name.
+        """
         self._library = _library()
         self._context = self._library.SecurityContext(creds=credentials, usage="accept")
         self._short_name = short_name
@@ -200,6 +201,6 @@ def _library() -> gssapi:
 
 
 def _code(error: gssapi.exceptions.GSSError) -> int:
-    """The number of the error in Kerberos (RFC 4120), which is in the minor status."""
+    """The number of the Kerberos error (RFC 4120), from the minor status of GSSAPI."""
     signed = (error.min_code + 2**31) % 2**32 - 2**31
     return int(signed) - _KRB5_ERROR_BASE

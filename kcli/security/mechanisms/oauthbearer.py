@@ -78,8 +78,9 @@ class BearerClient:
         self._refusal: bytes | None = None
 
     def respond(self, received: bytes) -> bytes | None:
-        """Returns the message at the first call. If the server refuses the token, returns the confirmation that the
-        server expects."""
+        """Returns the client's message at the first call. If the server refuses the token, the second call returns the
+        confirmation that the server expects.
+        """
         if self._message is not None:
             message, self._message = self._message, None
             return message
@@ -139,7 +140,7 @@ class BearerServer:
 
 
 def invalid_extensions(extensions: Mapping[str, str]) -> SaslAuthenticationException:
-    """The error of a token check that does not accept some SASL extensions."""
+    """The error to raise if a token check does not accept some SASL extensions."""
     listed = "; ".join(f"{name}: {reason}" for name, reason in extensions.items())
     return SaslAuthenticationException(
         f"Authentication failed: {len(extensions)} extensions are invalid! They are: {listed}"

@@ -25,7 +25,7 @@ class PlainClient:
         self._message: bytes | None = b"\0".join((b"", username.encode(), password.encode()))
 
     def respond(self, received: bytes) -> bytes | None:
-        """Returns the message at the first call, then None. See `ClientExchange`."""
+        """Returns the client's message at the first call, and None at the second call. See `ClientExchange`."""
         message, self._message = self._message, None
         return message
 

@@ -176,7 +176,9 @@ class ScramUsers:
     secret: bytes = field(default=b"", repr=False)
 
     def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """The credential of an unknown user: no password fits it. It is always the same for a user name."""
+        """A credential for an unknown user, which no password matches. The same user name always gets the same
+        credential.
+        """
 
         def derived(label: str, size: int) -> bytes:
             said = f"{label},{mechanism.name},{name}".encode()

@@ -70,7 +70,9 @@ class ServerExchange(Protocol):
     """The server's side of one login. A second login needs a new exchange."""
 
     def step(self, token: bytes) -> Outcome | InThread:
-        """Handles the client's next token. It is not called again before the work of `InThread` has ended."""
+        """Handles the client's next token. After an outcome `InThread`, this method is not called again before the work
+        in the thread has ended.
+        """
 
 
 @dataclass(frozen=True, slots=True)

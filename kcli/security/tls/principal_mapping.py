@@ -77,7 +77,9 @@ def parse_rules(text: str | None) -> PrincipalMapping:
 
 
 def _next_rule(text: str, at: int) -> tuple[Rule | None, int]:
-    """Parses the rule that begins at `at`. Returns None for an empty rule, and the place of the next rule."""
+    """Parses the rule that begins at `at`. Returns the rule (None if it is empty), and the index at which the next rule
+    begins.
+    """
     found = _RULE.match(text, at)
     begins = found.end() if found else at + len(_DEFAULT) if text.startswith(_DEFAULT, at) else at
     end = _END.search(text, begins)

@@ -87,7 +87,7 @@ def gauges(domain: str, type_: str, values: Attributes, **labels: str) -> Bean:
 
 
 def single_beans(found: Bean) -> Iterator[Bean]:
-    """Yields the beans that Kafka has: several gauges one by one, and every other bean as it is."""
+    """Yields the beans under Kafka's names. A bean that combines several gauges becomes one bean for each gauge."""
     if found.kind is not Kind.GAUGES:
         yield found
         return

@@ -55,8 +55,9 @@ _OF_BROKERS = (
 
 
 def broker_beans(sources: BeanSources) -> Beans:
-    """Yields all beans. Each bean is made when the caller asks for it, so the caller can do other work between two
-    beans, and at each None."""
+    """Yields all beans. Each bean is made only when the caller asks for the next one. So the caller can do other work
+    between two beans, and also when it gets None in place of a bean.
+    """
     objects = attributes = 0
     for each in _every(sources):
         yield each

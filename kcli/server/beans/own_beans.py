@@ -92,7 +92,7 @@ def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
 
 
 def _requests(metrics: Metrics) -> Beans:
-    """The times of requests. broker_beans has folded the newest ones before."""
+    """The times of requests. broker_beans.py has already added the newest ones to the histograms."""
     for times in list(metrics.requests.apis.values()):
         api = times.name
         total = bean(

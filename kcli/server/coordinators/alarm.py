@@ -32,7 +32,9 @@ class Alarm:
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:
-        """Adds a deadline. The alarm keeps only the earliest deadline: add a later one again after the alarm."""
+        """Adds a deadline. The alarm keeps only the earliest deadline. After the call, later deadlines must be added
+        again.
+        """
         if self._handle is not None:
             if self._deadline_ms <= deadline_ms:
                 return

@@ -75,8 +75,8 @@ class BrokerLinks:
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
         """Sends a request in the newest version that both brokers support, and returns the response.
 
-        Raises NetworkException if the broker cannot be reached or does not answer, UnsupportedVersionException if the
-        broker does not support version `at_least`.
+        Raises NetworkException if the broker cannot be reached or does not answer. Raises UnsupportedVersionException
+        if the broker does not support version `at_least`.
         """
         link = self._link(broker_id)
         try:
@@ -163,7 +163,8 @@ class GatheredRequests(Generic[ItemT, ResultT]):
         self._is_stopped = False
 
     def send(self, broker_id: int, item: ItemT) -> asyncio.Future[ResultT]:
-        """Returns a future of the result. If the caller cancels it before the item is sent, the item is dropped.
+        """Returns a future of the result. If the caller cancels the future before the item is sent, the item is
+        dropped.
 
         Raises NetworkException after `stop`.
         """

@@ -125,7 +125,7 @@ class GroupLagSampler:
 
     @property
     def windows(self) -> int:
-        """The groups times partitions that are followed."""
+        """The number of windows: one for each group and partition."""
         return len(self._tracker)
 
     def start(self) -> None:
@@ -265,7 +265,9 @@ class GroupLagSampler:
             yield
 
     def _forget(self, groups: list[_Group], wanted: set[TopicPartition]) -> Steps[None]:
-        """Drops the windows of offsets that are gone, for example because another broker coordinates their group."""
+        """Drops the windows whose committed offsets no longer exist here, for example because another broker
+        coordinates the group.
+        """
         present = set()
         for group in groups:
             for partition, _, _ in group.commits():
@@ -336,8 +338,9 @@ def _classic_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
 
 
 def _assigned(raw: bytes) -> tuple[TopicPartition, ...]:
-    """Returns the partitions of an assignment. The assignment of a group that is not of consumers, such as Connect, has
-    none."""
+    """Returns the partitions of an assignment. Groups that are not groups of consumers, such as Connect, have no
+    partitions.
+    """
     try:
         return decode_assignment(raw)
     except ProtocolError:

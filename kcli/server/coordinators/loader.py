@@ -74,8 +74,8 @@ async def load(
 async def _committed(leader: LeaderPartition, offset: Offset) -> None:
     """Waits until all records before `offset` are committed.
 
-    A new leader has records that its followers may not have yet. If the shard used these records for answers, the
-    answers could be wrong after another election. If the shard ignored these records, it could decide something twice.
+    A new leader has records that its followers may not have yet. The shard must not use them for answers, because they
+    may be lost at another election. It must not ignore them either, because it could then make the same decision twice.
     """
     while True:
         try:

@@ -75,7 +75,9 @@ class RemoteMarkers:
         )
 
     async def write(self, broker_id: int, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
-        """Returns the error code of each partition. Very many partitions are sent one part after the other."""
+        """Returns the error code of each partition. A very large number of partitions is sent in several requests, one
+        after another.
+        """
         codes: dict[TopicPartition, ErrorCode] = {}
         for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
             some = partitions[begin : begin + PARTITIONS_PER_REQUEST]
@@ -136,7 +138,7 @@ class MarkerSender:
         partitions: Sequence[TopicPartition],
         written: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
-        """Returns when every partition has its marker. Calls `written` with some partitions at a time.
+        """Returns when every partition has its marker. Calls `written` after each part of the partitions.
 
         If a partition was deleted, it needs no marker. Raises Overtaken.
         """
@@ -159,7 +161,9 @@ class MarkerSender:
         left: Sequence[TopicPartition],
         written: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
-        """Writes to the leader of the first partition until it has all its markers. Other leaders get a task each."""
+        """Writes to the leader of the first partition until this leader has all its markers. Starts a task for each
+        other leader.
+        """
         pause_s = MARKER_RETRY_SECONDS
         while True:
             (broker_id, partitions), *others = self._by_leader(left).items()

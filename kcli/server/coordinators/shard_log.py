@@ -108,7 +108,7 @@ class ShardLog:
         return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """Joins all batches into one append, so that no batch is written if one batch is refused.
+        """Joins all batches into one append. So if one batch is refused, no batch is written.
 
         The log refuses an append that is larger than a segment. If all batches together are too large, they are
         appended one by one.

@@ -46,8 +46,8 @@ class TopicCreator:
     async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
         """Creates an internal topic. If other requests need the topic too, one creation serves all of them.
 
-        Returns False if the controller refuses, or if the creation takes longer than INTERNAL_WAIT_SECONDS. Clients
-        then send their request again.
+        Returns False if the controller refuses the topic, or if the creation takes longer than INTERNAL_WAIT_SECONDS.
+        In both cases, clients send their request again.
         """
         creation = self._internal.get(topic.name)
         if creation is None:
@@ -74,8 +74,9 @@ class TopicCreator:
         return True
 
     def _refused(self, topic: InternalTopic, reason: str) -> None:
-        """Logs a reason once, because clients ask again several times a second, for example while brokers are still
-        missing."""
+        """Logs a reason only once, because clients ask again several times a second, for example while too few brokers
+        run.
+        """
         if self._refusals.get(topic.name) != reason:
             self._refusals[topic.name] = reason
             _log.warning("Topic %s cannot be created yet: %s", topic.name, reason)
@@ -120,7 +121,7 @@ class TopicCreator:
         """Returns the settings of a new topic.
 
         Internal topics have their own settings. Other topics get the settings in this broker's file. If the file has no
-        such settings, they get the settings of the controller.
+        such settings, the controller's settings apply.
         """
         internal = INTERNAL.get(name)
         if internal is not None:

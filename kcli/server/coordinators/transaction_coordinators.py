@@ -112,7 +112,7 @@ class TransactionCoordinators:
     ) -> Codes | Awaitable[Codes]:
         """Verifies that partitions belong to a transaction. If `add` is True (TV2), adds the partitions.
 
-        If the coordinator cannot be asked, each partition has the error.
+        If a request to the coordinator is not possible, each partition has the error.
         """
         coordinator = self._coordinator(transactional_id)
         if coordinator == self._node_id:

@@ -47,7 +47,8 @@ class MarkerWriter:
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | asyncio.Task[ErrorCode]:
         """Writes a marker. Returns the error code. If other replicas must first replicate the marker, returns a task
-        that waits for them. It continues even if the caller stops to wait."""
+        that waits for these replicas. The task continues even if the caller is cancelled.
+        """
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)

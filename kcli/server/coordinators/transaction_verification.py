@@ -164,8 +164,9 @@ class TransactionVerifier:
         """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
         for them.
 
-        Each attempt makes new verifications, because a marker makes the old ones invalid. If a marker is written while
-        the coordinator is being asked, the answer may be about the next transaction. So the coordinator is asked again.
+        Each attempt makes new verifications, because a marker makes the old verifications invalid. If a marker is
+        written before the coordinator has answered, the answer may be about the next transaction. So the coordinator is
+        asked again.
         """
         began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
@@ -198,7 +199,7 @@ def _is_dropped(
     batches: list[tuple[LeaderPartition, int]],
     asked: Mapping[TopicPartition, Verification],
 ) -> bool:
-    """Whether the log has dropped a verification in the meantime."""
+    """Whether the log has dropped a verification since the verification began."""
     producer_id = ProducerId(client.producer_id)
     return any(
         (verification := asked.get(TopicPartition(leader.topic, leader.partition))) is not None

@@ -110,7 +110,9 @@ def _add(
 async def _of_brokers(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Asks about all transactions before it waits for the answers, because each answer may wait for other replicas."""
+    """Begins the work for all transactions before it waits for an answer, because each answer may wait for other
+    replicas.
+    """
     begun = []
     for at, transaction in enumerate(request.transactions, start=1):
         begun.append((transaction, await _begin(context, transaction)))

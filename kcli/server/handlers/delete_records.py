@@ -131,8 +131,9 @@ def _delete(
 def _wait(
     context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    """Returns a future of the response, which is done when all partitions have reached their low watermarks or the time
-    is over."""
+    """Returns a future of the response. The future is done when all partitions have reached their low watermarks, or
+    when the time is over.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
     results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}

@@ -36,7 +36,7 @@ async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
 
 
 def _check_partition(context: NodeContext, request: FetchRequest) -> None:
-    """Raises InvalidRequestException unless the request is for the metadata partition alone."""
+    """Raises InvalidRequestException if the request has any partition except the metadata partition."""
     with_ids = context.api_version >= TOPIC_IDS_SINCE
     asked = [
         (topic.topic_id if with_ids else topic.topic, [each.partition for each in topic.partitions])

@@ -49,8 +49,9 @@ def handle(
 
 
 def _require_rights(context: BrokerContext, transactional_id: str | None) -> None:
-    """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the right to write to
-    any topic (KIP-679), or the older IdempotentWrite."""
+    """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the permission to write
+    to at least one topic (KIP-679), or the older permission IdempotentWrite.
+    """
     rights = context.rights
     if rights.is_open:
         return

@@ -142,7 +142,9 @@ def _all_visible(context: BrokerContext, answers: KindOfAnswers, image: Metadata
 
 
 def _refused(name: str | None, topic_id: uuid.UUID | None = None) -> TopicArray:
-    """The answer for a topic that the client may not describe. Only the name or the id of the request is in it."""
+    """The answer for a topic that the client may not describe. The answer contains only the name or the id from the
+    request.
+    """
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return SharedArray((MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id),))
 

@@ -135,7 +135,7 @@ def handle(
 def _authorized(
     context: BrokerContext, request: ProduceRequest, transactional: list[TransactionalBatch]
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Checks the rights of the client, and appends the batches of the topics to which it may write."""
+    """Checks the permissions of the client, and appends the batches of the topics to which the client may write."""
     transactional_id = request.transactional_id
     if transactional and (
         transactional_id is None or not context.rights.allows(WRITE_TRANSACTIONAL_ID, transactional_id)
@@ -178,7 +178,7 @@ def _partition_topics(context: BrokerContext, request: ProduceRequest) -> Iterat
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """Copies the records of the request, because the connection reads the next frame into the same buffer."""
+    """Copies the records of the request, because the connection reads the next request into the same buffer."""
     return replace(
         request,
         topic_data=tuple(
@@ -459,8 +459,9 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Returns a future of the response, which is done when the records of all partitions are committed. If the timeout
-    passes first, each uncommitted partition has an error."""
+    """Returns a future of the response. The future is done when the records of all partitions are committed, or after
+    the timeout. After the timeout, each uncommitted partition has an error.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
     outcomes = [ErrorCode.REQUEST_TIMED_OUT] * len(pending)

@@ -44,7 +44,7 @@ _FIRST_SEQUENCE = 0
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """First refuses missing partitions. Only existing partitions reach the group and the transaction."""
+    """Refuses missing partitions first. The group and the transaction get only existing partitions."""
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)

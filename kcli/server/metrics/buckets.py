@@ -36,7 +36,7 @@ class Buckets:
         self.total += value
 
     def add_all(self, values: Sequence[float]) -> None:
-        """Adds many values. They are sorted, so that each limit is searched once."""
+        """Adds many values. Sorts the values first, so that each limit is searched only once."""
         if len(values) < len(self._limits):
             for value in values:
                 self.add(value)

@@ -103,7 +103,7 @@ class Histogram:
         self._weights: dict[int, float] = {}  # bucket -> weight, relative to the time of the last scaling
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Adds the observations since the last fold, each multiplied by `scale`. No observation may be negative."""
+        """Adds the observations since the last call, each multiplied by `scale`. No observation may be negative."""
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]

@@ -90,7 +90,7 @@ class VersionTimes:
         self.meter = Meter(now, began=began)
 
     def sent(self, seconds: float) -> None:
-        """Takes the time of sending a large answer."""
+        """Records the time that the connection needed to send a large answer."""
         self.sends.append(seconds)
 
     def fold(self, now: float) -> None:
@@ -265,7 +265,7 @@ class RequestMetrics:
         return found
 
     def of_version(self, head: bytes) -> VersionTimes:
-        """The counts of the requests that begin with `head`."""
+        """The counts for requests with the API key and version in `head`."""
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
@@ -282,7 +282,7 @@ class RequestMetrics:
         return found
 
     def of_kind(self, times: VersionTimes, kind: str) -> VersionTimes:
-        """The counts of one kind of the requests that `times` counts."""
+        """The counts for one kind of the requests in `times`."""
         whole = times.whole or times
         found = whole.kinds.get(kind)
         if found is None:
@@ -351,7 +351,7 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
 
 
 def _noted(metrics: RequestMetrics, times: VersionTimes, notes: RequestNotes) -> VersionTimes:
-    """Takes the notes of a request. Returns the counts of its kind."""
+    """Reads and clears the notes of a request. Returns the counts of the request's kind."""
     notes.has_news = False
     if notes.kind:
         times = metrics.of_kind(times, notes.kind)

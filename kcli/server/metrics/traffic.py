@@ -110,8 +110,7 @@ class TrafficTable:
                 return total
 
     def total_steps(self) -> Generator[None, None, Traffic]:
-        """Adds up the traffic of all topics. Yields after each topic. A total is never smaller than an earlier
-        total."""
+        """Adds up the traffic of all topics. Yields after each topic. The total never decreases."""
         total = counts_of(self._elsewhere)
         for traffic in list(self.topics.values()):
             total = tuple(map(add, total, counts_of(traffic)))

@@ -135,14 +135,14 @@ class Watches:
             values.fold(observed, now)
 
     def counts(self, counts: object) -> WatchedCounts:
-        """The rates of a dataclass of counts. The first call begins to watch it."""
+        """The rates of a dataclass of counts. From the first call on, the rates are updated."""
         found = self._counts.get(counts)
         if found is None:
             found = self._counts[counts] = WatchedCounts(self._window, self._began)
         return found
 
     def values(self, observed: Values, now: float) -> WatchedValues:
-        """The statistics of observed values, up to now. The first call begins to watch them."""
+        """The present statistics of observed values. From the first call on, the statistics are updated."""
         found = self._values.get(observed)
         if found is None:
             found = self._values[observed] = WatchedValues(self._window, self._began)

@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def enter(self, phase: Phase) -> None:
-        """Gives the next frames to `phase`, until the phase yields a session. Until then the old session stays."""
+        """Gives the next requests to `phase` until the login is complete. Until then, the old session is valid."""
         self.login.phase = self.login.last = phase
         self._serve = serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
@@ -276,7 +276,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._serve_requests(self, frame)
 
     def send_last(self, answer: bytes | None) -> None:
-        """Closes the connection after this answer. No earlier answer may be outstanding, as during a login."""
+        """Closes the connection after this answer. The caller must make sure that all earlier answers have
+        been sent.
+        """
         if answer is not None:
             self._write(answer)
         self.close()
@@ -284,7 +286,8 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
 
-        Takes effect one turn of the loop later, because uvloop always begins to read after `connection_made`.
+        The effect begins in the next iteration of the event loop, because uvloop always begins to read after
+        `connection_made`.
         """
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
@@ -303,8 +306,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. A mute may last for days, and meanwhile the connection cannot notice that
-        the client has left.
+        False while the connection is muted. A mute may last for days. During the mute, the connection does not read, so
+        it does not notice if the client disconnects.
         """
         if self._pending or not self._admitted:
             return True
@@ -328,11 +331,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether an answer or a part of an answer is unsent, because the client has not read the bytes before it."""
+        """Whether an answer or a part of an answer is unsent, because the client has not read earlier bytes."""
         return self._sender is not None and self._sender.is_busy
 
     def when_sent(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` when all unsent answers are sent, or never if the client leaves before."""
+        """Calls `callback` when all unsent answers are sent. If the client disconnects before, `callback` is not
+        called.
+        """
         self._when_sent.append(callback)
 
     def close(self) -> None:
@@ -380,8 +385,8 @@ class Connection(asyncio.BufferedProtocol):
         return 0
 
     def _serve_frames(self, received: memoryview, left: int) -> int:
-        """Serves frames until the frames and their answers have used `left` bytes. Keeps the other frames. Returns the
-        number of used bytes.
+        """Serves frames until the frames and their answers are larger than `left` bytes. Keeps the other frames.
+        Returns the size of the served frames and their answers.
 
         `received` is a part of the scratch buffer, or the frames that an earlier call kept.
         """
@@ -470,7 +475,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._rest is not None or (self._frame is not None and self._filled == len(self._frame))
 
     def _go_on(self) -> None:
-        """Joins the request line if a received request can be served now. Resumes reading if no request waits."""
+        """Adds this connection to the queue (request_line.py) if a received request can be served now. Resumes reading
+        if no request waits.
+        """
         if self._closed or self._in_line or self._waits_for_memory:
             return
         if not self._has_request():
@@ -491,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers.
 
     def _answer(self, frame: memoryview) -> int:
-        """Serves a frame. Returns the bytes that the frame and its answer use of BYTES_PER_TURN."""
+        """Serves a frame. Returns the bytes of the frame and of its answer, which count towards BYTES_PER_TURN."""
         served = len(frame)
         self._counts.requests += 1
         try:
@@ -543,7 +550,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _write(self, answer: Buffer | list[Part]) -> int:
-        """Sends an answer, or its first part. Returns the bytes that the answer uses of BYTES_PER_TURN."""
+        """Sends an answer, or its first part. Returns the bytes that count towards BYTES_PER_TURN."""
         transport = self.transport
         if transport is None or self._closed:
             return 0
@@ -598,7 +605,9 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _answer_failed(self, reason: str) -> None:
-        """Closes the connection, because the client has received a part of an answer that cannot be completed."""
+        """Closes the connection, because the client has received only a part of an answer, and the rest
+        cannot be read.
+        """
         self.warn(reason)
         self.abort()
 
@@ -612,7 +621,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def tls_failed(self, reason: str) -> None:
-        """Logs the reason for which the transport closes the connection."""
+        """Logs why the TLS transport closes the connection."""
         if not self._closed:
             self._closed = True
             self.logins.failed += 1

@@ -110,7 +110,7 @@ def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting
 
 
 def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
-    """The error that closes the connection. The log has an unexpected error, and the client does not see it."""
+    """The error that closes the connection. An unexpected error is written to the log, and not sent to the client."""
     if isinstance(error, ProtocolError):
         return error
     _log.error(

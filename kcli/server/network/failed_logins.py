@@ -40,7 +40,9 @@ class FailedLogins:
     """
 
     def __init__(self, *, factor: int = 1) -> None:
-        """`factor` multiplies the number of failures that an address has free, and their number per second."""
+        """`factor` multiplies both limits of an address: FAILURES_MAX, and the number of further failures per
+        second.
+        """
         self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
         self._interval = INTERVAL_SECONDS / factor
         # The time at which each address has no failure left. It grows by the interval with each failure.
@@ -48,8 +50,10 @@ class FailedLogins:
         self._lines = LimitedLines()
 
     def wait_seconds(self, host: str, now: float) -> float:
-        """The time that a login of this address must wait. Each call with a result above 0 takes a turn, so the next
-        login waits longer. Returns infinity if the wait would be longer than WAIT_MAX_SECONDS."""
+        """The time for which a login of this address must wait. Logins of an address wait one after another, so each
+        call with a result above 0 makes the next login wait longer. Returns infinity if the wait would be longer than
+        WAIT_MAX_SECONDS.
+        """
         address = _address(host)
         forgiven_at = self._forgiven_at.get(address)
         if forgiven_at is None:
@@ -65,7 +69,7 @@ class FailedLogins:
     def failed(
         self, host: str, now: float, listener: str, reason: str, defect: Exception | None = None
     ) -> None:
-        """Counts a failed login, and logs it if the last line is old enough.
+        """Counts a failed login. Logs the failure if the last such line is old enough.
 
         `defect` is an error in the login itself, such as in an operator's own check. The log has its traceback.
         """

@@ -80,8 +80,9 @@ class FrameLimit:
         return True
 
     def release(self, receiver: Receiver) -> None:
-        """Releases the memory of the frame of `receiver`, or ends its wait. Then counts the waiting frames that have
-        room now."""
+        """Releases the memory of the frame of `receiver`, or ends the frame's wait. Then the frames that wait for
+        memory get the free memory.
+        """
         self._waiting.pop(receiver, None)
         held = self._held.pop(receiver, None)
         if held is not None:
@@ -147,7 +148,7 @@ class FrameBuffers:
         return self.small.held_bytes + self.large.held_bytes
 
     def limit_of(self, size: int) -> FrameLimit | None:
-        """The limit that a frame counts for. None if the frame fits into the scratch buffer."""
+        """The limit for a frame of this size. None if the frame fits into the scratch buffer."""
         if size <= SCRATCH_SIZE_BYTES:
             return None
         return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large

@@ -39,8 +39,8 @@ async def open_link(
     """Connects to another node, and logs in. `counts` are the shared counts of all links with the same purpose.
 
     Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
-    NetworkException too, because the other node may accept the next attempt: certificates and credentials are changed
-    on one node after the other.
+    NetworkException too. The other node may accept the next attempt, because operators change certificates and
+    credentials on one node after the other.
     """
     from kcli.client.connection import Connection  # its codec is the slowest import of all
 

@@ -43,11 +43,12 @@ class Phase(Protocol):
         """The longest time of the login. A slower login closes the connection."""
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        """Handles one frame, without its size prefix. It is not called again before its result is complete.
+        """Handles one request, without its size prefix. This method is not called again before its result is complete.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
         """
 
     def again(self) -> Phase | None:
-        """Returns the phase of a new login on the same connection, because its client has sent a SaslHandshake
-        (KIP-368). Returns None if the client may not log in again now. Called only if the session expires."""
+        """Returns the phase of a new login on the same connection, after the client has sent a SaslHandshake (KIP-368).
+        Returns None if the client may not log in again now. Called only if the session has an expiry time.
+        """

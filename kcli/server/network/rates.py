@@ -70,14 +70,14 @@ class SampledRate:
         return 0.0 if rate <= limit else (rate - limit) / limit * self._elapsed(now)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the windows are empty. A new meter would then return the same rates."""
+        """Whether the windows are empty, so that a new meter would return the same rates."""
         self._forget(now)
         return not self._samples
 
     def _elapsed(self, now: float) -> float:
         """The time since the oldest sample. Windows before the first sample count as passed.
 
-        If they did not count, the first bytes of a client would give a very high rate.
+        Without these windows, the first bytes of a client would give a very high rate.
         """
         elapsed = now - self._samples[0].began if self._samples else 0.0
         windows = self._windows
@@ -124,8 +124,9 @@ class TokenBucket:
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the bucket is certainly full again, so that a new bucket can replace it. It is full if it was not
-        overdrawn and its windows have passed."""
+        """Whether the bucket is certainly full again, so that a new bucket can replace it. A bucket is full if it was
+        not overdrawn and its windows have passed.
+        """
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds
         )

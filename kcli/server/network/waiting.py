@@ -39,7 +39,8 @@ class Waiting:
         self.may_be_dropped = may_be_dropped
 
     def drop(self) -> None:
-        """Ends the wait because the client has left. If the work of a task has an effect, the task still runs to its
-        end."""
+        """Ends the wait because the client has disconnected. If the work has an effect, its task still runs
+        to the end.
+        """
         if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
             self.future.cancel()

@@ -46,7 +46,7 @@ class Openings:
 
 
 def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
-    """Runs the steps of one turn. Returns a tuple with the result, or an empty tuple if steps are left."""
+    """Runs a limited number of steps. Returns a tuple with the result, or an empty tuple if more steps remain."""
     try:
         for _ in range(TURN_STEPS):
             next(steps)
@@ -71,8 +71,9 @@ class AppendQueue:
     def add(
         self, batch: CheckedBatch | UnopenedBatch, append: Callable[[CheckedBatch], AppendResult]
     ) -> asyncio.Task[AppendResult]:
-        """Opens the batch, and calls `append` after all earlier appends. The batch is copied at once, because the
-        connection will use its buffer again."""
+        """Opens the batch, and calls `append` after all earlier appends. The batch is copied immediately, because the
+        connection will use its buffer again.
+        """
         kept = (
             batch._replace(records=bytes(batch.records)) if isinstance(batch, CheckedBatch) else batch.kept()
         )
@@ -82,8 +83,9 @@ class AppendQueue:
         return task
 
     def _forget(self, task: asyncio.Task[AppendResult]) -> None:
-        """Drops a completed task. Its error may have a reference to the batch, which keeps the memory of the batch in
-        use."""
+        """Drops a completed task. The error of a task may have a reference to the batch, and would keep the batch in
+        memory.
+        """
         if self._last is task:
             self._last = None
 

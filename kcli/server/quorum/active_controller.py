@@ -50,7 +50,7 @@ Outcome = tuple[R, asyncio.Future[None] | None]
 def session_ms(clock: Clock) -> int:
     """The time of the brokers' sessions, in milliseconds.
 
-    It is monotonic, because a step of the wall clock must not end sessions.
+    The time is monotonic, because a change of the wall clock must not end sessions.
     """
     return round(clock.monotonic() * 1000)
 
@@ -89,7 +89,7 @@ class ActiveController:
         return self._controller
 
     def end(self, error: NotControllerException) -> None:
-        """Ends the lead. All requests that wait for a commit get the error, and so do later requests."""
+        """Ends the leadership. All requests that wait for a commit get the error. Later requests get it too."""
         self._ended = error
         self._committed.drop_ahead(error)
 
@@ -121,8 +121,8 @@ class ActiveController:
     ) -> R:
         """Makes a decision, or all steps of a decision, and returns the response when the records are committed.
 
-        `decide` gets the controller and the time of the sessions. See `ControllerApi.moves_broker`. The steps also
-        end if the caller is cancelled.
+        `decide` gets the controller and the present time (`session_ms`). See `ControllerApi.moves_broker`. If the
+        caller is cancelled, no further step is made.
         """
         self._counts.operations_started += 1
         asked = self._clock.monotonic()
@@ -157,7 +157,7 @@ class ActiveController:
         return decision.response, done
 
     async def _begin_steps(self, steps: Steps[R], moves_broker: bool) -> Outcome[R]:
-        """Makes the first step at once. Most decisions have only this step."""
+        """Makes the first step of a decision immediately. Most decisions have only one step."""
         outcome = self._make_step(steps)
         if outcome is not None:
             return outcome

@@ -65,7 +65,7 @@ class NodeChannel:
     ) -> R:
         """Returns the response of the active controller.
 
-        Raises KafkaError if the request is refused, TimeoutException if no active controller answers in time.
+        Raises KafkaError if the request is refused, and TimeoutException if no active controller answers in time.
         """
         since = asyncio.get_running_loop().time()
         if self._local is not None and await self._becomes_local(self._local, since):
@@ -89,7 +89,9 @@ class NodeChannel:
         return await self.remote.forward(frame, principal, host)
 
     def versions(self) -> ApiRanges:
-        """The API versions of the active controller. Empty if this process has the controller, or none is known."""
+        """The API versions of the active controller. Empty if the controller runs in this process, or if no active
+        controller is known.
+        """
         return {} if self.is_local else self.remote.versions
 
     async def stop(self) -> None:

@@ -65,7 +65,7 @@ class ControllerRole:
         quorum.on_leadership(Leadership(self._begin, self._end))
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Prepares for the lead, and does not wait for it. Call it before the start of the quorum.
+        """Prepares for the leadership, and does not wait for it. Call this method before the start of the quorum.
 
         `listeners` take precedence over the advertised listeners of the configuration. Raises StorageError if the node
         is not formatted.
@@ -80,8 +80,9 @@ class ControllerRole:
                 raise
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Ends the periodic work and, if `clean`, waits for the appended records, up to a limit. The stop of the quorum
-        then gives up the lead."""
+        """Ends the periodic work. If `clean` is True, waits until the appended records are committed, up to a time
+        limit. The leadership ends later, when the quorum stops.
+        """
         self._is_stopped = True
         if self._housekeeping is not None:
             self._housekeeping.stop()
@@ -92,13 +93,15 @@ class ControllerRole:
 
     @property
     def is_active(self) -> bool:
-        """Whether this controller leads the quorum and takes requests."""
+        """Whether this controller leads the quorum and accepts requests."""
         return self.active is not None
 
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
+        """Sends a request to the controller of this node. Raises NotControllerException if this controller is not
+        active.
+        """
         if self.active is None:
             raise self._quorum.not_leading()
         return await self.active.send(api, request, context)
@@ -141,7 +144,7 @@ class ControllerRole:
             active.append(registration)
 
     def _end(self, error: NotControllerException) -> None:
-        """Ends the lead. Requests that wait for a commit get the error."""
+        """Ends the leadership. Requests that wait for a commit get the error."""
         if self.active is None:
             return
         _log.info(

@@ -91,7 +91,9 @@ class PartitionCounts:
         self._waiting: deque[Iterator[PartitionDiff]] = deque()
 
     def apply(self, delta: MetadataDelta, _image: MetadataImage) -> None:
-        """Counts a change. This is a listener of the `MetadataLoader`, from before the metadata is loaded."""
+        """Counts a change of the metadata. The `MetadataLoader` calls this method for every change from the
+        beginning.
+        """
         self._waiting.append(delta.partitions_changed())
         if len(self._waiting) == 1:
             self._turn()
@@ -124,7 +126,8 @@ class PartitionCounts:
 
     def _count_election(self, before: PartitionImage, after: PartitionImage) -> None:
         """Counts a new leader that was not in the ISR (KIP-966). A reassignment may add replicas to the ISR in the same
-        change, but a replica never joins and leads at once."""
+        change, but a replica never joins the ISR and becomes the leader in one change.
+        """
         if after.leader in before.elr:
             self.elections.from_eligible += 1
         elif after.leader not in before.isr:

@@ -62,7 +62,9 @@ class RaftPeers:
         post: Callable[[Message], None],
         secure: Secure = plain_text,
     ) -> None:
-        """`listener` is the name of the listener over which controllers are reached. `secure` has its security."""
+        """`listener` is the name of the listener for connections to controllers. `secure` has the security of this
+        listener.
+        """
         self._network = network
         self._clock = clock
         self._client_id = f"raft-client-{node_id}"
@@ -81,7 +83,7 @@ class RaftPeers:
         task.add_done_callback(self._requests.discard)
 
     async def stop(self) -> None:
-        """Ends the requests without a result, and closes the connections."""
+        """Ends the unfinished requests without a result, and closes the connections."""
         tasks = list(self._requests)
         for task in tasks:
             task.cancel()
@@ -164,7 +166,7 @@ class RaftPeers:
 
 
 def _note(link: _Link, trouble: str) -> None:
-    """Logs that a server answers again, or why it has no valid answer, unless the log has the same line already."""
+    """Logs that a server answers again, or why its answer is missing or invalid. The same line is not repeated."""
     if trouble != link.trouble:
         _log.info("The server at %s %s", link.address, trouble or "answers again")
         link.trouble = trouble

@@ -44,8 +44,8 @@ def whole_request(*needs: Need, shows_request: bool = False) -> Access:
     """The rule that the principal needs one of these operations on the cluster. Without any of them the whole request
     is refused.
 
-    If `shows_request`, the error message contains the request and the last operation, as in Kafka's answer for this
-    API.
+    If `shows_request` is True, the error message contains the request and the last operation, as in Kafka's answer for
+    this API.
     """
     assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
     return Access(needs, is_whole_request=True, shows_request=shows_request)
@@ -129,7 +129,9 @@ def require_whole(context: RequestContext[object], access: Access) -> None:
 
 
 def _refusal_text(context: RequestContext[object], need: Need) -> str:
-    """The error message. Kafka shows its request object here. This text has the parts of it that help an operator."""
+    """The error message. Kafka's message contains the whole request as text. This message contains only the parts of
+    the request that help an operator.
+    """
     about = (
         f"api={API[context.api_key].name}, version={context.api_version}, "
         f"principal={context.session.principal}, client={context.peer_host}, listener={context.listener}"

@@ -47,7 +47,7 @@ class RequestContext(Generic[P]):
 
     @property
     def rights(self) -> Rights:
-        """The rights of the client of this request."""
+        """The permissions of the client of this request."""
         if self.asker is None:
             audited = None if self.authorizer.is_open else AuditedLines()
             self.asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name, audited)

@@ -26,7 +26,7 @@ _names_by_class: dict[type, tuple[str, ...]] = {}
 
 
 def free_later(message: object) -> None:
-    """Frees a message in turns. The caller must drop its references to the message."""
+    """Frees the memory of a message step by step. The caller must drop its references to the message."""
     rest = run_in_turns(freeing_steps(message), STEPS_PER_TURN)
     if is_unfinished(rest):
         task = asyncio.ensure_future(rest)

@@ -129,8 +129,9 @@ class Login:
         old: Session | None = None,
         again_at: float | None = None,
     ) -> None:
-        """Begins a login. `old` is the session of a client that logs in again. `again_at` is the time at which that
-        client began."""
+        """Begins a login. If the client logs in again on the same connection, `old` is its present session, and
+        `again_at` is the time at which the new login began.
+        """
         self._settings = settings
         self._connection = connection
         self._old = old
@@ -415,7 +416,9 @@ _Answers = _RawAnswers | _WrappedAnswers
 
 
 def _reason(message: str, cause: BaseException | None) -> str:
-    """The text for the log. The text of another error than a refusal may have a secret, so only its type is shown."""
+    """The text for the log. Only the text of a refused login is shown. The text of any other error may contain a
+    secret, so only its type is shown.
+    """
     if cause is None:
         return message
     return f"{message}: {cause if isinstance(cause, LoginRefused) else type(cause).__name__}"

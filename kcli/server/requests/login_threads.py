@@ -22,7 +22,7 @@ class LoginThreads:
         self._free = asyncio.Semaphore(LOGIN_THREADS)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs the work in a thread. A cancel before the work begins prevents it."""
+        """Runs the work in a thread. If the caller is cancelled before the work begins, the work does not run."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
 

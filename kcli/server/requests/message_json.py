@@ -40,8 +40,9 @@ class _Budget:
 
 
 def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
-    """Returns the JSON of a message. `kind` is "request" or "response". Of a large message, the first structs are
-    written, and a text says how many are not."""
+    """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
+    are written, and a text has the number of the other structs.
+    """
     return _struct(message, schema.payload_class(spec, version, kind), _Budget())
 
 
@@ -111,7 +112,7 @@ def _is_secret(message: object, cls: type, field: Field) -> bool:
 
 
 def _is_public(config: str) -> bool:
-    """Whether the value of a config is known to be no secret."""
+    """Whether the value of a config is certainly not a secret."""
     key = broker_key(config) or TOPIC.get(config)
     return key is not None and not key.sensitive
 

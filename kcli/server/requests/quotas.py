@@ -306,7 +306,9 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request in any case, because its client is no broker: it has no right to the operation."""
+        """Charges the request like any other, because its client is not a broker. (The client has no permission for the
+        operation.)
+        """
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
@@ -360,7 +362,7 @@ class RequestThrottle:
     def charge(self, key: ApiKey, response: T) -> T: ...
 
     def charge(self, key: ApiKey, response: T | None) -> T | None:
-        """Charges the rest of the cost. If a quota is exceeded, mutes the client and sets the throttle time of the
+        """Charges the remaining cost. If a quota is exceeded, mutes the client and sets the throttle time of the
         response.
 
         If `response` is None, the request is a Produce without a response. Only its bytes are charged.
@@ -381,7 +383,7 @@ class RequestThrottle:
         return throttled
 
     def finish(self) -> None:
-        """Charges the time since `charge` to the next request. In this time the answer was encoded."""
+        """Charges the time since `charge`, in which the answer was encoded, to the next request."""
         if self._is_refused or not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)

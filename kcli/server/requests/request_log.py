@@ -30,7 +30,9 @@ REQUEST_LOG = logging.getLogger("kcli.request.logger")
 
 
 def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
-    """Returns a route that does the same for one request, and writes its line when the response is encoded."""
+    """Returns a copy of the route for one request, which also writes the line of the request when the response is
+    encoded.
+    """
     line = _Line(route, caller)
     return dataclasses.replace(
         route, handle=line.handle, encode=line.encode, error_response=line.error_response

@@ -31,15 +31,18 @@ Steps = Generator[None, None, T]
 
 
 def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) -> list[T] | Awaitable[list[T]]:
-    """Applies `work` to each item, `per_turn` items in one turn of the loop. The result comes at once if one turn is
-    enough."""
+    """Applies `work` to each item, `per_turn` items in one turn of the loop. If one turn is enough, returns the result
+    immediately.
+    """
     if len(items) <= per_turn:
         return [work(item) for item in items]
     return run_in_turns(_each(items, work), per_turn)
 
 
 def run_in_turns(steps: Steps[T], per_turn: int) -> T | Awaitable[T]:
-    """Runs the steps, `per_turn` in one turn of the loop. The result comes at once if one turn is enough."""
+    """Runs the steps, `per_turn` steps in one turn of the loop. If one turn is enough, returns the result
+    immediately.
+    """
     try:
         for _ in range(per_turn):
             next(steps)

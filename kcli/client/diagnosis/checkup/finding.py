@@ -43,7 +43,7 @@ class CheckupFinding:
 
 
 def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str, ...]:
-    """The first items as texts. A last text says how many more there are."""
+    """The first items as texts. If there are more items, the last text has their number."""
     texts = [str(each) for each in items]
     more = len(texts) - shown_max
     return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)

@@ -174,7 +174,7 @@ class _Survey:
         return tuple(await self.admin.describe_features())
 
     async def groups(self, looks: Looks) -> tuple[GroupHistory, ...]:
-        """Looks at all groups with members, some times."""
+        """Takes several samples of all groups with members."""
         found: dict[str, list[GroupLook]] = {}
         for nth in range(looks.count):
             if nth:
@@ -193,7 +193,7 @@ class _Survey:
         ]
 
     async def read_topics(self, groups: Iterable[GroupHistory]) -> frozenset[str]:
-        """The topics with an offset that some group has committed."""
+        """The topics with an offset that at least one group has committed."""
         found = await self.admin.list_all_offsets([each.group_id for each in groups])
         return frozenset(
             partition.topic

@@ -111,7 +111,7 @@ class Families:
     # The writers of an object name.
 
     def _make_writers(self, bean: Bean, name: str) -> tuple[Write, ...]:
-        """The writers for all beans with this domain, type and name. There are none if the bean is a sensor."""
+        """The writers for all beans with this domain, type and name. A sensor has no writers."""
         type_ = bean.properties["type"]
         base = self._bases[bean.domain, type_, name] = metric_name(bean.domain, type_, name)
         rule = _rule(self._profile.rules.get(bean.kind, ()), type_, name)

@@ -117,5 +117,7 @@ def label_name(key: str, *, lower_case: bool = False) -> str:
 
 
 def group_of(domain: str, type_: str) -> str:
-    """The key of a bean in the tables of sensors. Kafka's groups have their type, others also their domain."""
+    """The key of a bean in the tables of sensors. The key of Kafka's own beans is their type. Other beans also have
+    their domain in the key.
+    """
     return type_ if domain.startswith("kafka.") else f"{domain}:{type_}"

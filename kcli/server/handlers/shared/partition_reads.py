@@ -76,10 +76,11 @@ class PartitionRead:
 def read_all(
     context: BrokerContext, scope: FetchScope, *, is_arrival: bool = False
 ) -> Steps[list[PartitionRead]]:
-    """Reads slices in the order of the request, within the limits of the request. Yields after each partition.
+    """Reads the partitions in the order of the request, within the limits of the request. Yields after each partition.
 
-    The first slice with records contains at least one whole batch, even if that exceeds the limits. If `is_arrival`,
-    records the progress of a follower. A waiting fetch that reads again is no progress.
+    The first partition with records returns at least one whole batch, even if the batch exceeds the limits. If
+    `is_arrival` is True, the offsets of the request count as a follower's progress. When a waiting fetch reads again,
+    `is_arrival` is False.
     """
     left = min(scope.request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -224,8 +225,9 @@ def _read_log(
 
 
 def is_quiet(read: PartitionRead, scope: FetchScope) -> bool:
-    """Whether the client of a session knows everything about the partition, so that only a change can give it
-    more."""
+    """Whether the client of a session already has everything of the partition, so that it must be read again only after
+    a change.
+    """
     source, target = read.source, read.target
     if source is None or read.slice is None or read.slice.size_bytes:
         return False
@@ -274,7 +276,8 @@ def _divergence(log: PartitionLog, target: FetchTarget) -> PartitionData | None:
 
 
 def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: str, offset: Offset) -> int:
-    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if it should read from the leader.
+    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if the consumer should read from the
+    leader.
 
     The followers are the members of the ISR that have the offset and have the listener of the consumer.
     """
@@ -297,7 +300,9 @@ def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: st
 
 
 def _elsewhere(log: PartitionLog, partition: int, preferred: int) -> PartitionData:
-    """The response to a consumer that should read from another replica. It has no records, and no offset is checked."""
+    """The response to a consumer that should read from another replica. The response has no records, and the offset of
+    the request is not checked.
+    """
     return PartitionData(
         partition_index=partition,
         high_watermark=log.high_watermark,
@@ -309,7 +314,9 @@ def _elsewhere(log: PartitionLog, partition: int, preferred: int) -> PartitionDa
 
 
 def _aborted(log: PartitionLog, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
+    """The aborted transactions that have records among the read records. A read_committed consumer drops
+    their records.
+    """
     # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
     # read of the index.
     if not part.size_bytes or not log.has_aborted_transactions(offset):

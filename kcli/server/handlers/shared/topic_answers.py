@@ -57,7 +57,8 @@ class TopicAnswers:
         """The cached answers of a kind. When a broker changes, all answers are dropped, because they contain leaders
         and offline replicas.
 
-        An image shares its unchanged parts with the image before, so a part with another identity has changed.
+        A metadata image uses the same objects as the previous image for unchanged parts. So a part has changed if its
+        object is another one.
         """
         kept = self._kinds.get(kind)
         if kept is None or kept.brokers is not image.brokers:

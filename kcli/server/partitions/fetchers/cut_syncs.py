@@ -17,14 +17,14 @@ class CutSyncs:
     """
 
     def __init__(self, sync: Callable[[Sequence[PartitionLog]], None], background: Background) -> None:
-        """Makes an empty queue. `sync` makes the cuts of logs durable, and blocks."""
+        """Makes an empty queue. `sync` makes the truncations of logs durable, and blocks."""
         self._sync = sync
         self._background = background
         self._waiting: dict[str, Waiting] = {}
         self._running: set[str] = set()
 
     async def synced(self, log: PartitionLog) -> None:
-        """Returns when the cuts of a log are durable, or its directory has failed."""
+        """Returns when the truncations of a log are durable, or when the directory of the log has failed."""
         done = asyncio.get_running_loop().create_future()
         path = log.directory.path
         self._waiting.setdefault(path, []).append((log, done))

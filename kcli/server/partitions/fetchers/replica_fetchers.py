@@ -86,7 +86,7 @@ class ReplicaFetchers:
         self._assign(key, partition)
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops to fetch a partition. An answer in flight is dropped."""
+        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
         key = TopicPartition(partition.topic, partition.partition)
         if self._followed.get(key) is not partition:
             return
@@ -100,7 +100,7 @@ class ReplicaFetchers:
             asyncio.get_running_loop().call_soon(self._end_if_idle, fetcher)
 
     def metadata_changed(self, image: MetadataImage) -> None:
-        """Takes over the endpoints of the leaders."""
+        """Updates the endpoints of the leaders."""
         if image.brokers is self._brokers:
             return
         self._brokers = image.brokers
