@@ -1,21 +1,26 @@
 """Measures three nodes on one machine beside one node, and prints a table with goals, then one JSON line per figure.
 
     python bench/cluster.py [--only throughput,kills,stops,catch_up,latency] [--records 500000] [--kills 20]
+        [--beside COMMAND]
 
 One node with RF=1 and three nodes with RF=3 (min.insync.replicas=2) serve in turns, so the ratios are valid even if
 other processes use the machine. CPU time is that of all nodes together. Every node is a broker and a controller, except
 in the parts `kills` and `stops`. The session timeout is short, so that many kills fit into a run.
+
+COMMAND starts a node of another kind, with a properties file as its last argument. The part `throughput` then measures
+clusters of both kinds, one kind after the other.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import shlex
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +39,8 @@ SESSION_S = 2.0
 PATIENCE_S = 120.0
 ROUNDS = 3
 """The turns of each cluster. The figure is the median."""
+WARM_UPS = 2
+"""The turns before the first measured one, in which a virtual machine compiles its code."""
 PARTITIONS = 4
 CATCH_UP_VALUE_BYTES = 10_000
 LATENCY_RATE, LATENCY_S = 500, 5
@@ -100,11 +107,11 @@ class Cluster:
 
 
 @contextmanager
-def running(nodes: int) -> Iterator[Cluster]:
+def running(nodes: int, command: Sequence[str] | None = None) -> Iterator[Cluster]:
     overrides = ALONE if nodes == 1 else OVERRIDES
     with (
         tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory,
-        ClusterProcesses(directory, nodes=nodes, overrides=overrides) as processes,
+        ClusterProcesses(directory, nodes=nodes, overrides=overrides, command=command) as processes,
     ):
         yield Cluster(processes, nodes)
 
@@ -129,11 +136,20 @@ def until(condition: Callable[[], bool]) -> None:
 
 def throughput(table: Table, options: argparse.Namespace) -> None:
     """Compares rate and CPU of RF=1 on one node with RF=3 on three nodes."""
-    with running(1) as one, running(3) as three:
-        for size, records, goal in ((100, options.records, "<= 2.2"), (1000, options.records // 5, "<= 3.3")):
+    _throughput(table, options.records, "")
+    if options.beside:
+        _throughput(table, options.records, "beside: ", shlex.split(options.beside))
+
+
+def _throughput(table: Table, most: int, kind: str, command: Sequence[str] | None = None) -> None:
+    with running(1, command) as one, running(3, command) as three:
+        for size, records, goal in ((100, most, "<= 2.2"), (1000, most // 5, "<= 3.3")):
             rates: dict[Cluster, list[float]] = {one: [], three: []}
             costs: dict[Cluster, list[float]] = {one: [], three: []}
             topics = {cluster: cluster.topic(f"size-{size}") for cluster in rates}
+            for cluster, topic in topics.items():
+                for _ in range(WARM_UPS):
+                    produce(cluster.bootstrap, topic, size, records)
             for cluster in rates:
                 until_quiet(cluster.cpu_s)
             for _ in range(ROUNDS):
@@ -142,10 +158,12 @@ def throughput(table: Table, options: argparse.Namespace) -> None:
                     rates[cluster].append(records / produce(cluster.bootstrap, topic, size, records))
                     costs[cluster].append((cluster.cpu_s() - before) / records * 1e6)
             for cluster, name in ((one, "RF=1, one node"), (three, "RF=3, three nodes")):
-                table.add(f"{name}, {size} B: rate", statistics.median(rates[cluster]) / 1000, "k msg/s")
-                table.add(f"{name}, {size} B: CPU", statistics.median(costs[cluster]), "CPU-s/M msg")
+                table.add(
+                    f"{kind}{name}, {size} B: rate", statistics.median(rates[cluster]) / 1000, "k msg/s"
+                )
+                table.add(f"{kind}{name}, {size} B: CPU", statistics.median(costs[cluster]), "CPU-s/M msg")
             pairs = [after / before for before, after in zip(costs[one], costs[three], strict=True)]
-            table.add(f"CPU of RF=3 over RF=1, {size} B", statistics.median(pairs), "times", goal)
+            table.add(f"{kind}CPU of RF=3 over RF=1, {size} B", statistics.median(pairs), "times", goal)
 
 
 @dataclass(slots=True)
@@ -308,6 +326,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--catch-up-mb", type=int, default=400)
+    parser.add_argument("--beside", metavar="COMMAND", help="starts a node of another kind")
     options = parser.parse_args()
     names = options.only.split(",")
     if unknown := set(names) - PARTS.keys():

@@ -153,7 +153,8 @@ def running(records: int = 0, overrides: Mapping[str, str] | None = None) -> Ite
 def pinned(broker: BrokerProcess) -> Iterator[None]:
     if len(CORES) > 1:
         assert broker.process is not None
-        os.sched_setaffinity(broker.process.pid, CORES[:1])
+        for thread in Path(f"/proc/{broker.process.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), CORES[:1])
         on_client_cores()
     try:
         yield

@@ -44,9 +44,8 @@ def produce(
         **(settings or {}),
     }
     if shutil.which("rdkafka_performance") and not partitions:
-        more = [part for key, value in wanted.items() for part in ("-X", f"{key}={value}")]
-        arguments = ("-P", "-t", topic, "-s", str(size), "-c", str(count), "-b", bootstrap, "-a", "-1", *more)
-        return _rdkafka_performance(*arguments)
+        arguments = ("-P", "-t", topic, "-s", str(size), "-c", str(count), "-b", bootstrap, "-a", "-1")
+        return _rdkafka_performance(*arguments, *_options(wanted))
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": NO_LOG, **wanted})
     value = b"x" * size
     round_records = min(max(ROUND_BYTES // size, 1), 10_000)
@@ -66,15 +65,17 @@ def produce(
     return time.perf_counter() - begun
 
 
-def consume(bootstrap: str, topic: str, count: int, group: str = "") -> float:
+def consume(
+    bootstrap: str, topic: str, count: int, group: str = "", *, settings: Settings | None = None
+) -> float:
     """Reads `count` records with a consumer group, from the first records until the last one."""
     group = group or f"bench-{topic}"
+    chosen = {"auto.offset.reset": "earliest", "queued.min.messages": 1_000_000, **(settings or {})}
     if shutil.which("rdkafka_performance"):
         return _rdkafka_performance(
-            "-G", group, "-t", topic, "-c", str(count), "-b", bootstrap,
-            "-X", "auto.offset.reset=earliest", "-X", "queued.min.messages=1000000",
-        )  # fmt: skip
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+            "-G", group, "-t", topic, "-c", str(count), "-b", bootstrap, *_options(chosen)
+        )
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **chosen})
     consumer.subscribe([topic])
     seen, begun = 0, time.perf_counter()
     while seen < count:
@@ -96,6 +97,10 @@ def make_offsets_topic(bootstrap: str) -> None:
     """Commits offsets for the first time. Otherwise the first reads would include the creation of 50 partitions."""
     produce(bootstrap, "first", 10, 1)
     consume(bootstrap, "first", 1)
+
+
+def _options(settings: Settings) -> list[str]:
+    return [part for key, value in settings.items() for part in ("-X", f"{key}={value}")]
 
 
 def _rdkafka_performance(*arguments: str) -> float:

@@ -47,7 +47,7 @@ class BeanValues:
 
 @dataclass(frozen=True, slots=True)
 class MetricsAccess:
-    """How a tool reads an endpoint: user:password, and the TLS context for HTTPS. None means HTTP, or no login."""
+    """How a tool reads an endpoint: `user:password` (None: no login), and the TLS context for HTTPS (None: HTTP)."""
 
     credentials: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None

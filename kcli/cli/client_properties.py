@@ -60,8 +60,8 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
 def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
     """Logs in once with the security of a client that librdkafka will use. Does nothing without TLS and SASL.
 
-    Returns the properties for librdkafka. If librdkafka does not have the mechanism, they name a relay in this process.
-    Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
+    Returns the properties for librdkafka. If librdkafka does not have the mechanism, these properties name a relay in
+    this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
     """
     if properties.get("security.protocol", "PLAINTEXT").strip().upper() == "PLAINTEXT":
         return dict(properties)
@@ -93,7 +93,8 @@ def _loaded(path: str | None, profile: Mapping[str, str] | None) -> Properties:
 
 
 def _resolved(properties: Properties) -> Properties:
-    """Replaces the variables of configuration providers (KIP-297), and warns about private keys that all may read."""
+    """Replaces the variables of configuration providers (KIP-297), and warns about private keys that all users of the
+    machine may read."""
     from kcli.config.definition import ConfigError
     from kcli.config.providers import PROVIDERS, resolve
 

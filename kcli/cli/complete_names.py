@@ -1,4 +1,4 @@
-"""Completion of the names of topics and groups, which the cluster lists, and of profiles.
+"""Completion of the names of topics, groups and profiles. The cluster lists its topics and groups.
 
 The cluster has only a short time to answer, because a user waits at a prompt. A failure is not reported.
 """
@@ -32,7 +32,7 @@ _ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
 def names_for(
     command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
 ) -> list[str] | None:
-    """Returns the names that are valid arguments of the option, or None if no list of such names exists."""
+    """Returns the names that are valid arguments of the option. None means that such names are not completed."""
     name = option.name
     if name == "entity-name":
         wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())

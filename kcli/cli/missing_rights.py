@@ -1,7 +1,8 @@
-"""Shows which right a tool lacked, after the error of Kafka's tool.
+"""Shows which permissions a tool lacked, after the error of Kafka's tool.
 
-The clients of a tool pass each answer to `watch`. If the answer refuses an operation, the rule of the API (ACCESS of
-its handler) names the right that is missing. `run_command` prints the rights at the end of the tool.
+The clients of a tool pass each answer to the function that `watch` returns. If the answer refuses an operation, the
+rule of the API (ACCESS of its handler) names the missing permission. `run_command` prints the missing permissions at
+the end of the tool.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SHOWN_MAX = 3
 
 @dataclass(slots=True)
 class _Seen:
-    """The rights that the client of a tool lacks, each with the API that was refused, if it is known."""
+    """The permissions that the client of a tool lacks, each with the refused API if this API is known."""
 
     config: ClientConfig | None = None
     rights: dict[tuple[ApiKey | None, Right], None] = field(default_factory=dict)
@@ -65,7 +66,7 @@ _ARRAY = re.compile(r"tuple\[(\w+), \.\.\.\]")
 
 @contextmanager
 def shown_at_end() -> Iterator[None]:
-    """Collects the rights that are missing in this context, and prints them at its end."""
+    """Collects the permissions that are missing inside the `with` block, and prints them at the end of the block."""
     seen = _Seen()
     token = _seen.set(seen)
     try:
@@ -82,18 +83,18 @@ def watch(config: ClientConfig) -> Callable[[ApiKey, Message, Message], None]:
 
 
 def set_client(config: ClientConfig) -> None:
-    """Sets the settings of the tool's client, which show its principal."""
+    """Stores the settings of the tool's client. These settings show the principal of the client."""
     if (seen := _seen.get()) is not None:
         seen.config = config
 
 
 def lacks(operation: AclOperation, kind: ResourceType, name: str) -> None:
-    """Remembers a right that the client lacks."""
+    """Remembers a permission that the client lacks."""
     _add(None, Right(operation, kind, name))
 
 
 def producer_lacks(error: KafkaError, topic: str, transactional_id: object = None) -> None:
-    """Remembers the right that a producer lacks, if its error is a missing right."""
+    """Remembers the permission that a producer lacks, if the error of the producer is about a missing permission."""
     match error.code:
         # An idempotent producer needs Write on any topic (KIP-679). Without it, the error is that of the cluster.
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -103,9 +104,10 @@ def producer_lacks(error: KafkaError, topic: str, transactional_id: object = Non
 
 
 def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:
-    """Remembers the right that a consumer lacks, if its error is a missing right.
+    """Remembers the permission that a consumer lacks, if the error of the consumer is about a missing permission.
 
-    A tool without --group uses a new group each time, whose name ends with a random number. Its ACL needs a prefix.
+    A tool without --group uses a new group each time. The name of the group ends with a random number, so the ACL must
+    be for a prefix.
     """
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic:
         lacks(AclOperation.READ, ResourceType.TOPIC, topic)
@@ -116,13 +118,13 @@ def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:
 
 
 def forgive(key: ApiKey) -> None:
-    """Forgets the refusals of one API, because the tool works without its answer."""
+    """Forgets the refusals of one API, because the tool does not need the answer of this API."""
     if (seen := _seen.get()) is not None:
         seen.rights = {each: None for each in seen.rights if each[0] is not key}
 
 
 def refused(key: ApiKey, request: Message, answer: Message) -> Iterator[Right]:
-    """Yields the right that is missing for each refusal in an answer. The same right may come several times."""
+    """Yields the missing permission for each refusal in an answer. The same permission may come several times."""
     access: Access | None = None
     for kind, names in _refusals(answer, _texts(request)):
         access = access or _access(key)
@@ -164,7 +166,7 @@ def _access(key: ApiKey) -> Access:
 
 
 def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[ResourceType, Mapping[str, str]]]:
-    """Yields each refusal, with the texts of the struct that contains it and of the structs around."""
+    """Yields each refusal, with the text fields of the struct that contains the refusal, and of all outer structs."""
     here = {**names, **_texts(part)}
     kind = _REFUSED.get(getattr(part, "error_code", ErrorCode.NONE))
     if kind is not None:

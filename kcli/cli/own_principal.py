@@ -1,4 +1,4 @@
-"""The name of a tool's own client in ACLs, as far as its settings show it."""
+"""Finds the principal of a tool's own client in the settings of this client."""
 
 from __future__ import annotations
 

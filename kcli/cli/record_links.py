@@ -1,7 +1,7 @@
 """Checks the security of a tool that produces or consumes, before librdkafka connects.
 
-librdkafka tries a failed login again for ever. Kafka's clients end with an error. So the tool logs in once with kcli's
-own client, and its error names the mistake.
+librdkafka tries a failed login again for ever. Kafka's clients end with an error. So the tool first logs in once with
+kcli's own client. If this login fails, the error names the mistake.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
     """Logs in to the first server that answers, and closes the connection. Returns the properties for librdkafka.
 
     If librdkafka does not have the mechanism, it connects through a relay in this process. If no server answers,
-    librdkafka logs the reason. Raises CommandError for a setting that cannot be used. Raises the KafkaError of a failed
-    login, after it has logged the line that names the mistake.
+    librdkafka logs the reason. Raises CommandError for a setting that cannot be used. If the login fails, logs a line
+    that names the mistake, and then raises the KafkaError of the login.
     """
     try:
         config = client_config(properties)
@@ -75,8 +75,8 @@ def _relayed(properties: Mapping[str, str], config: ClientConfig) -> dict[str, s
 
 
 def _tried(config: ClientConfig, address: Address) -> Exception | None:
-    """Connects, logs in and disconnects. Returns the error. A thread runs the event loop, because some tools have a
-    loop of their own."""
+    """Connects, logs in and disconnects. Returns the error. Runs in a separate thread with a new event loop, because
+    some tools already run an event loop."""
     failed: list[Exception] = []
 
     async def attempt() -> None:

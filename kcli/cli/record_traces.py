@@ -1,5 +1,5 @@
-"""The traces of a tool that sends or reads records. The environment variables of OpenTelemetry switch them on, so the
-command lines are those of Kafka."""
+"""The traces of a tool that sends or reads records. The environment variables of OpenTelemetry switch the traces on, so
+the command lines are the same as in Kafka."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class RecordTraces:
 
 
 class ConsumedRecords:
-    """The spans of the records that a tool reads. The span of a record without a trace context would begin a trace of
-    its own that nothing refers to, so only the span of the poll counts such a record."""
+    """The spans of the records that a tool reads. A record without a trace context gets no span, because the span would
+    be alone in its trace. The span of the poll counts such a record."""
 
     def __init__(self, spans: ConsumerSpans) -> None:
         self._spans = spans
@@ -81,7 +81,7 @@ class ConsumedRecords:
         return show_timed
 
     def finished(self) -> None:
-        """Exports the spans of the records since the last call. Their work ends now."""
+        """Exports the spans of the records since the last call. The present time is the end of these spans."""
         for message, started_ns, problem in self._unfinished:
             self.processed(message, started_ns, problem)
         self._unfinished.clear()

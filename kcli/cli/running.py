@@ -53,7 +53,8 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
 
 
 def _as_started(command: Command) -> Command:
-    """Returns the command without the actions that Kafka does not have, if the user has started Kafka's script."""
+    """Returns the command. If the user has started Kafka's script, the command is without the actions that Kafka does
+    not have."""
     if SCRIPT_VARIABLE not in os.environ:
         return command
     return replace(
@@ -176,8 +177,8 @@ def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
 def _help(command: Command, *, bare: bool) -> int:
     """Prints the help and returns the exit code.
 
-    Kafka's scripts print a requested help on stderr or end with 1. A command that was started as `kcli` does neither,
-    so that `kcli topics --help | less` works.
+    Kafka's scripts print a requested help on stderr or end with 1. A command that was started as `kcli` prints a
+    requested help on stdout and ends with 0, so that `kcli topics --help | less` works.
     """
     is_wanted = not bare and SCRIPT_VARIABLE not in os.environ
     if command.family is Family.ARGPARSE4J:

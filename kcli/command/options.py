@@ -231,7 +231,7 @@ class UsageError(Exception):
 class ParseError(UsageError):
     """Raised for an argument that the parser refuses. `hint` suggests another spelling.
 
-    `option` is the option concerned.
+    `option` is the name of the option with the invalid argument.
 
     `java_class` is the name of joptsimple's exception. If `is_late` is True, joptsimple raises this exception only when
     the tool uses the value. Kafka's tool then does not print the usage table.

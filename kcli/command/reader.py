@@ -39,7 +39,7 @@ ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
 
 @dataclass(slots=True)
 class Words:
-    """The arguments of a command line, with the position of the next one to read."""
+    """The arguments of a command line, with the position of the next argument to read."""
 
     argv: list[str]
     at: int = 0

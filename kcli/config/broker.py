@@ -1,8 +1,8 @@
 """`BrokerConfig`: a node's configuration, parsed and typed.
 
-It maps every broker key to its parsed value. Its properties give the values that are needed most, and resolve synonyms.
-For example, `log_dirs` is the value of log.dirs or, if log.dirs is not set, of log.dir. `start_up.node_config` reads
-and checks the configuration of a node.
+A `BrokerConfig` maps every broker key to its parsed value. Its properties give the values that are needed most, and
+resolve synonyms. For example, `log_dirs` is the value of log.dirs or, if log.dirs is not set, of log.dir.
+`start_up.node_config` reads and checks the configuration of a node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     """The value of every broker key. A key that neither the file nor an override sets has its default."""
 
     def __init__(self, texts: Properties) -> None:
-        """Parses `texts` and converts each value to its type. `start_up.node_config` also checks the keys together."""
+        """Parses `texts` and converts each value to its type. `start_up.node_config` also checks that the keys fit
+        together."""
         self.texts = texts
         try:
             self._values = BROKER.parse(texts)

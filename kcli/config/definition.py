@@ -47,7 +47,7 @@ class UpdateMode(StrEnum):
 
 
 class ConfigError(ValueError):
-    """A key has an invalid value. `str()` is Kafka's text. `where` is the `file:line` of the value if that is known."""
+    """A key has an invalid value. `str()` is Kafka's text. `where` is the `file:line` of the value, if known."""
 
     def __init__(self, message: str, *, key: str | None = None, where: str | None = None) -> None:
         super().__init__(message)
@@ -178,7 +178,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A regular expression. The error text is that of Kafka's filter of metrics."""
+    """A regular expression. The error text is the text of Kafka's metrics filter."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         try:
@@ -302,8 +302,8 @@ def java_string(value: object) -> str:
 
 
 def java_double(value: float) -> str:
-    """Formats a double as Java's `Double.toString` does, with as few digits as possible: as a plain decimal number from
-    1e-3 up to 1e7, else as `d.dddE±n`."""
+    """Formats a double as Java's `Double.toString` does, with as few digits as possible. From 1e-3 up to 1e7, the text
+    is a plain decimal number. Otherwise the form is `d.dddE±n`."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

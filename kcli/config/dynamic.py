@@ -1,8 +1,9 @@
 """Dynamic broker configs (KIP-226): the keys that may change without a restart, and the listeners of changes.
 
-A value comes from the first of these that sets the key: the broker's own dynamic configs, the cluster's dynamic
-defaults, the broker's file, Kafka's defaults. The controller stores the dynamic configs in the metadata. The broker
-checks a change before the controller stores it, and applies the change when it reads the change in the metadata.
+There are four sources: the broker's own dynamic configs, the cluster's dynamic defaults, the broker's file, Kafka's
+defaults. A value comes from the first source in this order that sets the key. The controller stores the dynamic configs
+in the metadata. The broker checks a change before the controller stores it, and applies the change when it reads the
+change in the metadata.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SECURITY_KEYS = frozenset(
     if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
 )
 _OF_RUNNING_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-"""The keys that Kafka changes for a running listener, beside those of TLS."""
+"""The keys that Kafka changes for a running listener, in addition to the keys of TLS."""
 
 _NEEDS_RESTART = "Changing these configs without a restart is not built yet"
 _THREAD_POOLS = (
@@ -62,7 +63,8 @@ class DynamicConfig:
         self.static = static
         self.current = static
         self.links = static
-        """The configuration of the connections to other nodes. Of the dynamic configs, it has the TLS stores only."""
+        """The configuration of the connections to other nodes. The only dynamic configs in this configuration are the
+        TLS stores."""
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
@@ -77,16 +79,16 @@ class DynamicConfig:
     def check_with(
         self, checks: Callable[[BrokerConfig], None], prepares: Callable[[BrokerConfig], None]
     ) -> None:
-        """Adds a check of a part of the node: `checks(after)` raises ConfigError if the part cannot take over the
-        changed configuration. `prepares(after)` does the slow work of the check, and may run in a thread."""
+        """Adds a check of a part of the node: `checks(after)` raises ConfigError if this part cannot apply the changed
+        configuration. `prepares(after)` does the slow work of the check, and may run in a thread."""
         self._checks.append(checks)
         self._preparations.append(prepares)
 
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that is invalid for this broker is logged and skipped. A newer release may have stored it. Keys
-        that this broker never changes while it runs are skipped too.
+        A stored value that is invalid for this broker is logged and skipped, because a newer release may have stored
+        it. Keys that this broker never changes while it runs are skipped too.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         self._warn_of_ignored({**default, **own})
@@ -122,8 +124,8 @@ class DynamicConfig:
         _warn_of_features_not_built(overrides)
 
     def preparation(self, overrides: Mapping[str, str], *, own: bool) -> Callable[[], None] | None:
-        """The slow work of `validate` with the same arguments, as a function for a thread. None if `validate` is fast
-        without it, because no store of TLS changes."""
+        """The slow work of `validate` with the same arguments, as a function for a thread. None if no TLS store
+        changes, because `validate` is then fast."""
         current = self.current.texts
         if not any(is_store_key(name) and current.get(name) != text for name, text in overrides.items()):
             return None
@@ -176,8 +178,8 @@ class DynamicConfig:
 def is_dynamic(name: str) -> bool:
     """Whether Kafka changes a key without a restart. True for an unknown key, because a plugin may read it.
 
-    An unknown key of security is not dynamic. It may be a key with the prefix of a mechanism, such as
-    `plain.sasl.jaas.config`, which a node reads when it logs in to other nodes.
+    An unknown security key is not dynamic. For example, it may have the prefix of a mechanism, such as
+    `plain.sasl.jaas.config`. A node reads such a key when it logs in to other nodes.
     """
     key = broker_key(name)
     if key is None:
@@ -228,7 +230,8 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
 
 
 def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raises ConfigError, with Kafka's text, for other values of keys that a running listener never changes.
+    """Raises ConfigError, with Kafka's text, if a change gives another value to a key that a running listener never
+    changes.
 
     The running listeners check keys of TLS, because some of these keys may change.
     """
@@ -247,8 +250,8 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
 
 
 def _fixed(names: Iterable[str]) -> list[str]:
-    """The keys that this broker never changes while it runs, although Kafka changes some of them. These are the keys of
-    listeners and of security, except the TLS stores of a listener."""
+    """The keys that this broker never changes while it runs, although Kafka changes some of them. The result has the
+    keys of listeners and of security, except the TLS stores of a listener."""
     return [
         name
         for name in hash_order(names)
@@ -261,7 +264,7 @@ def _per_broker(key: ConfigKey | None) -> bool:
 
 
 def _refuse(message: str, names: Iterable[str], kind: str = "Set") -> None:
-    """Raises ConfigError if there are names. `kind` is the class of Scala whose text Kafka prints."""
+    """Raises ConfigError if `names` is not empty. Kafka's text contains `kind`, the name of a Scala class."""
     listed = ", ".join(names)
     if listed:
         raise ConfigError(f"{message}: {kind}({listed})")

@@ -95,7 +95,8 @@ def metadata_version(level: int) -> MetadataVersion:
 
 
 def metadata_version_of_release(text: str) -> MetadataVersion:
-    """The metadata.version with a name such as `4.0-IV1`, or the newest of a release such as `4.0` or `4.0.1`."""
+    """The metadata.version with a name such as `4.0-IV1`. For a release such as `4.0` or `4.0.1`, its newest
+    metadata.version."""
     release = ".".join(text.split(".")[:2])
     version = _BY_NAME.get(release) or _BY_RELEASE.get(release)
     if version is None:

@@ -81,7 +81,8 @@ BROKER_SYNONYMS: Mapping[str, str] = {
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, ConfigValue]) -> None:
-    """Checks all configs of a group together, and against the broker's limits. Raises ConfigError with Kafka's text."""
+    """Checks that all configs of a group fit together, and that they obey the broker's limits. Raises ConfigError with
+    Kafka's text."""
     for name in overrides:
         if name not in GROUP:
             raise ConfigError(f"Unknown group config name: {name}", key=name)

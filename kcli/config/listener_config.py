@@ -1,6 +1,6 @@
 """The security keys of one listener.
 
-For mechanism M, which is in lower case in keys, and listener L, also in lower case:
+In these rules, M is the name of a mechanism and L the name of a listener, both in lower case:
 
 - `listener.name.L.K` takes precedence over `K`, for every key K;
 - keys in ONLY_WITH_MECHANISM are read as `M.K` only;
@@ -34,8 +34,8 @@ class ListenerConfig:
         self._prefix = f"listener.name.{listener.lower()}."
 
     def key_of(self, name: str, mechanism: str | None = None) -> str | None:
-        """The full name of the key in the properties that gives the value. None if no key gives it, and the default
-        counts."""
+        """The full name of the key in the properties that gives the value. None if no such key is set, so that the
+        default is used."""
         names = [name]
         if mechanism is not None:
             with_mechanism = f"{mechanism.lower()}.{name}"

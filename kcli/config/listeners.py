@@ -9,7 +9,7 @@ from kcli.config.definition import ConfigError
 from kcli.model.addresses import Address, read_address, read_server
 
 WILDCARD_HOST = "0.0.0.0"
-"""All interfaces. No other machine can connect to this address."""
+"""The address of all interfaces, for a server that listens. Other machines cannot connect to this address."""
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

@@ -1,8 +1,8 @@
 """Keys of features that are not built. If such a key is set, the node logs a warning and ignores it, or refuses to
 start.
 
-If a missing feature is about comfort or speed, its key is ignored with a warning. If it is a protection, such as an
-encrypted listener, the node refuses to start.
+If a missing feature only gives comfort or speed, its key is ignored with a warning. If a missing feature is a
+protection, such as an encrypted listener, the node refuses to start.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def check_can_serve(config: BrokerConfig) -> None:
 
 
 def start_up_warnings(config: BrokerConfig) -> list[str]:
-    """The warnings at start, with file and line: a line for each key that is set twice or has no effect, and for each
-    setting that is probably a mistake."""
+    """The warnings at start, with file and line. There is a warning for each key that is set twice or has no effect,
+    and for each setting that is probably a mistake."""
     found = list(config.texts.repeated)
     for name in config.texts:
         said = _what_is_wrong_with(name, config)

@@ -1,7 +1,8 @@
-"""The keys of security that may change while a broker runs, and all others (KIP-226).
+"""The security keys that may change while a broker runs, and all other security keys (KIP-226).
 
-A change of a dynamic config needs only the right to alter the cluster's configs. With the other keys of security, such
-a change could give the user and password of the node to another server. So only the node's file sets them.
+A client that changes a dynamic config needs only the permission to alter the cluster's configs. If the client could
+change the other security keys, the node could send its user and password to another server. So only the node's file
+sets these keys.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ STORE_KEYS = (
 """The keys of the TLS stores of a listener."""
 
 DYNAMIC_KEYS = (*STORE_KEYS, "ssl.client.auth")
-"""The keys that a running listener takes over. They need the prefix of the listener."""
+"""The keys whose new values a running listener uses without a restart. These keys need the prefix of the listener."""
 
 _LISTENER = "listener.name."
 _SECURITY = re.compile(r"(?:^|\.)(?:ssl|sasl|security|principal\.builder)\.")
 
 
 def is_security_key(name: str) -> bool:
-    """Whether a key is about security, with any prefix of a listener, a mechanism or a plugin."""
+    """Whether a key is a security key. The key may have the prefix of a listener, a mechanism or a plugin."""
     return _SECURITY.search(name) is not None
 
 
 def is_store_key(name: str) -> bool:
-    """Whether a key has the prefix of a listener, and a running listener takes it over."""
+    """Whether a key has the prefix of a listener, and a running listener uses a new value without a restart."""
     return name.startswith(_LISTENER) and name[len(_LISTENER) :].partition(".")[2] in DYNAMIC_KEYS

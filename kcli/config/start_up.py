@@ -109,7 +109,7 @@ def check(config: BrokerConfig) -> None:
 
 
 def warnings(config: BrokerConfig) -> list[str]:
-    """Warnings of likely mistakes that do not prevent a start."""
+    """Warnings about probable mistakes that do not prevent a start."""
     found = []
     heartbeat, session = (
         config.integer("broker.heartbeat.interval.ms"),

@@ -1,8 +1,8 @@
 """Topic configuration: the keys of Kafka 4.1, the broker keys that supply their defaults, and `LogConfig`.
 
-The value of a topic key comes from the first of these that has a value: the topic's own overrides, a broker key of
-`SERVER_SYNONYMS`, the default in the table. If several of the broker keys are set, the first of these keys counts. Its
-value is converted to the unit of the topic key.
+A topic key has three sources: the topic's own overrides, a broker key of `SERVER_SYNONYMS`, the default in the table.
+The value comes from the first source in this order that has a value. If several of the broker keys are set, the value
+of the first of these keys is used. This value is converted to the unit of the topic key.
 """
 # ruff: noqa: E501  (a table reads best with one key to a line)
 

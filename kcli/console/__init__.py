@@ -1,9 +1,9 @@
 """The web console: a separate program that serves web pages for one or more clusters.
 
 The console is a normal Kafka client, so it works with every Kafka. By default it listens on 127.0.0.1 only.
-docs/console.md is for users. docs/adr/0020 has the reasons for its design.
+docs/console.md is for users. docs/adr/0020 has the reasons for this design.
 
-    identity.py      the user whose rights a request has
+    identity.py      the user whose permissions a request has
     sessions.py      browsers, their logins, the end of sessions
     access.py        Host header, cookie, CSRF, the connection of a session
     dispatch.py      runs handlers: time limits, audit, errors
@@ -32,8 +32,8 @@ How to add a page
      the names of their fields), dicts, lists, texts, numbers. `call.admin` is the admin client of the user.
      `call.kept(key, load)` keeps an answer for some seconds and knows its age. `call.part`, `call.query` and
      `call.integer` read the URL.
-   - A list: `call.listing().rows(kept, text=…, columns=…)` searches, sorts and cuts, and returns `Rows`. It takes the
-     parameters `search, sort, order (asc or desc), offset, limit` and answers `{total, age_ms, rows}`.
+   - A list: `call.listing().rows(kept, text=…, columns=…)` searches, sorts and cuts the rows, and returns `Rows`. The
+     URL has the parameters `search, sort, order (asc or desc), offset, limit`. The page gets `{total, age_ms, rows}`.
    - `Change`: POST with the header X-Kcli-Csrf. The handler gets an `Action`, sets `action.target` for the
      audit log, checks the body with `action.text`, `number`, `flag`, `texts` and `settings_of`, and returns
      an `Outcome`. If `action.is_preview`, it must not change anything. `action.command("topics", "--delete",
@@ -45,10 +45,10 @@ How to add a page
    - `Download`: GET. The handler returns a `File` with an async iterator of bytes.
    - Errors: raise `KafkaError` as the admin client does, or `bad_request(text)`. The page gets {"error":
      NAME, "message": TEXT} with a status such as 404.
-   - For other clients, `call.connection.identity.properties` are the client properties of the user. They
-     contain secrets, so never log them. `call.connection.own(name, close)` closes something at the end of the
-     session. `call.connection.client()` makes a further admin client, for long requests. The end of the
-     session closes it too. `call.shared.get(name, make, close)` keeps something until the console stops.
+   - For other clients, `call.connection.identity.properties` are the client properties of the user. They contain
+     secrets, so never log them. `call.connection.own(name, close)` closes something at the end of the session.
+     `call.connection.client()` makes a further admin client, for long requests. This client is also closed at the end
+     of the session. `call.shared.get(name, make, close)` keeps something until the console stops.
    - Divide large work into slices with `await asyncio.sleep(0)` between them, because one event loop serves
      all users.
 
@@ -68,7 +68,7 @@ How to add a page
      (`lineGraph`, `usageBar`), parts/page.js (`pageHead`, `tabs`, `tiles`, `card`, `notice`, `every`), parts/format.js
      and parts/toast.js.
    - Buttons of actions are left out if `context.isReadOnly`. Columns marked `low` hide on narrow screens.
-   - Nothing is decided in the browser that the server can decide.
+   - The server decides all that it can decide. The browser only shows the result.
 
 3. Tests: `tests/unit/console/test_console_NAME.py` calls the routes over HTTP with `rigs.console` against a scripted
    cluster; a whole broker only if the rule needs one. `tests/browser/` walks the pages in Chromium.

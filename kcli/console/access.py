@@ -49,7 +49,7 @@ class HostCheck:
         self._names = frozenset(name.lower() for name in names) | {"localhost"}
 
     def __call__(self, request: Request) -> None:
-        """Raises HttpError for another name, and for a request that another website has started."""
+        """Raises HttpError for a name that is not allowed, and for a request that another website has started."""
         name = _host_name(request.headers.get("Host", ""))
         if name not in self._names and not _is_ip(name):
             raise HttpError(
@@ -62,8 +62,8 @@ class HostCheck:
             raise HttpError(HTTPStatus.FORBIDDEN, "another website has sent this request", close=True)
 
     def _is_own_page(self, request: Request) -> bool:
-        """Whether the request comes from a page of this console, or from an address that the user typed. The browser
-        sets the headers that show this. Other programs do not send them."""
+        """Whether the request comes from a page of this console, or from an address that the user typed. A browser
+        shows this in two headers. Other programs do not send these headers."""
         sites = ("same-origin",) if request.method == "POST" else ("same-origin", "none")
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in sites:
             return False
@@ -108,7 +108,8 @@ class Visitors:
         )
 
     def check_csrf(self, request: Request) -> Session:
-        """Returns the session. Raises HttpError without the token that only the console's own page knows."""
+        """Returns the session. Raises HttpError if the request does not have the session's token against CSRF, which
+        only the console's own page knows."""
         session = self.session(request)
         if session is None or not session.accepts(request.headers.get(CSRF_HEADER)):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "CSRF", "the session has ended: reload the page")
@@ -163,7 +164,7 @@ class Visitors:
             await connection.close()
 
     async def sweep(self) -> None:
-        """Ends what is old."""
+        """Ends expired sessions, and forgets old answers."""
         await self.sessions.sweep()
         for connection in self._shared.values():
             connection.cache.sweep()

@@ -1,4 +1,4 @@
-"""What handlers return, and its JSON."""
+"""The results of handlers, and their JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The audit log: one line of JSON before each action, and one with its result. It has no secrets.
+"""The audit log: one line of JSON before each action, and one line with the result of the action. The audit log has no
+secrets.
 
 If the line before an action cannot be written, the action is refused.
 """
@@ -55,7 +56,7 @@ class AuditLog:
                 raise AuditError(f"the audit log {path} cannot be opened: {error.strerror}") from error
 
     def begin(self, deed: Deed) -> None:
-        """Writes the line before an action. Raises HttpError if that is not possible."""
+        """Writes the line before an action. Raises HttpError if the line cannot be written."""
         try:
             self._write(deed, "begin")
         except OSError as error:

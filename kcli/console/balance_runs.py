@@ -1,5 +1,5 @@
-"""Runs of the page "Balance". A run continues after its page is closed or its session ends, because half a run leaves a
-cluster uneven. When the console stops, the run removes its throttle and ends."""
+"""Runs of the page "Balance". A run continues after its page is closed or its session ends, because an unfinished run
+leaves the brokers uneven. When the console stops, the run removes its throttle and ends."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class BalanceRuns:
         leaving: frozenset[int],
         rate: int | None,
     ) -> None:
-        """Starts a run with its own client, which the run closes. Raises ReassignError if a run is in progress."""
+        """Starts a run with its own client. The run closes this client at its end. Raises ReassignError if a run is in
+        progress."""
         present = self._runs.get(cluster)
         if present is not None and not present.is_over:
             raise ReassignError("A run is in progress. Stop it, or wait for its end.")

@@ -52,8 +52,8 @@ class Cache:
     ) -> Aged[T]:
         """Returns the value of a key, at most `seconds` old, and its age.
 
-        A value that is up to `older_seconds` older is returned too. A new value is then loaded in the
-        background, so that an open page does not wait for it.
+        A value that is up to `older_seconds` older is returned too. In this case a new value is loaded in the
+        background, so that an open page does not wait for the new value.
         """
         entry = self._entries.get(key)
         if entry is None or self._now() - entry.loaded_at > seconds:
@@ -63,7 +63,8 @@ class Cache:
         return Aged(cast(T, entry.value), round((self._now() - entry.loaded_at) * 1000))
 
     def begin(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> T | None:
-        """Returns the value of a key, of any age, or None. If it is missing or older than `seconds`, begins to load it.
+        """Returns the value of a key, of any age, or None. If the value is missing or older than `seconds`, begins to
+        load a new value.
 
         An error of this load is not reported. The next `get` loads again, and reports the error.
         """
@@ -73,7 +74,7 @@ class Cache:
         return None if entry is None else cast(T, entry.value)
 
     def is_loading(self, key: Hashable) -> bool:
-        """Whether the value of a key is on its way."""
+        """Whether a request for the value of a key is in progress."""
         return key in self._loads
 
     def clear(self) -> None:
@@ -90,7 +91,7 @@ class Cache:
             del self._entries[key]
 
     def close(self) -> None:
-        """Ends the requests that are on their way, and forgets everything."""
+        """Ends the requests in progress, and forgets everything."""
         for task in self._tasks:
             task.cancel()
         self._entries.clear()
@@ -98,7 +99,7 @@ class Cache:
     def _task(
         self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]
     ) -> asyncio.Task[_Entry]:
-        """The task that loads a key. It continues if one of the waiting requests is cancelled."""
+        """The task that loads a key. If one of the waiting requests is cancelled, the task continues."""
         task = self._loads.get(key)
         if task is None:
             task = asyncio.create_task(self._load(key, seconds, load))

@@ -31,7 +31,7 @@ OFFSET_MAX = 10_000_000
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A request of a page for one cluster, with the rights of the session's user."""
+    """A request of a page for one cluster, with the permissions of the session's user."""
 
     request: Request
     settings: ConsoleSettings
@@ -59,7 +59,8 @@ class Call:
         return self.request.query.get(name, default)
 
     def integer(self, name: str, default: int, *, least: int = 0, most: int = 2**63 - 1) -> int:
-        """Returns a parameter of the query as a number. Raises HttpError if it is not a number in this range."""
+        """Returns a parameter of the query as a number. Raises HttpError if the parameter is not a number in this
+        range."""
         return _integer(name, self.request.query.get(name, default), least, most)
 
     def listing(self) -> Listing:
@@ -91,7 +92,7 @@ class Call:
         return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)
 
     def command(self, tool: str, *arguments: str) -> str:
-        """The command line that does the same, with the options of the connection."""
+        """The command line with the same effect, with the options of the connection."""
         properties = self.rules.settings.properties
         words = ["kcli", tool, "--bootstrap-server", properties.get("bootstrap.servers", "")]
         if self.rules.settings.config_file is not None:
@@ -112,32 +113,33 @@ class Action(Call):
         return self.body.get("preview") is True
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text of the body. Raises HttpError if it is missing, or is no text."""
+        """A field of the body that is a text. Raises HttpError if the field is missing, or is not a text."""
         found = self.body.get(name, default)
         if not isinstance(found, str):
             raise bad_request(f"{name}: expected a text")
         return found
 
     def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1) -> int:
-        """Returns a number of the body. Raises HttpError if it is missing, or is not a number in this range."""
+        """A field of the body that is a number. Raises HttpError if the field is missing, or is not a number in this
+        range."""
         return _integer(name, self.body.get(name, default), least, most)
 
     def flag(self, name: str) -> bool:
-        """A boolean of the body, which is false if it is missing."""
+        """A field of the body that is a boolean. A missing field is false."""
         found = self.body.get(name, False)
         if not isinstance(found, bool):
             raise bad_request(f"{name}: expected true or false")
         return found
 
     def texts(self, name: str) -> Sequence[str]:
-        """A list of texts of the body, which is empty if it is missing."""
+        """A field of the body that is a list of texts. A missing field is an empty list."""
         found = self.body.get(name, [])
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
             raise bad_request(f"{name}: expected a list of texts")
         return found
 
     def settings_of(self, name: str) -> dict[str, str | None]:
-        """An object of the body whose values are texts or null. It is empty if it is missing."""
+        """A field of the body that is an object whose values are texts or null. A missing field is an empty object."""
         found = self.body.get(name, {})
         if not isinstance(found, dict) or not all(
             each is None or isinstance(each, str) for each in found.values()
@@ -147,7 +149,7 @@ class Action(Call):
 
 
 def bad_request(message: str) -> HttpError:
-    """The error of a request that a page should not send."""
+    """The error for an invalid request."""
     return HttpError(HTTPStatus.BAD_REQUEST, message)
 
 

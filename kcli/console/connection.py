@@ -53,10 +53,10 @@ class ClusterConnection:
         self._owned[name] = close
 
     def client(self) -> AdminClient:
-        """Makes another client of the same user, for example for a long Fetch that must not delay other
-        requests. The caller closes it.
+        """Makes another client of the same user, for example for a long Fetch that must not delay other requests. The
+        caller closes it.
 
-        The end of the session closes it too. Raises HttpError after that end.
+        At the end of the session, the client is closed too. Raises HttpError if the session has ended.
         """
         client = self.lasting_client()
         self._clients.add(client)
@@ -69,7 +69,8 @@ class ClusterConnection:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits until a request may use the cluster. Raises HttpError at the end of the session, also meanwhile."""
+        """Waits until a request may use the cluster. Raises HttpError if the session has ended, or ends while the
+        request waits."""
         async with self._until_closed(self._requests), self._turns:
             yield
 

@@ -92,7 +92,8 @@ class Console:
 
     @property
     def uses_given_login(self) -> bool:
-        """Whether the address that `start` returns gives the rights of a login in a settings file."""
+        """Whether the browser that opens the address from `start` gets the permissions of a login in a settings
+        file."""
         return any(rules.serves_given for rules in self._rules.values())
 
     def _address(self, port: int) -> str:

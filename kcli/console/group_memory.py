@@ -50,7 +50,7 @@ class _Watched:
 
 
 class GroupMemory:
-    """The memory of one session. `sample` reads the lag of a group and calls `remember`."""
+    """The commits and the lag that one session has stored. `sample` reads the lag of a group and calls `remember`."""
 
     def __init__(self, sample: Callable[[str], Awaitable[object]]) -> None:
         self.watch = LagWatch(windows_max=WINDOWS_MAX)
@@ -59,7 +59,7 @@ class GroupMemory:
         self._task: asyncio.Task[None] | None = None
 
     def shown(self, group_id: str) -> None:
-        """Begins or continues to watch a group, because a page shows it."""
+        """Begins or continues to take samples of a group, because a page shows the group."""
         watched = self._groups.setdefault(group_id, _Watched(0.0))
         watched.shown_at = time.monotonic()
         self._groups.move_to_end(group_id)
@@ -69,7 +69,7 @@ class GroupMemory:
             self._task = asyncio.create_task(self._run(), name="lag of watched groups")
 
     def remember(self, lag: GroupLag) -> None:
-        """Adds a point to the graph of a group, if the group is watched."""
+        """Adds a point to the graph of a group, if the console takes samples of this group."""
         watched = self._groups.get(lag.group_id)
         if watched is None:
             return

@@ -1,12 +1,12 @@
-"""Decides which user's rights a request has in a cluster.
+"""Decides which user's permissions a request has in a cluster.
 
-A cluster whose clients need no login is open: every session has the same rights as any client of that cluster. If the
-clients need SASL, each person logs in with a name and a password of the cluster, and a session has only the rights of
-this user.
+A cluster whose clients need no login is open: every session has the same permissions as any client of that cluster. If
+the clients need SASL, each person logs in with a name and a password of the cluster, and a session has only the
+permissions of this user.
 
-The settings file of a cluster may contain a login or a client certificate of the person who started the
-console. Only a session that was opened with the secret address gets these rights, and only if the console
-listens on a loopback address. (The console prints the secret address at its start.) Otherwise other users of
+The settings file of a cluster may contain a login or a client certificate of the person who started the console. Only a
+session that was opened with the secret address gets the permissions of this login or certificate, and only if the
+console listens on a loopback address. (The console prints the secret address at its start.) Otherwise other users of
 the machine or of the network could use this login.
 """
 
@@ -38,7 +38,7 @@ _KEY_STORES = ("ssl.keystore.location", "ssl.keystore.key")
 
 
 class Given(StrEnum):
-    """What the settings of a cluster contain for a login."""
+    """Whether the settings of a cluster contain a login, a client certificate, or neither."""
 
     NOTHING = "nothing"
     LOGIN = "login"
@@ -137,7 +137,7 @@ def _typed_mechanism(mechanism: str | None) -> str:
 def _quoted(text: str) -> str:
     r"""Escapes a text for a string of JAAS: a backslash and its octal number for each control character, `"` and `\`.
 
-    Three digits always end the number, so a digit that follows stays a digit.
+    The number always has three digits, so a digit that follows is not read as a part of the number.
     """
     return "".join(
         f"\\{ord(each):03o}" if each in '"\\' or each < " " or each == "\x7f" else each for each in text

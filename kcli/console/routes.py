@@ -15,7 +15,7 @@ BODY_MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """GET: returns a value that becomes JSON. It has a limited time."""
+    """GET: returns a value that becomes JSON. The time of the request is limited."""
 
     path: str
     handler: Callable[[Call], Awaitable[object]]
@@ -23,7 +23,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """POST: acts, or with {"preview": true} says what would change. `name` is for the audit log."""
+    """POST: acts, or with {"preview": true} returns what would change. `name` is for the audit log."""
 
     path: str
     name: str

@@ -28,7 +28,7 @@ _ID_BYTES = 24
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A browser. `connections` are those of its own logins, by the names of the clusters."""
+    """The session of a browser. `connections` has the connection of each login, by the name of the cluster."""
 
     began_at: float
     used_at: float
@@ -39,7 +39,7 @@ class Session:
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
 
     def accepts(self, csrf: str | None) -> bool:
-        """Whether a request has the token that only a page of this session can read."""
+        """Whether a request has the token against CSRF, which only a page of this session can read."""
         return hmac.compare_digest(self.csrf.encode(), (csrf or "").encode(errors="replace"))
 
 
@@ -59,7 +59,8 @@ class Sessions:
         return self._sessions.get(session.id) is session
 
     def find(self, session_id: str | None) -> Session | None:
-        """Returns the session of a cookie, and notes its use. After its end, or before a login, it has no rights.
+        """Returns the session of a cookie, and stores the time of this use. A session that has ended, or has no login
+        yet, has no permissions.
 
         Returns None if this console did not make the cookie.
         """
@@ -73,7 +74,7 @@ class Sessions:
         return self._made(nonce.decode())
 
     def visit(self) -> Session:
-        """Makes a session without rights, which is not kept."""
+        """Makes a session without permissions, which is not kept."""
         return self._made(secrets.token_urlsafe(_ID_BYTES))
 
     async def begin_owner(self) -> Session:
@@ -84,7 +85,8 @@ class Sessions:
         return session
 
     async def renew(self, session: Session) -> None:
-        """Keeps a session, and gives it a new id and a new token, because its rights change. May end another session.
+        """Keeps a session, and gives the session a new id and a new token, because its permissions change. May end
+        another session.
 
         Another program on this machine may have set the old id as a cookie, because a browser uses the
         cookies of a host for all ports of the host.
@@ -95,7 +97,7 @@ class Sessions:
         await self._keep(session)
 
     def forget(self, session: Session) -> None:
-        """Forgets a session that has no rights any more."""
+        """Forgets a session that has no permissions any more."""
         if not session.is_owner and not session.connections:
             self._sessions.pop(session.id, None)
 
@@ -120,7 +122,7 @@ class Sessions:
             await connection.close()
 
     async def sweep(self) -> None:
-        """Ends the sessions whose time is over, and forgets old answers of the others."""
+        """Ends expired sessions, and forgets old answers of the other sessions."""
         for session in [each for each in self._sessions.values() if self._is_over(each)]:
             await self.end(session)
         for session in self._sessions.values():

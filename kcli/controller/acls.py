@@ -1,7 +1,8 @@
 """Decisions on CreateAcls and DeleteAcls: which ACLs are added to the metadata, and which are removed.
 
-All ACLs of a request are one atomic batch. A client chooses the number of ACLs and of filters, so the work is done in
-steps. Other decisions may change the ACLs between two steps. The last step therefore compares with the newest metadata.
+All ACLs of a request are one atomic batch. A client chooses the number of ACLs and of filters. So the work is done in
+steps. Between two steps, the controller makes other decisions, which may change the ACLs. The last step therefore
+compares with the newest metadata.
 """
 
 from __future__ import annotations
@@ -146,13 +147,14 @@ def filter_of(asked: DeleteAclsFilter) -> AclFilter:
 def _candidates(
     acl_filter: AclFilter, acls: Mapping[uuid.UUID, AclEntry], by_name: Mapping[str, Sequence[uuid.UUID]]
 ) -> Iterator[uuid.UUID]:
-    """The ACLs that the filter may match. The name of the filter selects them, if only one name can match."""
+    """The ACLs that the filter may match. If only one resource name can match, only the ACLs of this name are
+    returned."""
     name = acl_filter.exact_name
     return iter(acls if name is None else by_name.get(name, ()))
 
 
 def _unknown_part(acl_filter: AclFilter) -> str | None:
-    """Kafka's text if an element of the filter is unknown here."""
+    """Kafka's error text if kcli does not know an element of the filter, else None."""
     resource_type = number_name(ResourceType, acl_filter.resource_type)
     pattern_type = number_name(PatternType, acl_filter.pattern_type)
     if "UNKNOWN" in (resource_type, pattern_type):

@@ -1,8 +1,8 @@
 """The table of the controller's APIs. Each row has the function that makes a decision from a request.
 
 A caller passes a row to the controller. For a request that a broker forwarded in an Envelope (KIP-590), the controller
-looks up the row by the API key. A row for a rare request imports its function when the row is first used, so that the
-start of a node does not load that code.
+looks up the row by the API key. A row for a rare request imports its function when the row is first used. So the start
+of a node does not load this function.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 NEWEST_VERSION = 0x7FFF
-"""An API version above all other versions. A node uses it for its own requests, because they may use every field of a
-message."""
+"""An API version above all other versions. A node uses this version for its own requests, because they may use every
+field of a message."""
 
 
 def _always(_topic: str) -> bool:
@@ -122,11 +122,11 @@ class ControllerRequestContext:
     describable: Callable[[str], bool] = _always
     """Returns True for a topic whose configuration the client may see in the response to CreateTopics."""
     resolvable: Callable[[str], bool] = _never
-    """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs it."""
+    """Returns True for an IP address or a host name with an IP address. AlterClientQuotas needs this function."""
     wall_ms: int = 0
     """The time in milliseconds since the Unix epoch, which delegation tokens need."""
     client: Client | None = None
-    """The client whose rights and quotas count. If it is None, the node itself needs the response."""
+    """The client whose permissions and quotas apply. None if the request is from the node itself."""
 
 
 IDLE_LIMIT_MS = 600_000
@@ -139,8 +139,8 @@ OWN_REQUEST = ControllerRequestContext()
 class ControllerApi(Generic[Q, R]):
     """One API of the controller.
 
-    `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or its steps. `now_ms` is
-    the time of the brokers' sessions, which comes from a monotonic clock.
+    `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or the steps of a
+    decision (`model.steps`). `now_ms` is the present time of the monotonic clock that measures the brokers' sessions.
     """
 
     key: ApiKey

@@ -1,8 +1,8 @@
 """Brokers: registration, heartbeats, fencing and controlled shutdown (KIP-500, KIP-841, KIP-858, KIP-966).
 
 If a broker starts, stops or fails, its partitions and its registration change. The records have Kafka's order, which is
-safe if the controller fails between them: a broker loses its leaderships before it is fenced, and is unfenced before it
-leads.
+safe if the controller fails between two records. A broker loses its leaderships before it is fenced, and is unfenced
+before it leads.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class BrokerState(Enum):
 
 
 def heard(controller: Controller, request: hb.BrokerHeartbeatRequest, now_ms: int) -> None:
-    """Notes that a heartbeat has arrived, before it is decided."""
+    """Records that a heartbeat has arrived, before the decision about this heartbeat."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is not None and broker.epoch == request.broker_epoch:
         controller.sessions.touch(broker.id, broker.epoch, now_ms)
@@ -255,7 +255,7 @@ def heartbeat(
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
-    """The broker that a request names. Raises StaleBrokerEpoch if it is not registered with this epoch."""
+    """The broker that a request names. Raises StaleBrokerEpoch if the broker is not registered with this epoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise StaleBrokerEpochException(f"No broker registration found for broker id {broker_id}")
@@ -299,7 +299,8 @@ def _move(
     failed: Sequence[uuid.UUID],
     response: hb.BrokerHeartbeatResponse,
 ) -> Steps[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to another state (None: it keeps its state), and its replicas out of failed directories."""
+    """Moves the broker to another state (None: it keeps its state), and removes its replicas in failed directories from
+    the ISRs."""
     updates = PartitionUpdates(controller)
     online = tuple(each for each in broker.directories if each not in failed)
     with controller.expecting(broker.id, _as_it_will_be(broker, wanted, online)):
@@ -373,7 +374,7 @@ def fence_expired(
 
     A call fences only one broker, because each fencing moves leaderships.
 
-    `exempt` is the broker in this process. It is never fenced, because it lives as long as the controller does.
+    `exempt` is the broker in this process. This broker is never fenced, because it runs as long as the controller.
     """
     for broker in controller.sessions.expired(controller.image.brokers, now_ms):
         if broker.id != exempt:
@@ -391,7 +392,8 @@ def _expire(controller: Controller, broker: BrokerRegistration) -> Steps[bool]:
 def unregister_broker(
     controller: Controller, request: ub.UnregisterBrokerRequest
 ) -> Steps[ub.UnregisterBrokerResponse]:
-    """Removes a broker from the cluster, and from every ISR and ELR. Its replicas stay in the lists of replicas.
+    """Removes a broker from the cluster, and from every ISR and ELR. The broker stays in the replica lists of its
+    partitions.
 
     Raises BrokerIdNotRegistered, or PolicyViolation if the broker is in too many ISRs and ELRs.
     """

@@ -165,7 +165,7 @@ def describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     """The quotas of the entities that match every component of the filter.
 
-    If the filter is strict, the entities have no other components. Raises KafkaError for an invalid filter.
+    If the filter is strict, entities with other components are left out. Raises KafkaError for an invalid filter.
     """
     wanted = _filter(request.components)
     return DescribeClientQuotasResponse(

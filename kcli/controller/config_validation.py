@@ -41,7 +41,7 @@ CLIENT_MATCH_NAMES = frozenset(
 def validate(resource: ConfigResource, config: NewValues, settings: ControllerSettings) -> None:
     """Checks the configuration that a resource would have after a change.
 
-    If the resource is a broker, this broker has already checked the keys.
+    If the resource is a broker, the keys are not checked again, because this broker has already checked them.
     """
     match resource.type:
         case ConfigResourceType.TOPIC:

@@ -1,7 +1,7 @@
 """Changes the configurations of topics, brokers, groups and client-metrics subscriptions (KIP-226, KIP-339, KIP-1131).
 
 A change is valid if the whole resulting configuration is valid. If a key is set to its present value, no record is
-written, except for a key of a broker. The record then makes the broker read the key again, for example to load a
+written. A key of a broker is an exception: the record makes the broker read the key again, for example to load a
 renewed key store (KIP-226).
 """
 
@@ -149,8 +149,8 @@ def elr_enabled(image: MetadataImage) -> bool:
 def _check_min_insync_replicas(
     image: MetadataImage, resource: ConfigResource, name: str, value: str | None
 ) -> None:
-    """Checks a change while ELR is enabled (KIP-966). Raises KafkaError if it sets min.insync.replicas for one broker,
-    or removes the cluster's default."""
+    """Checks a change while ELR is enabled (KIP-966). Raises KafkaError if the change sets min.insync.replicas for one
+    broker, or removes the cluster's default."""
     if (
         name != MIN_INSYNC_REPLICAS
         or resource.type is not ConfigResourceType.BROKER
@@ -168,11 +168,11 @@ def _check_min_insync_replicas(
 
 
 def clear_elr_records(image: MetadataImage, records: Sequence[MetadataRecord]) -> list[MetadataRecord]:
-    """The records that clear the ELRs if `records` change min.insync.replicas, because the ELRs depend on this key.
+    """The records that clear the ELRs, if `records` change min.insync.replicas. The ELRs depend on this key.
 
     Unlike in Kafka, partitions with an empty ISR keep their ELR and their last known leader. No record was committed
-    since, so these replicas still have all committed records. Without them, only an unclean election could elect a
-    leader.
+    since the ISR became empty, so these replicas still have all committed records. Without these replicas, only an
+    unclean election could elect a leader.
     """
     if not elr_enabled(image):
         return []
@@ -215,7 +215,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request. It has operations on single keys, or all new values for a legacy AlterConfigs."""
+    """One resource of a request, with operations on single keys, or with all new values (legacy AlterConfigs)."""
 
     resource_type: int
     resource_name: str
@@ -226,7 +226,7 @@ class ResourceChange:
 def alter_all(
     image: MetadataImage, asked: Iterable[ResourceChange], settings: ControllerSettings
 ) -> tuple[list[MetadataRecord], list[ApiError]]:
-    """The records of the valid changes, and the outcome of each change, in the order of the request."""
+    """The records of the valid changes, and the result of each change, in the order of the request."""
     records: list[MetadataRecord] = []
     errors: list[ApiError] = []
     for change in asked:

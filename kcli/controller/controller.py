@@ -1,4 +1,5 @@
-"""The state on which decisions about the cluster depend: the appended image, its index, and the brokers' sessions.
+"""The state on which decisions about the cluster depend: the image with all appended records, the index of this image,
+and the brokers' sessions.
 
 The functions that decide are the rows of `api`. Only `replay` changes the image, both in normal running and after a
 restart. The caller must append the records of a decision and replay them before it asks for the next decision.
@@ -66,7 +67,7 @@ class Controller:
 
     @contextmanager
     def expecting(self, broker_id: BrokerId, registration: BrokerRegistration | None) -> Iterator[None]:
-        """Decides as if the broker had this registration (None: as if it were not registered).
+        """A context in which decisions see this registration of the broker (None: the broker is not registered).
 
         The partitions of a broker change in several steps, before or after its registration. Other decisions between
         these steps must not make a stopping broker a leader or add it to an ISR.
@@ -101,8 +102,8 @@ class Controller:
         self._replayer.skip(last_offset, epoch, timestamp_ms)
 
     def follow_quorum(self, next_offset: Offset, kraft_version: int) -> None:
-        """Takes over what the records of the quorum itself have changed. Call it before each decision, and before each
-        step of a decision."""
+        """Applies the changes from the quorum's own records (such as a new kraft.version). Call this method before each
+        decision, and before each step of a decision."""
         self.next_offset = next_offset
         if kraft_version != self._settings.kraft_version:
             self._settings = replace(self._settings, kraft_version=kraft_version)
@@ -123,8 +124,8 @@ class Controller:
     # --- records that no request asked for
 
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
-        """The record of a controller's endpoints and features. Empty if the registration is unchanged, or if the
-        finalized metadata.version has no such record."""
+        """The record of a controller's endpoints and features. The result is empty if the registration is unchanged, or
+        if the finalized metadata.version has no such record."""
         if (
             self.image.metadata_version < CONTROLLER_REGISTRATION_FROM.level
             or self.image.controllers.get(registration.id) == registration
@@ -137,6 +138,6 @@ class Controller:
         return (AbortTransactionRecord(reason="controller failover"),)
 
     def no_op(self) -> Sequence[MetadataRecord]:
-        """The NoOpRecord that an idle controller appends. It moves the high watermark, so that every node sees that the
-        quorum is alive (KIP-835)."""
+        """The NoOpRecord that an idle controller appends. The record moves the high watermark, so that every node sees
+        that the quorum is alive (KIP-835)."""
         return (NoOpRecord(),)

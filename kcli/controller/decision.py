@@ -1,7 +1,7 @@
 """The result of a deciding function: the records to append, and the response to send when they are committed.
 
-A decision about many partitions is made in steps, so that it does not delay other requests. Each step uses the newest
-state: the records of earlier steps, and of other decisions between the steps, have been replayed.
+A decision about many partitions is made in steps, so that other requests are served between two steps. Each step uses
+the newest state: the records of earlier steps, and of other decisions between the steps, have been replayed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of the records in a batch of the metadata log. It also limits a client's operation, because an
-operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
+"""Kafka's limit of the records in a batch of the metadata log. This limit also applies to a client's operation, because
+an operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
 batches."""
 
 

@@ -1,8 +1,8 @@
 """The rules of leader election and of the eligible leader replicas (ELR, KIP-966).
 
 `partition_change` builds the record that changes one partition to its target. A replica is *acceptable* if its broker
-is active and its directory is online. An acceptable replica is *valid* if it certainly has every committed record: the
-replicas in the ISR, or, if the ISR is empty, the replicas in the ELR.
+is active and its directory is online. An acceptable replica is *valid* if it certainly has every committed record. Such
+a replica is in the ISR or, if the ISR is empty, in the ELR.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ElectionRules:
     """The cluster's settings for the elections of one topic.
 
     `acceptable(broker, directory)` returns whether a replica of this broker in this directory may lead.
-    `new_directory(broker)` is the directory of a new replica. It is None if records have no directories.
+    `new_directory(broker)` is the directory of a new replica. This directory is None if records have no directories.
     `shrink_begins_epoch`: a smaller ISR begins a new leader epoch.
     """
 
@@ -74,7 +74,8 @@ class PartitionTarget:
 
 @dataclass(slots=True)
 class _Draft:
-    """The changing values of a partition while its record is built. `leader` is the value of the record."""
+    """The changing values of a partition while its record is built. `leader` is the value of the record's field
+    `leader`."""
 
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]

@@ -70,8 +70,8 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
 
 
 def election_rules(image: MetadataImage, settings: ControllerSettings, topic: TopicImage) -> ElectionRules:
-    """The rules for one topic. `min.insync.replicas` counts at most as the number of replicas of the topic's first
-    partition."""
+    """The rules for one topic. If `min.insync.replicas` is larger than the number of replicas of the topic's first
+    partition, this number is used instead."""
     min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(
         topic_setting(image, settings, topic.name, MIN_INSYNC_REPLICAS)
     )
@@ -103,7 +103,8 @@ class PartitionUpdates:
         self._worked = 0
 
     def take(self) -> tuple[MetadataRecord, ...]:
-        """Hands over the records. They must be replayed before the next change."""
+        """Returns the collected records and removes them from this object. The caller must replay them before the next
+        change."""
         records = tuple(self.records)
         self.records = []
         self._changed = {}
@@ -146,7 +147,7 @@ class PartitionUpdates:
         return rules
 
     def each(self, keys: Iterable[PartitionKey], change: Callable[[PartitionRef], object]) -> Changes:
-        """Calls `change` for each of the partitions that still exists."""
+        """Calls `change` for each of these partitions that still exists."""
         for key in keys:
             if self.step_is_full:
                 yield self.take()
@@ -156,7 +157,8 @@ class PartitionUpdates:
 
     @property
     def step_is_full(self) -> bool:
-        """Counts one more partition. Returns True if the step is full, so that it must end before this partition."""
+        """Counts one more partition. Returns True if the present step has enough partitions and must end before this
+        partition."""
         self._worked += 1
         if self._worked <= PARTITIONS_PER_STEP:
             return False
@@ -200,12 +202,13 @@ class PartitionUpdates:
 
 
 def elect_preferred(controller: Controller) -> Steps[bool]:
-    """One round of giving leaderships to preferred replicas. The response is True if more may be left."""
+    """Elects the preferred replicas of some partitions. The response is True if more partitions may need such an
+    election."""
     return _elect_some(controller, controller.index.not_preferred, Election.PREFERRED)
 
 
 def elect_leaderless(controller: Controller) -> Steps[bool]:
-    """One round of elections in partitions without a leader. The response is True if more may be left.
+    """Elects leaders of some partitions without a leader. The response is True if there may be more such partitions.
 
     The election is unclean in the topics that allow it. A clean election succeeds only if the previous controller
     failed before it elected a leader.

@@ -5,8 +5,8 @@ entry. A ring starts at a random place, so that small topics do not all use the 
 replicas from one rack after another. The next partition starts at the next rack. Fenced brokers are used only if a rack
 has no more unfenced brokers, and never as the leader.
 
-After as many partitions as there are unfenced brokers, all lists are shuffled, so that the same sets of replicas do not
-come again and again.
+With n > 1 unfenced brokers, all lists are shuffled after every n partitions. So the same sets of replicas are not
+repeated.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def place(
 
 
 class _Ring:
-    """A list of brokers, as a ring. Within one round, it gives each broker once. The next round starts one place
-    later."""
+    """A list of brokers, as a ring. One round returns each broker once. The next round starts one place later."""
 
     def __init__(self, brokers: list[BrokerId], rng: Rng) -> None:
         self._brokers = sorted(brokers)
@@ -110,8 +109,8 @@ class _Racks:
     def next_partition(self, replication_factor: int) -> list[BrokerId]:
         """The replicas of the next partition.
 
-        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from
-        all racks in turn, from the same rack on. The rack of the leader is left out the first time.
+        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from one
+        rack after another, beginning with the same rack. In the first round, the rack of the leader is left out.
         """
         # With one unfenced broker, every partition would start a new round 0.
         if self._round == self.unfenced > 1:

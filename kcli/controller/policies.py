@@ -1,8 +1,9 @@
 """Policies of operators: rules for new topics (KIP-108) and for changes of configurations (KIP-133).
 
-create.topic.policy.class.name and alter.config.policy.class.name name classes of other packages. A class gets the
-node's properties when it is made. Its `validate` returns for an accepted request, and raises PolicyViolationException
-with a reason for a refused one. Any other exception, and any result except None, also refuses the request.
+create.topic.policy.class.name and alter.config.policy.class.name name Python classes of other packages. The constructor
+of a class gets the node's properties. To accept a request, the method `validate` returns None. To refuse a request,
+`validate` raises PolicyViolationException with a reason. Any other exception, and any other result, also refuses the
+request.
 
 The controller calls a policy on its event loop, so a policy must answer within a millisecond and must not wait.
 """
@@ -31,8 +32,8 @@ ALTER_CONFIG_GROUP = "kcli.alter_config_policies"
 class TopicToCreate:
     """A topic that a client wants to create.
 
-    If the client chose the replicas of each partition, `assignments` has them by partition, and the two numbers are
-    None. Otherwise `assignments` is None. `configs` has the keys that the client sets.
+    If the client chose the replicas of each partition, `assignments` has the replicas by partition, and `partitions`
+    and `replication_factor` are None. Otherwise `assignments` is None. `configs` has the keys that the client sets.
     """
 
     name: str
@@ -66,7 +67,7 @@ class AlterConfigPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The policies of a controller. None accepts every request."""
+    """The policies of a controller. If a policy is None, every request is accepted."""
 
     create_topic: CreateTopicPolicy | None = None
     alter_config: AlterConfigPolicy | None = None
@@ -104,7 +105,7 @@ def _made(config: BrokerConfig, key: str, group: str) -> object | None:
 
 
 def _ask(validate: Callable[[Request], None], request: Request) -> None:
-    """Asks a policy. If the policy fails or returns a result, such as False, it refuses the request."""
+    """Calls a policy. If the policy raises an error or returns a result, such as False, the request is refused."""
     ask = cast("Callable[[Request], object]", validate)
     try:
         result = ask(request)

@@ -1,8 +1,9 @@
 """Reassignments of replicas to other brokers: starts, replaces, cancels and lists them (KIP-455, KIP-860).
 
 During a reassignment, the list of the partition's replicas has first the replicas of the target, and then the replicas
-to be removed. `adding` and `removing` have the differences. The reassignment is complete when the new replicas are in
-the ISR (`election.partition_change`). No function of this module waits for this.
+to be removed. `adding` has the replicas that are new, and `removing` the replicas that are not in the target. The
+reassignment is complete when the new replicas are in the ISR (`election.partition_change`). No function of this module
+waits for this.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) 
 def _start(updates: PartitionUpdates, ref: PartitionRef, target: tuple[BrokerId, ...]) -> None:
     """Starts a reassignment, or replaces a running one.
 
-    As in Kafka, an empty list of added or removed replicas keeps the list of the running reassignment. So a request
-    that repeats the target of a running reassignment does not forget which replicas a cancellation must remove.
+    If the new list of added or removed replicas is empty, the list of the running reassignment is kept, as in Kafka. So
+    a request can repeat the target of a running reassignment, and a later cancellation still removes the added
+    replicas.
     """
     present = ref.partition.replicas
     removing = tuple(sorted(set(present) - set(target)))

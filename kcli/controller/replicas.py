@@ -133,8 +133,8 @@ def assign_replicas_to_dirs(
 ) -> Steps[ad.AssignReplicasToDirsResponse]:
     """Applies the directories that a broker chose for its replicas.
 
-    Raises StaleBrokerEpoch if its epoch is old, or UnsupportedVersion if the finalized metadata.version has no
-    directories.
+    Raises StaleBrokerEpoch if the epoch of the broker is old. Raises UnsupportedVersion if the finalized
+    metadata.version has no directories.
     """
     if controller.image.metadata_version < DIRECTORY_ASSIGNMENT_FROM.level:
         raise UnsupportedVersionException("Directory assignment is not supported yet.")

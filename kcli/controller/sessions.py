@@ -26,7 +26,7 @@ class _Session:
 
 class BrokerSessions:
     def __init__(self, timeout_ms: int, brokers: Iterable[BrokerRegistration], now_ms: int) -> None:
-        """The unfenced ones of `brokers` begin sessions."""
+        """Begins a session for each unfenced broker of `brokers`."""
         self._timeout_ms = timeout_ms
         self._sessions = {
             broker.id: _Session(broker.epoch, now_ms) for broker in brokers if not broker.fenced
@@ -37,14 +37,15 @@ class BrokerSessions:
         return session is not None and session.epoch == epoch and not self._is_over(session, now_ms)
 
     def touch(self, broker_id: BrokerId, epoch: int, now_ms: int) -> None:
-        """Notes a heartbeat when it arrives. The heartbeat may have to wait for other decisions."""
+        """Records the arrival of a heartbeat. The decision about the heartbeat may come later, after other
+        decisions."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = _Session(epoch, now_ms)
         session.last_contact_ms = now_ms
 
     def reached(self, broker_id: BrokerId, metadata_offset: Offset) -> None:
-        """Notes the offset of the metadata that the broker has published."""
+        """Records the offset up to which the broker has applied the metadata."""
         session = self._sessions.get(broker_id)
         if session is not None:  # otherwise the broker was let go while its heartbeat waited
             session.metadata_offset = metadata_offset

@@ -17,7 +17,7 @@ class TokenSettings:
     secret_key: str | None = field(default=None, repr=False)
     max_lifetime_ms: int = 604_800_000
     renewal_ms: int = 86_400_000
-    """How long a token lives after its creation, and after each renewal."""
+    """The lifetime of a token after its creation, and after each renewal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def _check_renewer(token: DelegationToken, principal: Principal) -> None:
 
 
 def _shorter(limit_ms: int, asked_ms: int) -> int:
-    """The period that a client asks for, up to the limit. The limit counts if the period is not positive."""
+    """The period that a client asks for, up to the limit. If the period is not positive, the limit is used."""
     return min(limit_ms, asked_ms) if asked_ms > 0 else limit_ms
 
 

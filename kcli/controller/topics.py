@@ -52,7 +52,8 @@ from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, To
 from kcli.runtime.rng import Rng
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit of the partitions in one CreateTopics request. It limits the size of the resulting batch."""
+"""Kafka's limit of the partitions in one CreateTopics request. This limit also bounds the size of the resulting
+batch."""
 
 Charge = Callable[[int], None]
 """Takes the number of partitions that will be created or deleted. Raises ThrottlingQuotaExceededException if the
@@ -60,7 +61,7 @@ client's quota is exceeded (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
-    """The `Charge` of a caller without a quota. It charges nothing."""
+    """The `Charge` of a caller without a quota. This function charges nothing."""
 
 
 DEFAULT = -1
@@ -341,8 +342,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Describes a topic's configuration. The result is cached, because the topics of one request mostly have the same
-    configuration, and describing it is most of the work."""
+    """Describes a topic's configuration. The result is cached, because this description is most of the work, and the
+    topics of one request mostly have the same configuration."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:

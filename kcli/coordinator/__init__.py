@@ -1,1 +1,2 @@
-"""The coordinators as state machines. They take requests and return records and replies, without input or output."""
+"""The coordinators as state machines. A coordinator takes requests and returns records and replies, without input or
+output."""

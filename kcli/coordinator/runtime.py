@@ -1,18 +1,25 @@
-"""The contract between a coordinator's shard and its shell (the server code around it), and the deadlines of a shard.
+"""The contract between a coordinator's shard and its caller, the server code that runs the shard. Also the deadlines of
+a shard.
 
 A shard is a deterministic state machine that owns one partition of an internal topic. A call of the shard returns a
-`Ready`. It has records, which the shell must append, and replies, which the shell sends when these records are
-committed. The shell does five things in this order: it appends the records, waits until the high watermark has passed
-them, calls `replay` with each record, calls `written`, and sends the replies. If the append fails, the shell calls
-`written` with the error, and sends the error in place of the replies. If a `Ready` has no records, its replies are sent
-immediately. `sends` is work outside the shard, such as writing markers. The shell begins this work when it sends the
-replies, and reports the result of the work to the shard.
+`Ready`. The `Ready` has records, which the caller must append, and replies, which the caller sends when these records
+are committed. The caller does five things, in this order:
+
+1. append the records;
+2. wait until the high watermark has passed the records;
+3. call `replay` with each record;
+4. call `written`;
+5. send the replies.
+
+If the append fails, the caller calls `written` with the error, and sends the error in place of the replies. If a
+`Ready` has no records, its replies are sent immediately. `sends` is work outside the shard, such as writing markers.
+The caller begins this work when it sends the replies, and reports the result of the work to the shard.
 
 If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the
-marker of the transaction is in the log. The shell then calls `end_transaction`.
+marker of the transaction is in the log. The caller then calls `end_transaction`.
 
-A request comes with a token, and the reply names the request by this token. So a later call or a timer can answer a
-request that waits, such as a JoinGroup that waits for other members.
+Each request comes with a token: a future of the caller, which gets the answer. A reply contains the token of its
+request. So a later call or a timer can answer a request that waits, such as a JoinGroup that waits for other members.
 
 Type parameters: `RecordT` is the type of records, `SendT` the type of work in `sends`.
 """
@@ -34,7 +41,7 @@ AnswerT_contra = TypeVar("AnswerT_contra", contravariant=True)
 
 
 class Token(Protocol[AnswerT_contra]):
-    """A request that waits for its answer: a future of the shell. A shard only stores the token and puts it into the
+    """A future of the caller, which gets the answer to a request. A shard only stores the token and puts it into the
     reply."""
 
     def done(self) -> bool: ...
@@ -43,7 +50,7 @@ class Token(Protocol[AnswerT_contra]):
 
 
 class Reply(Protocol):
-    """An answer and the token of its request. The shell sends the answer, or an error if the write failed."""
+    """An answer and the token of its request. The caller sends the answer, or an error if the write failed."""
 
     def deliver(self) -> None: ...
     def refuse(self, error: KafkaError) -> None: ...
@@ -93,7 +100,7 @@ class Ready(Generic[RecordT, SendT]):
 
 
 class Step(Generic[RecordT, SendT]):
-    """Collects the `Ready` of one call of the shard, at one moment."""
+    """Collects the content of the `Ready` that one call of the shard returns. `now_ms` is the time of the call."""
 
     __slots__ = ("_continuations", "_producer", "_replies", "_sends", "now_ms", "records")
 
@@ -115,12 +122,12 @@ class Step(Generic[RecordT, SendT]):
         self._sends.append(work)
 
     def when_written(self, continuation: Continuation[RecordT, SendT]) -> None:
-        """Adds a function that is called when the records of the step are committed or have failed. Several parts of a
-        shard can add a function. The functions are called in the order in which they were added."""
+        """Adds a function that is called when the records of the step are committed or their write has failed. Several
+        parts of a shard can add a function. The functions are called in the order in which they were added."""
         self._continuations.append(continuation)
 
     def fail(self, code: ErrorCode) -> None:
-        """Undoes the step: its records will not be written, and its replies not sent."""
+        """Undoes the step. Its records will not be written, and its replies will not be sent."""
         for continuation in self._continuations:
             continuation(code, Step(self.now_ms))
 
@@ -135,15 +142,15 @@ class Step(Generic[RecordT, SendT]):
 
 
 Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
-"""A function that is called after a write, with the error code of the write and a new step."""
+"""A function that is called after a write, with the error code of the write and a new `Step`."""
 
 
 class Timers(Generic[KeyT]):
     """Deadlines by key. Moving a deadline to a later time must be cheap, because every heartbeat does this.
 
-    A move to a later time only writes to a dictionary. The heap still has the entry with the earlier time. At this
-    time, the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap entry
-    at or before that deadline.
+    A move to a later time only writes to a dictionary. The heap still has the entry with the earlier time. At the
+    earlier time, the key is put into the heap again with its real deadline. Invariant: a key with a deadline has a heap
+    entry at or before that deadline.
     """
 
     __slots__ = ("_deadlines", "_heap", "_queued", "_sequence")
@@ -169,8 +176,8 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The next time to call `pop_expired`. This time is never after the first deadline. It may be before the first
-        deadline: then `pop_expired` returns None."""
+        """The next time to call `pop_expired`. This time is never after the first deadline. If this time is before the
+        first deadline, `pop_expired` returns None."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:

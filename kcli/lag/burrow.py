@@ -21,7 +21,7 @@ class Status(IntEnum):
     WARN = 2
     """The group commits, but its lag never decreases."""
     STOP = 4
-    """The group has stopped to commit."""
+    """The group no longer commits."""
     STALL = 5
     """The group commits the same offset again and again, although it has lag."""
     REWIND = 6
@@ -41,7 +41,8 @@ def judge(
     """Returns Burrow's verdict. `commits` has at most ten commits, the oldest first.
 
     `recent_ends` are the newest end offsets of the partition. `arrival_ms` is the time at which the first unread record
-    arrived. With it, STOP compares only times in which the group owed a commit (`_has_stopped`).
+    arrived. If this time is known, the rule STOP compares only times in which the group had unread records
+    (`_has_stopped`).
 
     The verdict is OK if there are too few commits (`minimum_complete`), or if the lag is unknown or at most
     `allowed_lag`.
@@ -71,9 +72,10 @@ def _has_stopped(
 ) -> bool:
     """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag.
 
-    A group that was idle for hours has a window of hours, so Burrow would find its death hours later. If the time of
-    arrival is known, only the time counts in which the group owed a commit: in the silence, and in a window that is
-    longer than IDLE_WINDOW_MS.
+    A group that was idle for hours has a window of hours, so Burrow would notice a failure hours later. So if the time
+    of arrival is known, idle time does not count: a group is idle while it has no unread records. In the time since the
+    last commit, idle time never counts. In the window, idle time does not count if the window is longer than
+    IDLE_WINDOW_MS.
     """
     last = commits[-1]
     silence_ms, window_ms = now_ms - last.time_ms, last.time_ms - commits[0].time_ms

@@ -101,7 +101,7 @@ class GroupLag:
         return self.topics.setdefault(topic, TopicSums())
 
     def sentence(self, partition: TopicPartition) -> str:
-        """Returns the sentence about a partition, for which the group has committed an offset."""
+        """Returns the sentence about a partition. The group must have committed an offset for this partition."""
         return explain(self.partitions[partition], str(partition), self.readers.get(partition))
 
     def explanation(self) -> str:

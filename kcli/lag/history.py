@@ -1,8 +1,8 @@
-"""The history of a partition's end offset. It gives the time at which a record arrived, without reading the
+"""The history of a partition's end offset. The history gives the time at which a record arrived, without reading the
 record.
 
-A point of the history is a time and the end offset at this time. The rule assumes that records arrive evenly
-between two points. Old points are farther apart than new points, so that a few points cover a day.
+A point of the history is a time and the end offset at this time. The module assumes that records arrive evenly between
+two points. Old points are farther apart than new points, so that a few points cover a day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DENSE_POINTS = 12
 """The newest points, which are never thinned out. They cover the time for which Burrow compares end offsets."""
 _LONGEST_MS = 24 * 3600 * 1000
 """The age at which a point is dropped. The distance of the oldest points grows with their age, so older points would
-say little."""
+give only rough times."""
 
 
 class Arrival(NamedTuple):
@@ -51,8 +51,8 @@ class EndHistory:
             self._thin_out(time_ms)
 
     def begin_with(self, offset: int, time_ms: int) -> None:
-        """Lets the history begin with the record at `offset`, which arrived at `time_ms`. Does nothing if the history
-        is not younger than this record."""
+        """Adds the record at `offset`, which arrived at `time_ms`, as the first point of the history. Does nothing if
+        the history already begins at or before this time."""
         times, ends = self._times, self._ends
         if times and 0 <= time_ms <= times[0] and offset < ends[0]:
             times[:0] = array("q", (time_ms, time_ms))
@@ -74,7 +74,7 @@ class EndHistory:
         return self._ends[-1] if self._ends else None
 
     def recent(self, since_ms: int) -> list[int]:
-        """Returns the end offsets of the points since a time. There is at least one: the newest."""
+        """Returns the end offsets of the points since a time. The result has at least the newest end offset."""
         first = min(bisect_left(self._times, since_ms), len(self._times) - 1)
         return list(self._ends[first:]) if self._ends else []
 

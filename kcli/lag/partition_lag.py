@@ -46,7 +46,7 @@ class PartitionLag:
 
 
 def without_end(committed: int, time_ms: int, now_ms: int) -> PartitionLag:
-    """Returns the values for an end offset that is unknown now. `time_ms` is the time of the commit."""
+    """Returns the values for a partition whose end offset is unknown now. `time_ms` is the time of the commit."""
     age_seconds = max(now_ms - time_ms, 0) / 1000
     return PartitionLag(
         status=Status.OK,

@@ -1,12 +1,12 @@
 """The rule that keeps idle groups, and groups with rare commits, from changing their state all the time.
 
-Burrow compares a group only with the times of its own commits. This gives false alarms for two kinds of healthy
-groups:
+Burrow compares a group only with the times of its own commits. This comparison gives false alarms for two kinds of
+healthy groups:
 
 - an *idle* group: its topic gets a record now and then. When a record arrives after a long time, the last commit is
   old, although the group had nothing to commit.
-- a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits it has lag, and
-  after a burst of commits its window is short.
+- a group with *rare commits*, for example a batch job that runs once in an hour. Between two commits, the group has
+  lag. After a burst of commits, the window of the group is short.
 
 Both kinds are healthy as long as their next commit is not late. A group *owes* a commit while there is a
 record that it has not committed. So the rule measures two times:
@@ -32,7 +32,7 @@ from kcli.lag.burrow import Status
 from kcli.lag.window import Commit
 
 PAUSES = 2
-"""The pauses for which a verdict is withheld. With one pause, a healthy group that is a little late would have a false
+"""A verdict is withheld for this many times the pause. With 1, a healthy group that is a little late would have a false
 alarm."""
 
 
@@ -53,7 +53,7 @@ def withheld(
 
 
 def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms: int | None) -> int:
-    """Returns the time for which the group owes a commit."""
+    """Returns the time for which the group owes the next commit (see the module)."""
     match verdict:
         case Status.STOP:
             since_ms = commits[-1].time_ms
@@ -65,7 +65,7 @@ def owed_ms(verdict: Status, commits: Sequence[Commit], now_ms: int, arrival_ms:
 
 
 def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
-    """Returns the time for which a verdict is withheld."""
+    """Returns the time for which WARN, STOP and STALL are withheld."""
     pauses = sorted(commit.pause_ms for commit in commits if commit.pause_ms is not None)
     if not pauses:
         return first_patience_ms

@@ -13,8 +13,8 @@ from kcli.lag.window import Commit, CommitWindow
 from kcli.model.topic_partition import TopicPartition
 
 WINDOWS_MAX = 100_000
-"""The groups times partitions that one tracker follows. Their windows take about 50 MB. Groups beyond this limit are
-not judged."""
+"""The most pairs of a group and a partition that one tracker follows. Their windows take about 50 MB. Pairs above this
+limit are not judged."""
 RECENT_ENDS_MS = 100_000
 """The time for which end offsets are compared with the last commit. Burrow keeps ten end offsets, one each 10 s."""
 
@@ -23,9 +23,10 @@ Key = tuple[str, TopicPartition]
 
 
 class LagTracker:
-    """The windows and histories of many groups. Times must not go back, except those of commits.
+    """The windows and histories of many groups. The times that a caller passes must not go back, except the times of
+    commits.
 
-    `first_patience_ms` is the time for which a verdict is withheld if a group has only one known commit.
+    `first_patience_ms` is the time for which a bad state is not reported if a group has only one known commit.
     """
 
     def __init__(self, *, first_patience_ms: int, windows_max: int = WINDOWS_MAX) -> None:
@@ -95,7 +96,7 @@ class LagTracker:
         window.add(time_ms, offset, lag, _pause_ms(window.last, history, time_ms))
 
     def forget(self, keys: Collection[Key], partitions: Collection[TopicPartition]) -> None:
-        """Drops the windows and histories of offsets and partitions that are gone."""
+        """Drops the windows of offsets and the histories of partitions that no longer exist."""
         for key in keys:
             self._windows.pop(key, None)
         for partition in partitions:
@@ -118,8 +119,8 @@ class LagTracker:
     ) -> PartitionLag | None:
         """Judges a group on a partition. Returns None without a known commit.
 
-        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know it, the
-        history of end offsets gives this time.
+        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know this time, the
+        tracker computes it from the history of end offsets.
         """
         window = self._windows.get((group, partition))
         if window is None or window.last is None:
@@ -135,7 +136,7 @@ class LagTracker:
 
 
 def _pause_ms(last: tuple[int, int] | None, history: EndHistory | None, time_ms: int) -> int | None:
-    """Returns the time in which the group owed a commit, or None if it owed none."""
+    """Returns the time in which the group had unread records before the commit, or None if it had none."""
     arrival = None if last is None or history is None else history.arrival(last[1])
     if arrival is None or last is None or arrival.time_ms > time_ms:
         return None
@@ -201,7 +202,9 @@ def _age_seconds(arrival: Arrival | None, now_ms: int) -> float | None:
 def _catch_up_seconds(
     lag: int | None, commits: Sequence[Commit], history: EndHistory, now_ms: int
 ) -> float | None:
-    """Returns the lag divided by the difference of the two rates, over the time of the window."""
+    """Returns the time until the group has no lag: the lag divided by the difference of two rates. These are the rate
+    of consumed records and the rate of new records, since the first commit of the window. None if the lag does not
+    shrink."""
     if lag is None:
         return None
     first, last = commits[0], commits[-1]

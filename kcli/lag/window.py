@@ -21,8 +21,8 @@ class Commit(NamedTuple):
     lag: int | None
     """The lag at the time of the commit, or None if the end offset of this time is unknown."""
     pause_ms: int | None
-    """The time in which the group owed this commit: the time since the previous commit, but only the part in which a
-    record was waiting. None if no record was waiting, or if this is unknown."""
+    """The part of the time since the previous commit in which the group had unread records. None if the group had no
+    unread records, or if this is unknown."""
 
 
 class CommitWindow:
@@ -43,7 +43,7 @@ class CommitWindow:
         *,
         min_distance_ms: int = 0,
     ) -> None:
-        """Adds a commit. If less than `min_distance_ms` have passed since the last commit, the new offset replaces the
+        """Adds a commit. If less than `min_distance_ms` has passed since the last commit, the new offset replaces the
         last offset, and the time of the last commit stays (Burrow's `min-distance`)."""
         numbers = self._numbers
         if numbers and time_ms - numbers[-_FIELDS] < min_distance_ms:

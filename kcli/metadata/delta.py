@@ -110,7 +110,8 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-        """The changes from one image to another. A snapshot from another node replaces an image in this way."""
+        """The changes from one image to another. This function is needed when a snapshot from another node replaces the
+        image."""
         delta = cls(old)
         delta._features.become(new.features)
         delta._brokers.become(new.brokers)

@@ -35,7 +35,7 @@ METADATA_VERSION = "metadata.version"
 
 
 def is_real_directory(directory: uuid.UUID) -> bool:
-    """Whether this is the id of a directory, and no id with a special meaning."""
+    """Whether this is the id of a directory, and not an id with a special meaning."""
     return directory.int >= _FIRST_REAL_DIRECTORY
 
 
@@ -93,7 +93,8 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """A registered broker. `epoch` is the offset of its registration, which fences earlier runs of the broker."""
+    """A registered broker. `epoch` is the offset of the registration's record. This epoch fences earlier runs of the
+    broker."""
 
     id: BrokerId
     epoch: int
@@ -175,7 +176,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Topics:
-    """The topics of one image. They can be found by name or by id, and are listed in the order of their names."""
+    """The topics of one image. A topic can be found by name or by id. Topics are listed in the order of their names."""
 
     __slots__ = ("_sorted_names", "_unified_names", "by_id", "ids")
 

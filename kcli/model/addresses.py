@@ -13,7 +13,8 @@ _PROTOCOL = re.compile(r"[0-9a-zA-Z\-%._]*://", re.ASCII)
 
 
 class Address(NamedTuple):
-    """A host and a port. It is equal to the pair `(host, port)`. Its text has brackets around an IPv6 address."""
+    """A host and a port. An address is equal to the pair `(host, port)`. Its text has brackets around an IPv6
+    address."""
 
     host: str
     port: int

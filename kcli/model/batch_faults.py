@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class BatchFault(StrEnum):
-    """A fault, by the field of the topic's traffic that counts it."""
+    """A fault. The value is the name of the field that counts such faults of a topic (`server.metrics`)."""
 
     KEYLESS = "keyless_records"
     MAGIC = "invalid_magic"

@@ -1,4 +1,5 @@
-"""Words of the command lines that we show to users. A name in them must never act on anything else."""
+"""Words of the command lines that kcli shows to users. A user can copy such a command, so a name in it must select
+nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ def option(name: str, value: str) -> tuple[str, ...]:
 
 
 def quoted_option(name: str, value: str) -> str:
-    """The same for a shell."""
+    """The words of `option` as text for a command line, with the quotes that a shell needs."""
     return shlex.join(option(name, value))
 
 
 def topic_pattern(name: str) -> str:
     """The regular expression that matches only this topic, for options such as `kcli topics --topic`. The dot is the
-    only character of topic names that has a meaning there."""
+    only character of topic names that is special in regular expressions."""
     return name.replace(".", r"\.")

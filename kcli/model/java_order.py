@@ -44,7 +44,7 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
 def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
     """Does the work of `hash_order` in steps, and returns its result.
 
-    It yields after each name, so that a request with many names does not delay other clients.
+    This generator yields after each name, so that a request with many names does not delay other clients.
     """
     distinct = list(dict.fromkeys(names))
     table = _table_size(len(distinct), DEFAULT_CAPACITY)

@@ -1,4 +1,4 @@
-"""Counts and observed values that a room only collects. The metrics of the node read them from time to time."""
+"""Counts and observed values that a package only collects. The metrics of the node read them from time to time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from array import array
 from typing import Protocol
 
 KEPT_MAX = 2_000
-"""The most values that wait for a reader. Without a metrics endpoint there is no reader. With one, values are read each
-second, and 2,000 values are more than a quantile needs."""
+"""The most values that wait for a reader. Without a metrics endpoint there is no reader. A metrics endpoint reads the
+values each second, and 2,000 values are more than a quantile needs."""
 
 
 class Values(Protocol):
@@ -19,7 +19,7 @@ class Values(Protocol):
 
 
 class Largest:
-    """The largest value since the last look. It costs less than `Observations`."""
+    """The largest value since the last look. A `Largest` needs less memory and time than `Observations`."""
 
     __slots__ = ("__weakref__", "count", "value")
 
@@ -40,9 +40,9 @@ class Largest:
 class Observations:
     """Values of one kind, such as the times of flushes. Any thread may add values.
 
-    `count` and `total` are of all values. `take` returns the newest values since its last call. The values are in an
-    array and not in objects of their own. Such an object would stay for hours, among the parts of the request that was
-    served at its time, and Python could not give their memory back.
+    `count` and `total` are the number and the sum of all values. `take` returns the newest values since its last call.
+    The values are in one array, because a Python object for each value would stay in memory for hours. Python could
+    then not give back the memory around these objects.
     """
 
     __slots__ = ("__weakref__", "_oldest", "_values", "count", "total")

@@ -51,5 +51,5 @@ def has_collision_characters(name: str) -> bool:
 
 
 def unify_collision_characters(name: str) -> str:
-    """Replaces '.' by '_', as names of metrics do. Two topics whose names become equal cannot both exist."""
+    """Replaces '.' by '_', as names of metrics do. If two names become equal, only one of the two topics can exist."""
     return name.replace(".", "_")

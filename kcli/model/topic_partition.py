@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition, by the name of its topic. It is equal to the pair `(topic, partition)`. Its text has Kafka's form
-    `orders-0`."""
+    """A partition, by the name of its topic. A `TopicPartition` is equal to the pair `(topic, partition)`. Its text has
+    Kafka's form `orders-0`."""
 
     topic: str
     partition: int

@@ -52,8 +52,8 @@ def _first_call(names: tuple[str, ...], defaults: dict[str, object]) -> Callable
 
 
 def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> Callable[..., None]:
-    """Compiles the constructor. It sets each slot through the slot's descriptor, because `__setattr__` of a frozen
-    class raises an error."""
+    """Compiles the constructor. The constructor sets each slot through the slot's descriptor, because `__setattr__` of
+    a frozen class raises an error."""
     scope: dict[str, object] = {"__name__": cls.__module__}
     parameters = []
     for name in names:

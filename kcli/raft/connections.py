@@ -11,7 +11,8 @@ from kcli.raft.requests import RaftRequest
 
 @dataclass(slots=True)
 class Connections:
-    """`backoff_s`: the time before the next request to a server after a failure. Kafka does not extend this time."""
+    """`backoff_s`: the time before the next request to a server after a failure. As in Kafka, this time does not
+    grow."""
 
     backoff_s: float
     _in_flight: dict[BrokerId, Outgoing] = field(default_factory=dict)
@@ -26,7 +27,7 @@ class Connections:
         return outgoing
 
     def ended(self, request_id: int) -> Outgoing | None:
-        """Returns the request to which a response belongs. Returns None for the response to a forgotten request."""
+        """Returns the request to which a response belongs, or None if the request was forgotten (`forget`)."""
         for peer_id, outgoing in self._in_flight.items():
             if outgoing.request_id == request_id:
                 del self._in_flight[peer_id]

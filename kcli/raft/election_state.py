@@ -12,7 +12,8 @@ NO_VOTE = BrokerId(-1)
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """The newest epoch that a voter has seen, the leader of that epoch if known, and the vote given in it (KIP-595).
+    """The newest epoch that a voter has seen, the leader of that epoch if known, and the voter's vote in that epoch
+    (KIP-595).
 
     `static_voters` are the ids of controller.quorum.voters. From kraft.version 1 on this field is None, because the log
     contains the voters (KIP-853). The vote then also contains the directory of the candidate.

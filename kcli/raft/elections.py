@@ -1,4 +1,4 @@
-"""Elections: pre-votes, votes, and the requests that report the begin or the end of a leader's epoch (KIP-595,
+"""Elections: pre-votes, votes, and the requests that report the beginning or the end of a leader's epoch (KIP-595,
 KIP-996)."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Elections:
     # --- timers and requests of this node
 
     def act(self, now: float) -> bool:
-        """Moves to the next state if it is time, and sends requests. Returns True if the state changed."""
+        """Moves to the next state if its deadline has passed, and sends requests. Returns True if the state changed."""
         member = self._member
         match member.state:
             case Unattached(deadline=deadline):
@@ -169,7 +169,8 @@ class Elections:
         member.reply(token, response)
 
     def end_epoch(self, token: int, request: EndEpochRequest, now: float) -> None:
-        """The best successor begins an election immediately, the next ones a little later, the others last."""
+        """The leader resigned. The best successor begins an election immediately, the next successors a little later,
+        and the other voters last."""
         member = self._member
         error = self._heard_of_leader(request, now)
         state = member.state
@@ -208,7 +209,7 @@ class Elections:
         self._member.state = replace(state, votes=votes)
 
     def pre_vote_unsupported(self, now: float) -> None:
-        """A voter knows only real votes, so the pre-vote ends undecided."""
+        """A voter does not support pre-votes, so the pre-vote ends and this node begins an election."""
         if isinstance(self._member.state, Prospective):
             self._member.become_candidate(now)
 
@@ -221,7 +222,8 @@ class Elections:
 def succession_wait_s(key: ReplicaKey, preferred: tuple[ReplicaKey, ...], max_s: float) -> float:
     """The time before a voter begins an election after its leader resigned, by its place among the successors.
 
-    The first waits 0 ms. With three successors and at most 1000 ms, the second waits 250 ms and the third 500 ms.
+    The first successor waits 0 ms. If there are three successors and `max_s` is 1, the second successor waits 250 ms,
+    and the third successor waits 500 ms.
     """
     max_ms = round(max_s * 1000)
     places = [place for place, successor in enumerate(preferred) if successor.matches(key)]

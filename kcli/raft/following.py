@@ -125,14 +125,15 @@ class Following:
     # --- responses to this node
 
     def leader_confirmed(self, now: float) -> None:
-        """Another server named the leader that this node knows. An observer that lost this leader tries it again."""
+        """Another server named the leader that this node knows. An observer that got no answer from this leader in time
+        tries the leader again."""
         member = self._member
         state = member.state
         if isinstance(state, Follower) and not member.is_voter and now >= state.fetch_deadline:
             member.state = replace(state, fetch_deadline=now + member.settings.fetch_timeout_s)
 
     def fetched(self, response: FetchResponse, now: float) -> None:
-        """The leader answered. Raises QuorumError if its log contradicts committed records."""
+        """The leader answered a Fetch. Raises QuorumError if the leader's log contradicts committed records."""
         member = self._member
         state = member.state
         assert isinstance(state, Follower), "only the leader of a follower answers without an error"

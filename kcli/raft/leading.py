@@ -28,22 +28,25 @@ NOT_A_MEMBER = -1
 """The id of a reader that is not a member of the quorum."""
 
 LONGEST_WAIT_S = 5.0
-"""The longest wait of a parked Fetch. Nodes of a cluster ask for half a second, and any other reader can ask again."""
+"""The longest time that a Fetch waits for new records. Nodes of a cluster ask for half a second, and any other reader
+can ask again."""
 MAX_PARKED = 500
-"""The most parked fetches. With more, a Fetch of an observer or of another reader is answered at once, so that there is
-always room for the requests of the voters."""
+"""The most fetches that may wait. At this limit, a Fetch of an observer or of another reader is answered at once, so
+that there is always room for the requests of the voters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A Fetch from the end of the log. It is answered when there are new records, or without records at `deadline`."""
+    """A Fetch from the end of the log. The leader answers when there are new records, or without records at
+    `deadline`."""
 
     request: FetchRequest
     deadline: float
 
 
 class Leading:
-    """`on_commit` is called when the high watermark rises. `parked` are the waiting fetches by token."""
+    """`on_commit` is called when the high watermark rises. `parked` has the waiting fetches, by the token of the
+    request."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -75,7 +78,7 @@ class Leading:
         self.append_controls(records, now)
 
     def act(self, state: Leader, now: float) -> bool:
-        """Resigns or sends BeginQuorumEpoch if it is time. Returns True if the state changed."""
+        """Resigns or sends BeginQuorumEpoch if the deadline has passed. Returns True if the state changed."""
         member = self._member
         for token in [token for token, fetch in self.parked.items() if fetch.deadline <= now]:
             self._answer_fetch(token, self.parked.pop(token).request)
@@ -159,7 +162,8 @@ class Leading:
             self.resign(now)
 
     def _slot(self, replica: ReplicaKey) -> ReplicaKey:
-        """The key of the voter that the replica is. In kraft.version 0 this key has no directory id."""
+        """The key under which the progress of the replica is stored. In kraft.version 0 the key of a voter has no
+        directory id."""
         voter = self._member.voters.voter(replica)
         return replica if voter is None else voter.key
 
@@ -182,7 +186,7 @@ class Leading:
                 self._fetch(token, request, now)
 
     def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
-        """Records that the replica has this log up to `fetch_offset`. Answers the request, or parks it until there are
+        """Records that the replica has this log up to `fetch_offset`. Answers the request, or keeps it until there are
         new records."""
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:

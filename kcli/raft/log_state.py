@@ -1,4 +1,4 @@
-"""What the node knows of its log: the epochs, the ends, the snapshots. The caller has the records."""
+"""What the node knows of its log: the epochs, the ends, the snapshots. The caller stores the records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from kcli.raft.requests import EpochEnd
 
 
 class LogState:
-    """The epochs of the log as (epoch, start offset), oldest first, after the epoch that ends where the log starts.
+    """The epochs, ends and snapshots of the log. The list of epochs begins with an entry for the epoch before the start
+    of the log.
 
     `flushed`: the end of the part that is known to be on disk. `installing`: the log will begin at a downloaded
     snapshot, which the caller has not yet reported as installed. `snapshots` do not include the snapshot of `format`,
@@ -33,7 +34,8 @@ class LogState:
 
     @property
     def last(self) -> EpochEnd:
-        """The epoch of the newest record, or of the snapshot at the end of the log, or 0; and the end of the log."""
+        """The end of the log and the epoch of the newest record. Without records, the epoch is that of the snapshot
+        before the log, or 0."""
         return EpochEnd(self._epochs[-1].epoch, self.end)
 
     @property
@@ -83,7 +85,7 @@ class LogState:
     def end_of(self, epoch: LeaderEpoch) -> EpochEnd:
         """The newest epoch that is not above `epoch`, and the offset after its last record.
 
-        If every epoch of the log is above `epoch`, its records would end where the log starts.
+        If every epoch of the log is above `epoch`, the returned offset is the start of the log.
         """
         found = EpochEnd(epoch, self.start)
         for entry, after in zip(self._epochs, [*self._epochs[1:], None], strict=True):

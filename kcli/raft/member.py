@@ -1,6 +1,6 @@
-"""The state of a member, its moves to other states, and the duties that one message causes.
+"""The state of a member, its moves to other states, and the work that one message causes for the caller.
 
-The modules elections, leading, following and voter_changes contain the rules. They share one `Member`.
+The modules elections, leading, following and voter_changes contain the rules, and share one `Member`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
 
 FIRST_BOOTSTRAP_ID = -2
-"""The id of the first bootstrap server, whose node id is unknown. The next ones have -3, -4 and so on, as in Kafka."""
+"""The id of the first bootstrap server, whose node id is unknown. The next bootstrap servers have -3, -4 and so on, as
+in Kafka."""
 
 
 class QuorumError(KcliError):
@@ -50,7 +51,7 @@ class QuorumError(KcliError):
 
 @dataclass(slots=True)
 class Draft:
-    """The duties of one step."""
+    """The content of the next `Ready`, while the node processes a message."""
 
     persist: list[ElectionState] = field(default_factory=list)
     truncate: Offset | None = None
@@ -146,7 +147,7 @@ class Member:
         return tuple(voter for voter in self.voters.voters if not voter.key.matches(self.key))
 
     def own_voter(self) -> Voter:
-        """What this node reports of itself."""
+        """The entry of this node in the list of voters, as the node reports it."""
         settings = self.settings
         return Voter(
             self.key, dict(settings.own_endpoints), settings.min_kraft_version, settings.max_kraft_version
@@ -154,7 +155,8 @@ class Member:
 
     @property
     def is_listed_correctly(self) -> bool:
-        """The entry of this voter is as the node is now. Its endpoints are unknown to the node if they are empty."""
+        """Whether the list of voters has the present values of this node. True if this node is no voter, or does not
+        know its own endpoints."""
         return not (self.is_voter and self.settings.own_endpoints) or self.own_voter() in self.voters.voters
 
     def leader_only_error(self, epoch: LeaderEpoch) -> ErrorCode:
@@ -209,7 +211,7 @@ class Member:
             self.log.flushed_to(self.log.end)
 
     def commit(self, high_watermark: Offset) -> None:
-        """Raises the high watermark. A smaller one changes nothing."""
+        """Raises the high watermark. A value below the present high watermark changes nothing."""
         assert high_watermark <= self.log.end, "only records of the log are committed"
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark

@@ -119,7 +119,7 @@ class SnapshotInstalled:
     """The caller has verified a downloaded snapshot, and has emptied the log. The log begins at the end of the
     snapshot.
 
-    `voters` and `kraft_version`: from the snapshot. They are None if the snapshot does not name them.
+    `voters` and `kraft_version`: from the snapshot, or None if the snapshot does not have them.
     """
 
     snapshot_id: SnapshotId
@@ -129,7 +129,8 @@ class SnapshotInstalled:
 
 @dataclass(frozen=True, slots=True)
 class LogCleaned:
-    """The caller wrote a snapshot or deleted old ones: where the log starts now, and the snapshots, oldest first."""
+    """The caller wrote a snapshot or deleted old snapshots: where the log starts now, and the snapshots, oldest
+    first."""
 
     log_start: Offset
     snapshots: tuple[SnapshotId, ...]
@@ -224,7 +225,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The caller's duties, in the order of the fields. If a duty fails, the caller must not do the later ones."""
+    """The work that the caller must do, in the order of the fields. If one part fails, the caller must not do the later
+    ones."""
 
     persist: tuple[ElectionState, ...] = ()
     """Write each state to the quorum-state file, and make it durable before the next."""

@@ -1,5 +1,5 @@
-"""One member of the metadata quorum (KIP-595, KIP-853, KIP-996). It takes a message and returns a `Ready`: the caller's
-duties.
+"""One member of the metadata quorum (KIP-595, KIP-853, KIP-996). The node takes a message and returns a `Ready`, the
+work that the caller must do.
 
 The node uses no log, file, clock or socket. The caller carries out each `Ready` from top to bottom: it makes the vote
 durable, appends, flushes, and only then sends and replies. So other nodes never learn of a vote or a record that could
@@ -77,11 +77,13 @@ from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 __all__ = ["QuorumError", "RaftNode"]
 
 FATAL = (ErrorCode.INVALID_REQUEST, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-"""Errors of a response that no repetition removes: a bug, or a quorum without the right to talk to itself."""
+"""Errors of a response that do not go away if the request is repeated. The cause is a bug, or the nodes of the quorum
+do not have the permission for requests to each other."""
 
 
 class RaftNode:
-    """`deadline`: when the caller must send the next `Tick`, if ever. Read it after each step.
+    """`deadline`: the time at which the caller must send the next `Tick`, or None. Read `deadline` after each call of
+    `step`.
 
     `jitter` returns a random number in [0, 1).
     """
@@ -307,7 +309,7 @@ class RaftNode:
     def _answered(
         self, outgoing: Outgoing | None, response: QuorumResponse | ProbeResponse, now: float
     ) -> None:
-        """Uses a response. A response to a request of an older state is dropped."""
+        """Processes a response. A response to a request of an older state is dropped."""
         if outgoing is None:
             return
         if isinstance(response, ProbeResponse):
@@ -318,7 +320,8 @@ class RaftNode:
             self._member.connections.pause(outgoing.peer.id, now)
 
     def _is_usable(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> bool:
-        """Learns the epoch and the leader from a response. Returns True if the rest of the response counts too."""
+        """Learns the epoch and the leader from a response. Returns True if the rest of the response must be processed
+        too."""
         member = self._member
         if response.error in FATAL and not isinstance(response, VoterChangeResponse):
             kind = type(outgoing.request).__name__.removesuffix("Request")

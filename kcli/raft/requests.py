@@ -1,8 +1,8 @@
 """The requests between the members of the quorum, and their responses, as values.
 
 The caller translates them to and from the wire, and checks the cluster id and the topic partition. An outgoing response
-has all known endpoints of the leader, and the caller sends the endpoint of the listener of the request. An incoming
-response has at most one endpoint, under the name of the default listener.
+has all known endpoints of the leader. The caller sends only the endpoint for the listener on which the request came. An
+incoming response has at most one endpoint, under the name of the default listener.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class ReceivedBatch:
 class VoteRequest:
     """Asks for a vote in `epoch`. `last`: the newest epoch of the candidate's log, and the end of the log.
 
-    A pre-vote asks only if the receiver would vote for the candidate in the epoch after `epoch` (KIP-996). `voter` is
-    the expected receiver, or None if the version of the request does not have it.
+    A pre-vote only asks whether the receiver would vote for the candidate in the epoch after `epoch` (KIP-996). `voter`
+    is the expected receiver, or None if the version of the request does not have it.
     """
 
     epoch: LeaderEpoch
@@ -82,10 +82,11 @@ class EndEpochRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """Asks the leader of `epoch` for the records from `fetch_offset` on. The sender has everything before on its disk.
+    """Asks the leader of `epoch` for the records from `fetch_offset` on. The sender has all earlier records on its
+    disk.
 
     `replica.id` is -1 for a reader that is not a member. `last_fetched_epoch`: the epoch of the sender's newest record,
-    or 0. `high_watermark`: as the sender knows it, or -1.
+    or 0. `high_watermark`: the high watermark that the sender knows, or -1.
     """
 
     replica: ReplicaKey
@@ -177,9 +178,9 @@ class EndEpochResponse:
 class FetchResponse:
     """At most one of `diverging`, `snapshot_id` and `batches` is set.
 
-    `diverging`: the newest epoch that the logs can share, and its end in the leader's log. `snapshot_id`: the leader no
-    longer has the records, and the follower must download this snapshot. An outgoing response has no `batches`, because
-    the caller reads them from its log (`Reply.read_from`).
+    `diverging`: the newest epoch that both logs can have in common, and the end of this epoch in the leader's log.
+    `snapshot_id`: the leader no longer has the records, and the follower must download this snapshot. An outgoing
+    response has no `batches`, because the caller reads them from its log (`Reply.read_from`).
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -196,8 +197,8 @@ class FetchResponse:
 class FetchSnapshotResponse:
     """A part of a snapshot: `content` begins at `position` of a file of `size` bytes.
 
-    The caller of an answering leader fills `size` and `content`. If the file or the position does not exist, this
-    caller sets `error`.
+    On the leader, the code that calls the node fills `size` and `content`. If the file or the position does not exist,
+    this code sets `error`.
     """
 
     error: ErrorCode = ErrorCode.NONE

@@ -14,8 +14,8 @@ class RaftSettings:
 
     `default_listener`: the listener over which controllers are reached. `bootstrap`: the servers that are asked for the
     leader (controller.quorum.bootstrap.servers). `can_vote`: the node has the controller role. A node without it is
-    always an observer. `flushes`: the node flushes its log before the next Fetch, which a node with the controller role
-    must do. `own_endpoints`: the addresses of this node, by listener name.
+    always an observer. `flushes`: the node flushes its log before the next Fetch. A node with the controller role must
+    do this. `own_endpoints`: the addresses of this node, by listener name.
     """
 
     election_timeout_s: float = 1.0

@@ -1,7 +1,8 @@
 """Changes of the voters and of kraft.version (KIP-853).
 
-One change runs at a time, and the next one waits until the voters of the last one are committed. So two consecutive
-sets of voters differ by one voter, and each majority of the one has a voter in common with each majority of the other.
+One change runs at a time, and the next change waits until the voters of the previous change are committed. So two
+consecutive sets of voters differ by one voter. Then a majority of the old set and a majority of the new set always have
+a voter in common.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ class VoterChanges:
         return None
 
     def probed(self, peer: Peer, response: ProbeResponse, now: float) -> None:
-        """The new voter answered. It must have caught up, so that the high watermark does not wait for it."""
+        """The new voter answered. Refuses a voter that has not caught up, because the high watermark would have to wait
+        for it."""
         voter = self._probed_voter(peer)
         if voter is None:
             return
@@ -206,7 +208,8 @@ class VoterChanges:
     # --- UpdateRaftVoter
 
     def update(self, token: int, request: UpdateVoterRequest, now: float) -> None:
-        """Updates what a voter reports of itself. The response does not wait for the commit."""
+        """Updates the entry of a voter with the values that the voter reports. The response does not wait for the
+        commit."""
         error = self._member.leader_only_error(request.epoch)
         if error is ErrorCode.NONE:
             error = self._update(request.voter, now)

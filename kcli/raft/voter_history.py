@@ -9,7 +9,8 @@ from kcli.raft.voters import VoterSet, voter_set
 
 
 class VoterHistory:
-    """A change is in force as soon as it is in the log of the node, committed or not. Truncation undoes it (KIP-853).
+    """A change is in force as soon as it is in the log of the node, even if it is not committed yet. If truncation
+    removes the change from the log, the change is undone (KIP-853).
 
     The first entry is from the configuration or from `format`, at offset -1.
     """
@@ -31,7 +32,7 @@ class VoterHistory:
         return self._entries[-1].kraft_version
 
     def at(self, offset: Offset) -> VotersAt:
-        """The newest entry that is not after `offset`."""
+        """The entry in force at `offset`: the newest entry at this offset or an earlier one."""
         return next((entry for entry in reversed(self._entries) if entry.offset <= offset), self._entries[0])
 
     def read(self, controls: tuple[RaftControl, ...], base_offset: Offset) -> None:
@@ -54,7 +55,8 @@ class VoterHistory:
         ]
 
     def restart_at(self, offset: Offset, kraft_version: int | None, voters: VoterSet | None) -> None:
-        """A snapshot replaced the log. If it does not name the voters, those of the first entry are in force."""
+        """A snapshot replaced the log. If the snapshot does not name the voters, the voters of the first entry are in
+        force."""
         del self._entries[1:]
         if voters is not None:
             self._entries.append(VotersAt(offset, kraft_version or 0, voters))

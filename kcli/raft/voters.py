@@ -58,13 +58,15 @@ class VoterSet:
     def majority_offset(self, end_offsets: Mapping[BrokerId, Offset]) -> Offset:
         """The highest offset that a majority of the voters has reached. A voter without an entry has reached no offset.
 
-        If n end offsets are sorted highest first, n // 2 + 1 voters (a majority) have reached the one at index n // 2.
+        If n end offsets are sorted highest first, n // 2 + 1 voters (a majority) have reached the offset at index n //
+        2.
         """
         reached = sorted((end_offsets.get(voter_id, NO_OFFSET) for voter_id in self.ids), reverse=True)
         return reached[len(reached) // 2]
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """Returns the voters with one more. Kafka keeps voters in a hash map of ids, and tools show its order."""
+        """Returns the voters with one more. The order is the order of Kafka's hash map of voter ids, because tools show
+        this order."""
         by_id = {each.key.id: each for each in (*self.voters, voter)}
         return VoterSet(tuple(by_id[voter_id] for voter_id in map_order(by_id, int)))
 

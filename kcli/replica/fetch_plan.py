@@ -1,11 +1,11 @@
 """The Fetch requests of one fetcher: the partitions to fetch, and the fetch session with the leader (KIP-227).
 
 The first request of a session lists every partition. Later requests list only partitions whose values have changed
-since the last request, and those that are no longer fetched. So the work for a request grows with the number of
+since the last request, and partitions that are no longer fetched. So the work for a request grows with the number of
 changes, and not with the number of partitions. If the leader grants no session, every request is a full one.
 
-In a session the leader keeps the order: a partition that had records moves to the end. Without a session the plan does
-the same, so no partition starves another.
+In a session the leader keeps the order of the partitions: a partition that had records moves to the end. Without a
+session `FetchPlan` keeps the same order. So a busy partition does not delay the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFetch:
-    """One request: the partitions that it lists, and those that leave the session."""
+    """One request: the partitions that it lists, and the partitions that leave the session."""
 
     session_id: int
     session_epoch: int
@@ -84,7 +84,8 @@ class FetchPlan:
                 self._wanted[key] = self._wanted.pop(key)
 
     def next(self) -> PlannedFetch:
-        """The next request. Call `answered`, `refused` or `lost` with its outcome before the next call."""
+        """The next request. Before the next call of this method, report the result of the request with `answered`,
+        `refused` or `lost`."""
         if self._session_epoch == FIRST_EPOCH:
             self._changed.clear()
             self._in_session = {key: wanted.topic_id for key, wanted in self._wanted.items()}
@@ -113,8 +114,8 @@ class FetchPlan:
             self._session_epoch += 1
 
     def refused(self, error_code: ErrorCode) -> None:
-        """Begins another session after an error of the whole request. The leader drops the old session, unless it has
-        none."""
+        """Begins another session after an error of the whole request. The next request also makes the leader drop the
+        old session, if there is one."""
         if error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION
         self._session_epoch = FIRST_EPOCH

@@ -1,11 +1,13 @@
 """The decisions of a follower on one partition, without input or output (KIP-101, KIP-279, KIP-320, KIP-595).
 
 A follower fetches from its log end, and sends the leader epoch that it knows and the epoch of its last record. If the
-leader's log differs before that offset, the answer has no records but the end of the last common epoch. The follower
-cuts its log there and fetches again. It may need several rounds, because each answer goes back by one epoch at least.
+leader's log differs before the follower's log end, the answer has no records. Instead, the answer has the end of the
+last common epoch. The follower cuts its log at this offset and fetches again. The follower may have to do this several
+times, because each answer goes back by at least one epoch.
 
-If the leader has no record at the fetch offset, the follower asks for the end of the leader's log, and then for its
-start. After that it cuts its log to the leader's end, or begins again at the leader's start.
+If the leader has no record at the fetch offset, the follower asks for the log end offset of the leader, and then for
+its log start offset. After that, the follower cuts its log to the leader's log end, or begins again at the leader's log
+start.
 
 The caller keeps one `FollowedState` per partition, carries out the returned action, and replaces the state by
 `FollowedState.after`.
@@ -38,7 +40,7 @@ class Phase(Enum):
 @dataclass(frozen=True, slots=True)
 class OwnLog:
     """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after its
-    last record. It returns −1 and −1 if it knows no such epoch."""
+    last record. If the log has no such epoch, the function returns −1 and −1."""
 
     start_offset: Offset
     end_offset: Offset
@@ -80,7 +82,7 @@ class FollowedState:
         )
 
     def delayed(self, until_ms: int) -> FollowedState:
-        """The state after an error that may pass."""
+        """The state after an error that may be temporary."""
         return replace(self, delayed_until_ms=until_ms, phase=Phase.FETCHING, pauses=self.pauses + 1)
 
     def pause_ms(self, error: BackOff, longest_ms: int) -> int:
@@ -159,7 +161,7 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Do not fetch until the metadata has a new leader epoch. `is_usual` is True if such metadata is on its way."""
+    """Do not fetch until the metadata has a new leader epoch. `is_usual` is True if such metadata is expected soon."""
 
     reason: str
     is_usual: bool = False
@@ -211,7 +213,8 @@ def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
 
 
 def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
-    """The action when the start of the leader's log is known, and its end is not before the end of this log."""
+    """The action when the start of the leader's log is known. The end of the leader's log is not before the end of this
+    log."""
     if leader_start_offset > log.end_offset:
         return Restart(leader_start_offset)
     # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.
@@ -219,7 +222,7 @@ def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
 
 
 def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
-    """The action if the leader refuses to tell its end or start."""
+    """The action if the leader answers with an error in place of its log end or start."""
     if error_code is ErrorCode.FENCED_LEADER_EPOCH:
         return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_usual=True)
     return BackOff(error_code.name, error_code in _USUAL_ERRORS)
@@ -230,7 +233,8 @@ def _asks_otherwise(state: FollowedState, asked: FollowedState) -> bool:
 
 
 def _on_divergence(answer: Answer, log: OwnLog) -> Action:
-    """The action for the end of the last epoch that both logs have, as the leader sees it (KIP-279)."""
+    """The action after an answer with `diverging_epoch` (KIP-279): the last common epoch and its end in the leader's
+    log."""
     epoch, end_offset = answer.diverging_epoch, answer.diverging_end_offset
     if end_offset == NO_OFFSET:
         return _cut(log.high_watermark, log)

@@ -1,9 +1,10 @@
 """The in-sync replicas of a partition (ISR), and the changes that its leader proposes.
 
 The metadata contains the committed ISR. The leader proposes a change to the controller with AlterPartition (KIP-497),
-and at most one change is in flight. While a change is in flight, the replicas that may be in the ISR of the controller
-are the maximal ISR. A joining replica belongs to it immediately. A leaving replica belongs to it until the change is
-committed. So a record that the whole maximal ISR has is on every replica that the controller could elect.
+and at most one change is in flight. The maximal ISR is the set of replicas that may be in the ISR of the controller
+while a change is in flight. A joining replica belongs to the maximal ISR immediately. A leaving replica belongs to the
+maximal ISR until the change is committed. So a record that the whole maximal ISR has is on every replica that the
+controller could elect.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class IsrChange:
 
 
 def expansion(isr: Isr, replica: BrokerId) -> IsrChange:
-    """The change with which a replica joins. The high watermark waits for the replica at once."""
+    """The change with which a replica joins. From now on, the high watermark waits for the replica."""
     members = (*isr.members, replica)
     return IsrChange(members, maximal=members)
 
@@ -61,7 +62,7 @@ class Reaction(Enum):
     """The reaction of the leader to the controller's refusal of a change."""
 
     GIVE_UP = auto()
-    """The committed ISR counts again. The next fetch or check may propose a change."""
+    """The change is dropped, and only the committed ISR is used again. The next fetch or check may propose a change."""
     AWAIT_METADATA = auto()
     """The change stays in flight until the metadata has a newer state of the partition."""
     SEND_AGAIN = auto()

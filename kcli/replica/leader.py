@@ -1,19 +1,20 @@
-"""The state of a partition's leader. It shows which records are committed, and whether the leader may accept new
-records.
+"""The state of a partition's leader. This state shows which records are committed, and whether the leader may accept
+new records.
 
-The high watermark is the smallest log end offset of the replicas that could be elected: the maximal ISR (isr.py), and
-replicas that are about to join it. It never goes back while the leader stays the same. It does not move while the ISR
-is smaller than min.insync.replicas (KIP-966). A partition with one replica has an ISR of one, so every append is
-committed at once.
+The high watermark is the smallest log end offset of the replicas that could be elected. These are the maximal ISR
+(isr.py), and the replicas that are about to join the ISR. The high watermark never goes back while the leader stays the
+same, and does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an
+ISR of one, so every append is committed at once.
 
-A follower joins the ISR as soon as it has every committed record. It leaves if it has not caught up with the log end of
-the leader for `replica.lag.time.max.ms`. The time of a fetch from the log end is a time at which the follower had
-caught up. A follower of a busy leader never reaches the present log end. So a fetch that reaches the log end of the
-previous fetch shows that the follower had caught up at that time.
+A follower joins the ISR as soon as it has every committed record. A follower leaves the ISR if it has not caught up
+with the log end of the leader for `replica.lag.time.max.ms`. If a follower fetches from the log end, it has caught up
+at the time of this fetch. But a follower of a busy leader may never reach the present log end. So the leader remembers
+its log end at each fetch. If the next fetch of the follower reaches that log end, the follower had caught up at the
+time of the earlier fetch.
 
 The functions of this module change no state. The caller keeps the present `LeaderState`, one `FollowerState` per
-follower and the high watermark (in the log), and replaces each value by the one that a function returns. Times are
-monotonic and in milliseconds.
+follower, and the high watermark (in the log). The caller replaces each of these values by the value that a function
+returns. Times are monotonic and in milliseconds.
 """
 
 from __future__ import annotations
@@ -183,8 +184,9 @@ class LeaderState:
         now_ms: int,
         lag_time_max_ms: int,
     ) -> list[BrokerId]:
-        """The replicas that are about to join the ISR: eligible ones that had caught up a short time ago. If the high
-        watermark did not wait for them, it would stay ahead of them on a busy leader, and they could not join."""
+        """The replicas that are about to join the ISR: eligible replicas that had caught up a short time ago. The high
+        watermark waits for these replicas. Otherwise the high watermark of a busy leader would stay ahead of them, and
+        they could never join."""
         maximal = self.maximal_isr
         return [
             replica
@@ -207,7 +209,8 @@ class LeaderState:
         followers: Followers,
         joining: Container[BrokerId] = (),
     ) -> Offset:
-        """The new high watermark, computed from the current one and the log end offsets of leader and followers."""
+        """The new high watermark, computed from the current high watermark and the log end offsets of leader and
+        followers."""
         if not self.isr.is_sufficient:
             return current
         slowest = log_end_offset

@@ -1,6 +1,7 @@
 """Requests that wait for a commit, for bytes or for several partitions, and the rules by which their waits end.
 
-The caller registers a token for each waiting request. The functions return the tokens of the requests that are due.
+The caller registers an object for each waiting request, its waiter. The functions return the waiters of the requests
+that are due.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class CommitQueue(Generic[Waiter]):
         self._arrivals = 0
 
     def __len__(self) -> int:
-        """The number of entries, with those that were dropped."""
+        """The number of entries, including dropped waits."""
         return len(self._heap)
 
     def wait_for(self, offset: Offset, waiter: Waiter) -> Wait[Waiter]:
@@ -65,13 +66,13 @@ class CommitQueue(Generic[Waiter]):
 
 
 class FetchWait:
-    """A fetch that waits for `min_bytes`. It counts appended bytes, so that the caller seldom has to measure the
-    readable bytes.
+    """A fetch that waits for `min_bytes`. The object counts appended bytes, so that the caller seldom has to measure
+    the readable bytes.
 
-    It keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later append. When
-    this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller, because some
-    records are not committed yet, and because each partition has a limit. So a thousand small appends cost only a
-    thousand additions.
+    The object keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later
+    append. When this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller,
+    because some records are not committed yet, and because each partition has a limit. So a thousand small appends cost
+    only a thousand additions.
     """
 
     __slots__ = ("_size_bound", "min_bytes")

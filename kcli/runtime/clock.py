@@ -8,11 +8,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """The wall-clock time in milliseconds since the Unix epoch. It may jump."""
+        """The wall-clock time in milliseconds since the Unix epoch. This time may jump."""
         ...
 
     def monotonic(self) -> float:
-        """The seconds since an arbitrary start, for time-outs and durations. They never go back."""
+        """The seconds since an arbitrary start, for time-outs and durations. This time never goes back."""
         ...
 
 

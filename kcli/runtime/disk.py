@@ -1,8 +1,8 @@
 """The interface to files. Storage takes a `Disk`, and tests pass a simulated `Disk` that can crash and fail.
 
 A `File` reads and writes at given positions and has no current position. So a reader in a thread and the writer on the
-event loop can share a `File`. All methods raise OSError as the operating system does. The storage room decides how to
-handle the error.
+event loop can share a `File`. All methods raise OSError as the operating system does. The package `storage` decides how
+to handle the error.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> FileLock:
-        """Takes the lock file. Raises BlockingIOError if another process holds it."""
+        """Takes the lock file. Raises BlockingIOError if another process holds the lock."""
         ...
 
 
@@ -230,8 +230,8 @@ class SystemFile:
 class SystemFileLock:
     """A POSIX record lock, like Java's FileLock, so that a broker of kcli and one of Kafka exclude each other.
 
-    These locks belong to the process. If a process takes the same lock twice, the system does not refuse. So the table
-    `held` refuses the second lock.
+    The locks belong to the process. If a process takes the same lock twice, the system does not refuse the second lock.
+    So the table `held` refuses it.
     """
 
     held: ClassVar[set[str]] = set()
@@ -387,8 +387,8 @@ def replace_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) ->
 
 
 def begin_replacing(disk: Disk, path: str, content: bytes) -> File:
-    """The first step of `replace_file`: writes `<path>.tmp`. If many files are written before the first sync, the syncs
-    take less time."""
+    """The first step of `replace_file`: writes `<path>.tmp` without a sync. If many files are written before the first
+    sync, the syncs take less time."""
     file = disk.open(path + ".tmp", create=True)
     try:
         file.truncate(0)

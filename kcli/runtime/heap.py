@@ -1,7 +1,7 @@
 """Gives free memory of the C library back to the system.
 
-Large buffers come from the heap of the C library. After it has once returned a buffer of some megabytes, glibc keeps up
-to 64 MB of free memory, because a broker may need it for the next answer. `malloc_trim` returns this memory.
+Large buffers come from the heap of the C library. After the program has freed a buffer of some megabytes, glibc keeps
+up to 64 MB of free memory for the next large buffers. `malloc_trim` returns this memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Heap:
         self._after_trim = 0
 
     def trim_if_grown(self) -> None:
-        """Returns free memory if the process has grown since the last call that did so. May take some milliseconds."""
+        """Returns free memory to the system, if the process has grown since memory was last returned. May take some
+        milliseconds."""
         if self._resident_bytes() - self._after_trim >= WORTH_BYTES:
             self._trim()
             self._after_trim = self._resident_bytes()

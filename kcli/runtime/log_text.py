@@ -8,8 +8,8 @@ _BYTE_MAX, _TWO_BYTES_MAX = 0xFF, 0xFFFF
 def one_line(text: str) -> str:
     """Escapes each character that is not printable, such as a line break or a mark that reverses the text.
 
-    A client chooses some parts of a message, for example its client id. With a line break, it could forge a whole line
-    of the log.
+    A client chooses some parts of a log message, for example its client id. If a line break were not escaped, the
+    client could forge a whole line of the log.
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
 

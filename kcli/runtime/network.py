@@ -1,4 +1,4 @@
-"""The interface to sockets. It has the methods of asyncio, so that simulated networks use the same asyncio
+"""The interface to sockets. This interface has the methods of asyncio, so simulated networks can use the same asyncio
 protocols."""
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 BACKLOG = 1024
-"""The connections that may wait in the kernel to be accepted. They are enough for a burst of clients. Most kernels do
-not allow more."""
+"""The connections that may wait in the kernel to be accepted. This number is enough for a burst of clients, and most
+kernels do not allow more."""
 
 HANDSHAKE_LIMIT_S = 10.0
-"""The longest TLS handshake of a client of a server. A client needs some hundred milliseconds."""
+"""The longest time for the TLS handshake of a client that connects to a server. A client needs some hundred
+milliseconds."""
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 

@@ -1,4 +1,4 @@
-"""Figures of this process from the operating system, such as memory. They are only shown to operators."""
+"""Figures of this process from the operating system, such as memory. The figures are only shown to operators."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def _memory() -> tuple[int, int]:
 
 
 def _open_descriptors() -> int:
-    """The number of open files. Since Linux 6.2, it is the size of the directory. To list 10,000 files takes 5 ms."""
+    """The number of open files. Since Linux 6.2, the size of the directory `/proc/self/fd` is this number. This is
+    faster than a list of the files, which takes 5 ms for 10,000 files."""
     try:
         return os.stat(_DESCRIPTORS).st_size or _count(_DESCRIPTORS)
     except OSError:
@@ -85,7 +86,7 @@ class DiskTraffic:
 
 
 def disk_traffic() -> DiskTraffic | None:
-    """The disk traffic of this process since its start. None if the operating system does not tell it."""
+    """The disk traffic of this process since its start. None if the operating system does not report this traffic."""
     try:
         with open(_IO) as status:
             found = dict(line.split(": ") for line in status)

@@ -43,7 +43,7 @@ class SystemRng:
 def is_reserved_uuid(value: uuid.UUID) -> bool:
     """Whether Kafka reserves this id: a number of 0 to 99, or an id whose text form starts with '-'.
 
-    The text form is URL-safe base64. It starts with '-' if the top six bits are 62. On a command line such a text would
-    be read as an option.
+    The text form is URL-safe base64, and starts with '-' if the top six bits are 62. On a command line, such a text
+    would look like an option.
     """
     return value.int < 100 or value.int >> 122 == 62

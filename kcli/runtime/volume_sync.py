@@ -1,9 +1,9 @@
 """Syncs a whole file system with one call, `syncfs` of Linux.
 
-A sync of each of a hundred thousand files takes many seconds, although the device needs far less time for their data.
-The manual page of `syncfs` promises the same as an fsync of every file. This module relies on the promise only where
-the kernel keeps it. Linux before 5.8 does not report write errors to `syncfs`. Some file systems, such as FUSE, do not
-pass the call on. Other data on the same file system is synced too.
+A separate sync for each of a hundred thousand files takes many seconds, although the device needs far less time for the
+data. The manual page of `syncfs` promises the same effect as an fsync of every file. But Linux before 5.8 does not
+report write errors to `syncfs`, and some file systems, such as FUSE, do not pass the call on. In these cases this
+module does not use `syncfs`. The call also syncs other data on the same file system.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The data source `kcli`, which does in Python what Spark's own Kafka source does. It reads and writes batches and
-streams.
+"""The data source `kcli`. It does the same work as Spark's own Kafka source, but in Python: it reads and writes batches
+and streams.
 
 The code runs in Spark's Python workers. `schema` and the planning of partitions run on the driver. `read` runs in the
 executors.

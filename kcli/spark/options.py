@@ -1,4 +1,4 @@
-"""Reads the options of the source and the sink, which have the names of Spark's own Kafka connector.
+"""Reads the options of the source and the sink. The options have the same names as in Spark's own Kafka connector.
 
 Spark passes the options as a dictionary of strings whose keys ignore case. An invalid option raises an error with its
 name. An unknown option is only logged, because Spark also passes options that are not for the connector.
@@ -274,7 +274,8 @@ def are_traced(raw: Mapping[str, str]) -> bool:
 
 
 def _traces(options: Mapping[str, str]) -> SparkTraces | None:
-    """Returns the settings of traces. The module is imported only if the environment or an option may ask for them."""
+    """Returns the settings of traces. Imports the module for traces only if the environment or an option may ask for
+    traces."""
     option = options.get(TRACE_OPTION)
     if option is None and not any(name.startswith("OTEL_") for name in os.environ):
         return None

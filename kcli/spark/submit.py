@@ -4,10 +4,10 @@
 and not the value of an option. `submit` makes a configuration for the run, with our defaults and a quiet log, and
 starts Spark with this interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
 
-A file of the user runs under the real spark-submit. A built-in job whose driver runs in the cluster does so too. For
-all other built-in jobs, the driver is a Python process that starts the JVM, as in the `pyspark` shell. Under
-spark-submit, a Python driver would have no stdin, would get no signals, and would write stdout and stderr to the same
-pipe.
+A file of the user runs under the real spark-submit. A built-in job also runs under the real spark-submit if its driver
+runs in the cluster. For all other built-in jobs, the driver is a Python process that starts the JVM, as in the
+`pyspark` shell. Under spark-submit, a Python driver would have no stdin, would get no signals, and would write stdout
+and stderr to the same pipe.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class CommandLine:
 
     @property
     def is_local(self) -> bool:
-        """Whether everything runs on this machine: no master is set, or a local one."""
+        """Whether everything runs on this machine: no master is set, or a local master."""
         master = self.value("--master") or self._conf("spark.master")
         return master is None or master.startswith("local")
 
@@ -204,7 +204,7 @@ def check_java() -> None:
 def java_version(java: str) -> int:
     """Returns the feature release (8, 17, …).
 
-    If possible, it reads the JDK's release file, because this needs no JVM.
+    If possible, reads the release file of the JDK, because no JVM is needed to read this file.
     """
     release = Path(os.path.realpath(java)).parent.parent / "release"
     text = release.read_text() if release.is_file() else ""
@@ -308,7 +308,8 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
 
 
 def class_archive(home: Path) -> Path:
-    """Returns the path of the archive of classes (AppCDS), which differs by the versions of Spark and Java."""
+    """Returns the path of the archive of classes (AppCDS). Each combination of versions of Spark and Java has its own
+    archive."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     places = f"{home}\0{os.path.realpath(_java() or '')}"
     version = importlib.metadata.version("pyspark") if importlib.util.find_spec("pyspark") else "none"

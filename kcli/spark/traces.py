@@ -1,8 +1,8 @@
 """Traces of Spark's tasks: one span for each task of a source or sink (docs/adr/0022).
 
-The driver decides whether there are traces, by the environment or the option kcli.trace, and the options carry its
-settings to the executors. A Python worker exports from its own thread. Spark may end a worker at any time, so a
-task waits for the export of its span, but not if the collector did not answer before.
+The environment of the driver or the option kcli.trace decides whether there are traces. The driver passes its settings
+to the executors as options. A Python worker exports from its own thread. Spark may end a worker at any time, so a task
+waits for the export of its span, but not if the collector did not answer before.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TaskSpan:
     scanned: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Counts the rows, and takes the contexts of the first of them, if the rows have headers."""
+        """Counts the rows. If the rows have headers, stores the trace contexts of the first rows."""
         self.count += batch.num_rows
         if "headers" not in batch.schema.names or not self.context.is_sampled:
             return

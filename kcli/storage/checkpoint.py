@@ -148,7 +148,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
 
 @functools.lru_cache(maxsize=CONTENTS_SEEN_MAX)
 def _usual_topic_id(content: bytes) -> uuid.UUID | None:
-    """The topic id in a file of the usual form."""
+    """The topic id in a file of the usual form. None for any other content."""
     with contextlib.suppress(ValueError):
         if content.startswith(_USUAL_METADATA):
             topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())

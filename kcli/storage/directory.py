@@ -99,8 +99,8 @@ class LogDirectory:
             self.open_logs += 1
 
     def closed(self, log_path: str) -> LogDirectory:
-        """Counts a log that was closed, and returns its directory from now on. Every call on that log raises an error,
-        which does not take the real directory offline."""
+        """Counts a log that was closed. Returns an object that replaces the directory in the closed log. Every later
+        call on that log raises an error, and this error does not take the real directory offline."""
         with self._guard:
             self.open_logs -= 1
         directory = LogDirectory(self.path, self.pool, background=self.background, monotonic=self._monotonic)

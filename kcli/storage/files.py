@@ -84,7 +84,7 @@ class HandlePool:
             handle.path = path
 
     def close(self, handle: Handle) -> None:
-        """Closes a file, which then no longer counts. Otherwise the files of deleted segments would displace those
+        """Closes a file and removes it from the pool. Without this call, files of deleted segments would displace files
         in use."""
         with self._guard:
             handle.open_file = None

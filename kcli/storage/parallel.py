@@ -14,8 +14,8 @@ SYNC_THREADS = 16
 were not faster on ext4."""
 
 MANY_LOGS = 32
-"""From this number of logs on, they are made durable by a sync of the whole file system. It also writes the data of
-other programs, which a few logs should not wait for."""
+"""If this many logs or more must be made durable, the whole file system is synced. Such a sync also writes the data of
+other programs, so it would be too slow for a few logs."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -6,8 +6,8 @@
 
     ClusterProcesses(tmp_path, brokers=2)                       # one controller, and two nodes that are only brokers
 
-Each node has a directory of its own in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
-stays down, so that a test can decide.
+Each node has a separate directory in the directory of the cluster. In contrast to `kcli cluster up`, a node that ends
+is not started again, because the test decides when to start it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ RACKS = ("rack-1",)
 class ClusterProcesses:
     """The nodes of a cluster by id. All of them run after `start`.
 
-    With `nodes`, the ids are 1, 2 …, and the first nodes are voters too (`voters_of`). With `brokers`, the brokers have
-    the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are properties of all nodes.
+    If `nodes` is given, the nodes have the ids 1, 2 …, and the first nodes are voters too (`voters_of`). If `brokers`
+    is given, the brokers have the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are
+    properties of all nodes. `command` replaces the command `kcli server-start`.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class ClusterProcesses:
         brokers: int | None = None,
         racks: Sequence[str] = RACKS,
         overrides: Mapping[str, str] | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
         assert (nodes is None) != (brokers is None), "expected either `nodes` or `brokers`"
         self._directory = Path(directory)
         self._overrides = dict(overrides or {})
+        self._command = command
         self._layouts = _combined(nodes, racks) if nodes is not None else _separate(brokers or 0, racks)
         self.nodes = {layout.node_id: self._node(layout) for layout in self._layouts}
 
@@ -99,9 +102,8 @@ class ClusterProcesses:
 
     def _node(self, layout: NodeLayout) -> BrokerProcess:
         directory = self._directory / f"node-{layout.node_id}"
-        node = BrokerProcess(
-            directory, node_properties(layout, self._layouts, directory / "data") | self._overrides
-        )
+        properties = node_properties(layout, self._layouts, directory / "data") | self._overrides
+        node = BrokerProcess(directory, properties, command=self._command)
         node.port = layout.broker_port or node.port
         node.controller_port = layout.controller_port or node.controller_port
         return node

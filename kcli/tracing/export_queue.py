@@ -41,7 +41,7 @@ class ExportQueue:
     def __init__(
         self, make_exporter: Callable[[], Exporter], *, queue_max: int, batch_max: int, delay_ms: int
     ) -> None:
-        """Starts the thread. It calls `make_exporter` first, because the import of the SDK takes long."""
+        """Starts the thread. The thread calls `make_exporter`, because this call imports the SDK, which takes long."""
         self.dropped = 0
         self.exported = 0
         self._added = 0

@@ -12,7 +12,8 @@ _BROKER = "kafka.Produce"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a record. `where` is the service that did the work. It is empty for a wait between two services."""
+    """One step of a record. `where` is the service that did the work. For a wait between two services, `where` is
+    empty."""
 
     name: str
     where: str
@@ -36,8 +37,8 @@ def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) 
 
 
 def _in_broker(spans: Sequence[StoredSpan], send: StoredSpan) -> list[Step]:
-    """Returns the span of the producer's request, and the stages of the request. They are found by ids, not by times,
-    because the clocks of two machines differ."""
+    """Returns the span of the producer's request, and the stages of the request. The function finds the stages by ids,
+    not by times, because the clocks of two machines differ."""
     request = next((span for span in spans if span.name == _BROKER and span.parent_id == send.span_id), None)
     if request is None:
         return []

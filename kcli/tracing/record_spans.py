@@ -1,11 +1,11 @@
-"""The spans of clients, by the messaging conventions of OpenTelemetry (semantic-conventions 1.44).
+"""The spans of clients, by the messaging conventions of OpenTelemetry (semantic-conventions 1.44). `T` is a topic.
 
     send T      PRODUCER   a record, from `produce` to its acknowledgement. Its context goes into the record's headers.
     poll T      CLIENT     the records of a poll, with links to their contexts
     process T   CONSUMER   the work on one record. Its parent is the context of the record (docs/adr/0022).
 
-If a record has trace headers already, `send T` is a CLIENT span with a link to them, and the headers are not
-changed.
+If a record already has trace headers, `send T` is a CLIENT span with a link to the context in these headers, and the
+headers are not changed.
 """
 
 from __future__ import annotations

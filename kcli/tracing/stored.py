@@ -1,9 +1,9 @@
-"""Reads spans from the answers of trace stores. There are two formats: Jaeger's JSON, and the JSON of OTLP
-(Tempo and newer Jaeger).
+"""Reads spans from the answers of trace stores. There are two formats: Jaeger's JSON, and the JSON of OTLP (Tempo and
+newer Jaeger).
 
-The names of spans and attributes have changed several times in OpenTelemetry's messaging conventions.
-`StoredSpan` always has the newest names. A store may return anything, so every field may be missing or have a
-wrong type. Such a span is left out.
+The names of spans and attributes have changed several times in OpenTelemetry's messaging conventions. `StoredSpan`
+always has the newest names. The answer of a store may contain errors. So a span is left out if one of its fields is
+missing or has a wrong type.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def read(body: bytes) -> list[StoredSpan]:
 
 
 def _inner(answer: Json) -> Json:
-    """Tempo's second API has the spans in `trace`, and Jaeger's third in `result`."""
+    """Returns the object with the spans: the field `trace` (version 2 of Tempo's API), the field `result` (version 3 of
+    Jaeger's API), or the answer itself."""
     for name in ("trace", "result"):
         if isinstance(answer, dict) and isinstance(answer.get(name), dict):
             return answer[name]

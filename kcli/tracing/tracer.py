@@ -37,7 +37,8 @@ class Tracer:
         self._sampler = sampler
 
     def begin(self, name: str, kind: Kind, parent: TraceContext | None = None) -> TraceContext:
-        """Returns the context of a new span. Its trace is the parent's trace, or a new one."""
+        """Returns the context of a new span. The span belongs to the parent's trace. Without a parent, it begins a new
+        trace."""
         trace_id = new_trace_id() if parent is None else parent.trace_id
         is_sampled = self._sampler(parent, trace_id, name, kind)
         state = "" if parent is None else parent.tracestate

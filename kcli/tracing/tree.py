@@ -40,8 +40,10 @@ def rows(spans: Sequence[StoredSpan]) -> list[Row]:
 
 
 def _below(children: dict[str, list[StoredSpan]], first_ns: int) -> Iterator[Row]:
-    """Uses a list as a stack in place of recursion, because a chain of spans may be longer than Python's recursion
-    permits."""
+    """Yields the rows of all roots, each followed by the rows below it.
+
+    There is no recursion, because a chain of spans may be longer than Python's limit of recursion.
+    """
     stack = [(span, 0) for span in reversed(children.get("", []))]
     while stack:
         span, depth = stack.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,3 +123,13 @@ def test_a_broker_and_the_controller_may_be_killed_and_started_again(cluster: Cl
     until(lambda: set(leaders(second, "after").values()) == {-1, 2})
     assert cluster.brokers[2].stop() == 0
     assert cluster.controller.stop() == 0
+
+
+def test_nodes_of_another_kind_start_with_the_same_files(tmp_path: Path) -> None:
+    program = "import sys, time; print('Kafka Server started', sys.argv[1], flush=True); time.sleep(600)"
+    other = (sys.executable, "-c", program)
+    with ClusterProcesses(tmp_path, nodes=3, command=other) as cluster:
+        for node in cluster.nodes.values():
+            file = node.directory / "server.properties"
+            assert node.log_path.read_text() == f"Kafka Server started {file}\n"
+            assert (node.directory / "data" / "meta.properties").exists()

@@ -79,7 +79,7 @@ def position_in(path: str, content: bytes, at: float) -> int:
 
 
 def record_at(log: PartitionLog, offset: int) -> Pair | None:
-    """The record that a consumer finds there: None if there is none, UNREADABLE if the read raises an error."""
+    """Returns the record that a consumer finds at the offset. Without a record: None. If the read fails: UNREADABLE."""
     try:
         piece = log.read(offset, 300, end_offset=log.log_end_offset).read()
         for position, header in iter_batches(piece):

@@ -21,7 +21,7 @@ CODE_COLUMNS = 7
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Example lines for a POSIX shell. They expect a broker at localhost:9092 whose log directory is `data`.
+    """Example lines for a POSIX shell. The lines expect a broker at localhost:9092 whose log directory is `data`.
 
     A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, and then exits with `exit_code`.
     If `is_kafkas` is False, Kafka's script does not have the action of the example.

@@ -59,7 +59,7 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
 
 
 def let_through(error: ParseError) -> int:
-    """Reports an error as the JVM reports an exception that a tool does not catch. Returns the exit code."""
+    """Reports an error in the form in which the JVM reports an uncaught exception. Returns the exit code."""
     warn(f'Exception in thread "main" joptsimple.{error.java_class}: {error}')
     return 1
 
@@ -161,7 +161,7 @@ def _split(argv: list[str], known: dict[str, Option]) -> tuple[list[tuple[str, s
 def _is_optional_argument(option: Option, word: str) -> bool:
     """Whether `word` is the argument of the option.
 
-    If `word` begins with a dash, the option must have a numeric type.
+    A word that begins with a dash is an argument only if the option has a numeric type.
     """
     try:
         option.kind.convert(word)
@@ -173,7 +173,7 @@ def _is_optional_argument(option: Option, word: str) -> bool:
 def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
     """Returns the error for an unknown option.
 
-    After a single dash, joptsimple expects a cluster of one-letter options, so its error names only the first letter.
+    After a single dash, joptsimple expects several one-letter options, so its error names only the first letter.
     """
     shown = name if word.startswith("--") else name[:1]
     hint = did_you_mean(f"--{name}", [f"--{other}" for other in [*known, "help", "version"]])

@@ -1,7 +1,7 @@
 """Declares the tools of the command line.
 
-Their options are declared with `kcli.command.options`, which the jobs of Spark also use. This module also exports the
-names of `kcli.command.options`, so that a tool needs to import from one module only.
+The options of the tools are declared with `kcli.command.options`, which the jobs of Spark also use. This module also
+exports the names of `kcli.command.options`, so that a tool needs to import from one module only.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@
     [prod.console-consumer]
     property = ["print.key=true"]
 
-A profile adds options that are missing on the command line. It also adds client settings, which the properties files on
-the command line override. Errors name the file and the line, but no value of `properties`, which may be a password.
+A profile adds options that are missing on the command line. A profile also adds client settings. The properties files
+on the command line override these client settings. Errors name the file and the line, but no value of `properties`,
+because the value may be a password.
 """
 
 from __future__ import annotations

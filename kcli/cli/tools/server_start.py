@@ -1,4 +1,4 @@
-"""kafka-server-start: runs a node in this process, or starts one in the background."""
+"""kafka-server-start: runs a node in this process, or starts a node in the background."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
     """Reads and checks the configuration.
 
-    This is also done for a background server, so that the user sees the errors.
+    The configuration of a background server is checked here too, so that the user sees the errors.
     """
     _import_server()
     from kcli.config.definition import ConfigError

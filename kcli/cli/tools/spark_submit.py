@@ -121,7 +121,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
 
 
 def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
-    """Runs a job, with help and error messages like those of every command."""
+    """Runs a job, with help and error messages in the form of every command."""
     try:
         if profile is None:
             return _checked(job, line)

@@ -2,7 +2,7 @@
 
 The offsets of input topics are reset as the options request. The offsets of intermediate topics are reset to the end.
 Internal topics of Streams (changelogs, repartitions, foreign-key joins) are deleted. The application must be stopped.
-Its instances clean their local state themselves (`KafkaStreams#cleanUp`).
+The instances of the application clean their local state themselves (`KafkaStreams#cleanUp`).
 """
 
 from __future__ import annotations

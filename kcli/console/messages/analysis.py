@@ -34,7 +34,8 @@ SHARES = {"p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 class Figures:
-    """The figures of the records that were read. Their memory does not grow with the topic."""
+    """The figures of the records that were read. The figures of a large topic need no more memory than those of a small
+    topic."""
 
     def __init__(self) -> None:
         self.records = self.null_keys = self.null_values = self.headers = 0
@@ -113,7 +114,8 @@ def _sizes(sizes: SizeDistribution) -> dict[str, Json]:
 
 
 class Analysis:
-    """One analysis. `events` yields progress, and at last the figures. It ends when the page closes the stream."""
+    """One analysis. `events` yields progress, and at last the figures. The analysis ends when the page closes the
+    stream."""
 
     def __init__(self, fetcher: TopicFetcher, workers: Workers) -> None:
         self._fetcher, self._workers = fetcher, workers

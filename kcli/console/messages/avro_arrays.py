@@ -13,8 +13,8 @@ MAX_DEPTH = 100
 def without_endless_arrays(schema: AvroSchema) -> AvroSchema:
     """Returns the schema. Raises FormatError if it has an array whose elements may have no bytes.
 
-    The number of elements of an array is part of the value. With elements of no bytes, ten bytes would be an array of
-    2^60 elements, and the decoder would never end.
+    A value contains the number of elements of an array. If elements have no bytes, a value of ten bytes can be an array
+    of 2^60 elements, and the decoder would never end.
     """
     parts = list(_parts(schema, 0))
     empty = {"null"}

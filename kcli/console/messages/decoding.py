@@ -1,7 +1,8 @@
 """Shows the bytes of keys, values and headers: as JSON, text, hexadecimal numbers, or by a schema of a registry.
 
-With AUTO, the format is found out: bytes that begin with a known schema id of a registry, JSON, text in UTF-8, or other
-bytes. A text that is cut or has invalid bytes says so, because a page must not show bytes that are not in the record.
+With AUTO, the decoder finds out the format: bytes that begin with a known schema id of a registry, JSON, text in UTF-8,
+or other bytes. If a text is cut or has invalid bytes, the result has a mark, because a page must not show bytes that
+are not in the record.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ NULL = Shown(format="null")
 
 
 class Decoder:
-    """Shows bytes in one format. It is used from several threads, so it has no state of its own."""
+    """Shows bytes in one format. Several threads use a decoder, so a decoder has no state."""
 
     def __init__(self, wanted: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
         self._wanted, self._schemas = wanted, schemas
@@ -308,7 +309,8 @@ def json_pieces(value: Value, *, is_pretty: bool) -> Iterator[str]:
 
 
 def _tokens(tree: Tree) -> Iterator[str]:
-    """Yields the tokens of JSON. It has no recursion, because a deep tree would then cost much time for each token."""
+    """Yields the tokens of JSON. There is no recursion, because with recursion each token of a deep tree would take
+    much time."""
     levels: list[tuple[_Members, str]] = [(iter([((), tree)]), "")]
     while levels:
         members, closing = levels[-1]

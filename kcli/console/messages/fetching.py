@@ -1,7 +1,7 @@
 """Fetches raw batches of a topic with the asyncio client, and looks up the ends of its partitions.
 
-A fetch does not wait for records, except that of a live tail. So an empty partition costs one look-up of its offsets,
-and never the time-out of a poll.
+Only the fetch of a live tail waits for records. So an empty partition needs one look-up of its offsets, and never the
+time-out of a poll.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """One answer for one partition. `end` is the end of what a reader may see, at the time of the answer."""
+    """One answer for one partition. `end` is the offset after the last record that a reader may see, at the time of the
+    answer."""
 
     partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""Bounds the look-ups of schemas of one request, because each keeps a thread waiting that all sessions share."""
+"""Limits the look-ups of schemas of one request. A look-up blocks a thread, and all sessions share a few threads."""
 
 from __future__ import annotations
 

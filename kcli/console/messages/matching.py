@@ -1,4 +1,4 @@
-"""Decompresses batches, filters their records and makes rows. It runs in a thread, because it is heavy.
+"""Decompresses batches, filters their records and makes rows. All this work runs in a thread, because it is heavy.
 
 A batch of a few kilobytes may have gigabytes after decompression. So records are decoded in parts, only the matching
 rows are kept, and the work ends when the page no longer needs it.

@@ -1,5 +1,5 @@
-"""Chooses the partition of a key as Java's producer does, so that a record from the console joins the others with its
-key."""
+"""Chooses the partition of a key as Java's producer does, so that all records with the same key are in one
+partition."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class UnknownPartition(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """What a scan reads in each partition, and the errors of partitions that cannot be read now."""
+    """The offsets that a scan reads in each partition, and the errors of partitions that cannot be read now."""
 
     bounds: dict[int, Bounds]
     errors: dict[int, KafkaError]

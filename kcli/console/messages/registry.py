@@ -1,7 +1,7 @@
 """Gets schemas from a schema registry, and makes decoders of them.
 
 The console speaks only to the one address that it got at its start. A page sends ids of schemas, never addresses, and
-redirects are not followed. So nobody can make the console send requests to other servers.
+redirects are not followed. So a page cannot make the console send requests to other servers.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class SchemaRegistry:
         return None
 
     def _try_again(self) -> None:
-        """After a silence, lets one thread ask. The others do not wait for its answer."""
+        """If the registry did not answer, lets one thread try again after a pause. The other threads do not wait for
+        the answer."""
         if self._silence is not None:
             self._note_silence(self._silence[1])
 

@@ -2,8 +2,8 @@
 
 The records of all partitions are merged in the order of their timestamps. A lane is the state of one partition. A lane
 without a matching record knows only how far it has read, so the merge waits until this lane has read further. A scan
-ends at the ends that the partitions had at its beginning, or at a limit. Then it returns a cursor: the offsets at which
-the next scan continues.
+ends at the ends that the partitions had at its beginning, or at a limit. At its end, a scan returns a cursor: the
+offsets at which the next scan continues.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ScanRequest:
 
 @dataclass(slots=True)
 class Lane:
-    """The state of one partition: what is left to read, and the matches that are not yet sent."""
+    """The state of one partition: the offsets that are left to read, and the matches that are not yet sent."""
 
     partition: int
     low: int
@@ -161,7 +161,8 @@ class Scan:
         self._took(lane, found)
 
     async def _window(self, lane: Lane, low: int) -> list[Fetched] | None:
-        """Fetches the offsets from `low` to the end of the lane. Returns None if they have too many bytes."""
+        """Fetches the records from offset `low` to the end of the lane. Returns None if these records have too many
+        bytes."""
         window: list[Fetched] = []
         size, at = 0, low
         while at < lane.high and not self._stop:
@@ -187,7 +188,7 @@ class Scan:
         self._unknown += found.unknown
 
     def _merged(self) -> list[Json]:
-        """Takes the matches whose place in the order is certain."""
+        """Removes from the lanes the matches whose place in the order is certain, and returns these matches."""
         rows: list[Json] = []
         while self._sent < self._request.wanted.limit:
             bounds = [self._key(lane.frontier_ms) for lane in self._lanes if lane.needs_more]

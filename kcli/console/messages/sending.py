@@ -40,7 +40,8 @@ class MayBeWritten(KafkaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """A record to send. Without a partition, the key chooses it. Without a timestamp, it is the present time."""
+    """A record to send. If `partition` is missing, the key selects the partition. If the timestamp is missing, the
+    record gets the present time."""
 
     key: bytes | None = None
     value: bytes | None = None

@@ -47,7 +47,8 @@ class DistinctCount:
 
 
 class SizeDistribution:
-    """The distribution of sizes in bytes. Classes grow with the size, so the error of a percentile is relative."""
+    """The distribution of sizes in bytes. The width of a class grows with the size, so a percentile has a relative
+    error."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(SIZE_CLASSES, np.int64)

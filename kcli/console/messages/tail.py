@@ -1,8 +1,8 @@
 """Follows the new records of a topic for a page.
 
-The page decides the speed, because an event is made only after the page has taken the one before. No record waits in
-memory meanwhile. If the topic is faster than the page or the console, the tail continues near the end and reports how
-many offsets it has left out. So neither a fast topic nor a slow page makes the console grow.
+The page sets the speed, because an event is made only after the page has taken the previous event. Until then, no
+record waits in memory. If the topic is faster than the page or the console, the tail continues near the end and reports
+how many offsets it has left out. So neither a fast topic nor a slow page makes the console grow.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Tail:
             self._stop.close()
 
     def _reported(self, matches: list[Match]) -> Iterator[Event]:
-        """Yields the newest rows of a turn, and how many records were left out since the last turn."""
+        """Yields the newest rows of one look at the topic, and the number of records that were left out since the last
+        look."""
         matches.sort(key=lambda match: match.timestamp_ms)
         left_out = max(0, len(matches) - TURN_ROWS)
         self._dropped += left_out

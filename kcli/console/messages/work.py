@@ -1,4 +1,4 @@
-"""The threads and the places for reading requests, which all sessions of a console share."""
+"""The threads of a console, and the limit on reading requests at the same time. All sessions share both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class TooManyReads(KcliError):
-    """Raised if all places for reading requests are taken."""
+    """Raised if too many reading requests run already."""
 
 
 class Workers:
@@ -31,7 +31,7 @@ class Workers:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Takes a place for a reading request. Raises TooManyReads if no place is free."""
+        """Counts a reading request while it runs. Raises TooManyReads if too many reading requests run already."""
         if self._free <= 0:
             raise TooManyReads(
                 f"the console already reads topics for {self._places} pages: close one of them, or try again"

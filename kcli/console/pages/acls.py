@@ -146,7 +146,7 @@ def _wanted(action: Action) -> list[AclEntry]:
 
 
 def _arguments(action: Action, verb: str, acls: Sequence[AclEntry]) -> list[str]:
-    """The options of `kcli acls` for these ACLs, which are those of one principal."""
+    """The options of `kcli acls` for these ACLs. All ACLs must be of one principal."""
     first = acls[0]
     kind = "allow" if first.permission_type == AclPermissionType.ALLOW else "deny"
     words = [verb, f"--{kind}-principal", first.principal]

@@ -41,7 +41,7 @@ class BrokerRow:
 
 
 async def list_brokers(call: Call) -> Rows:
-    """GET /brokers: the brokers with what they lead and store."""
+    """GET /brokers: the brokers, with the partitions that they lead and the bytes that they store."""
     topology = await kept_topology(call)
     storage = (await kept_storage(call)).value
     rows = [_row(node, topology.value, storage) for node in topology.value.brokers]

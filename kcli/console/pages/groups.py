@@ -91,7 +91,7 @@ class Sample:
 
 
 class Memories:
-    """The memories of all sessions. Each ends with its connection."""
+    """The `GroupMemory` of each session. It exists as long as the connection of the session."""
 
     def __init__(self) -> None:
         self._by_connection: WeakKeyDictionary[ClusterConnection, GroupMemory] = WeakKeyDictionary()
@@ -110,11 +110,11 @@ class Memories:
 
 
 async def _nothing(_: Memories) -> None:
-    """The memories end with their connections."""
+    """Does nothing, because each `GroupMemory` ends with its connection."""
 
 
 def memory_of(call: Call) -> GroupMemory:
-    """Returns the memory of the user's session."""
+    """Returns the `GroupMemory` of the user's session."""
     return call.shared.get("group memories", Memories, _nothing).of(call.connection)
 
 
@@ -197,7 +197,7 @@ def _status(lag: GroupLag) -> str | None:
 
 
 async def show_group(call: Call) -> dict[str, object]:
-    """GET /groups/{group}: the group with its sums. The console also begins to watch the group."""
+    """GET /groups/{group}: the group with its sums. The console also begins to take samples of the group."""
     memory = memory_of(call)
     memory.shown(call.part("group"))
     kept = await kept_sample(call)

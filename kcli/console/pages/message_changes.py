@@ -46,7 +46,7 @@ async def send_record(action: Action) -> Outcome:
 
 
 async def resend_record(action: Action) -> Outcome:
-    """POST /topics/{topic}/messages/resend {partition, offset, target, …}: sends a record that is in the topic again.
+    """POST /topics/{topic}/messages/resend {partition, offset, target, …}: sends again a record that is in the topic.
 
     Key, value and headers of the body replace those of the record. Without them, the bytes stay as they are.
     """

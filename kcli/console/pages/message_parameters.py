@@ -1,4 +1,4 @@
-"""Reads the parameters of requests for records from the address, and makes the command line that does the same."""
+"""Reads the parameters of requests for records from the URL, and makes the command line with the same effect."""
 
 from __future__ import annotations
 

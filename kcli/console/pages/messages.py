@@ -58,7 +58,7 @@ async def follow_records(call: Call, stream: EventStream) -> None:
 
 
 async def analyse(call: Call, stream: EventStream) -> None:
-    """GET /topics/{topic}/analysis: figures about a whole topic. It ends if the page closes the stream."""
+    """GET /topics/{topic}/analysis: figures about a whole topic. The analysis ends if the page closes the stream."""
     with refusals():
         start, partitions = start_of(call, Origin.EARLIEST), partitions_of(call)
         async with fetching(call) as fetcher, workers_of(call).place():
@@ -116,7 +116,7 @@ async def download_records(call: Call) -> File:
 
 @asynccontextmanager
 async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[TopicFetcher]:
-    """A reader of the topic in the URL. It has its own connections, because a broker answers the requests of a
+    """A reader of the topic in the URL. The reader has its own connections, because a broker answers the requests of a
     connection one after another, and a long Fetch would delay other requests of the page."""
     if (schemas := schemas_of(call)) is not None:
         schemas.start()

@@ -1,4 +1,4 @@
-"""Settings of brokers and topics: their rows, and the changes of them."""
+"""Settings of brokers and topics: their rows, and changes of settings."""
 
 from __future__ import annotations
 

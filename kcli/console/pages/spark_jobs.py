@@ -26,7 +26,7 @@ PARTITIONS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLag:
-    """The lag of a query in one topic, in records. It is None if no end offset is known."""
+    """The lag of a query in one topic, in records. The lag is None if no end offset is known."""
 
     topic: str
     partitions: int
@@ -52,14 +52,15 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The checkpoints by directory, and what could not be read."""
+    """The checkpoints by directory, and the errors of directories that could not be read."""
 
     checkpoints: list[tuple[str, Checkpoint]]
     problems: list[str]
 
 
 async def show_sources(call: Call) -> dict[str, object]:
-    """GET /spark: the checkpoints and servers of the options, and those that cannot be read."""
+    """GET /spark: the numbers of checkpoints and servers that the options name, and the errors of those that cannot be
+    read."""
     settings = call.rules.settings
     found = (await _kept_checkpoints(call)).value
     applications = (await _kept_applications(call)).value

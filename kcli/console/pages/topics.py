@@ -45,7 +45,7 @@ class TopicRow:
 
 
 async def list_topics(call: Call) -> Rows:
-    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 only those with
+    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 has only topics with
     a problem."""
     topology = await kept_topology(call)
     listing = call.listing()
@@ -137,14 +137,14 @@ async def show_growth(call: Call) -> dict[str, object]:
 
 
 async def list_settings(call: Call) -> Rows:
-    """GET /topics/{topic}/configs: the settings, with the values that the topic would have without its own."""
+    """GET /topics/{topic}/configs: the settings of the topic, and for each setting the value after a reset."""
     resource = ConfigResource(ConfigResourceType.TOPIC, call.part("topic"))
     return await settings_of(call, resource, ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 async def create(action: Action) -> Outcome:
-    """POST /topics {"name", "partitions", "replication_factor", "configs"}: creates a topic. Without numbers, the
-    cluster's defaults count."""
+    """POST /topics {"name", "partitions", "replication_factor", "configs"}: creates a topic. If a number is missing,
+    the topic gets the default of the cluster."""
     name = action.text("name")
     action.target = f"topic {name}"
     partitions = action.number("partitions", -1, least=-1, most=PARTITIONS_MAX)

@@ -37,7 +37,7 @@ class SpanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """A part of the way of the record."""
+    """A part of the path of the record, with its duration."""
 
     name: str
     service: str
@@ -56,7 +56,7 @@ class TraceAnswer:
 
 
 async def show_trace(call: Call) -> TraceAnswer:
-    """GET /traces/{id}?topic=&partition=&offset=: the spans of a trace as a tree, and the way of this record."""
+    """GET /traces/{id}?topic=&partition=&offset=: the spans of a trace as a tree, and the path of this record."""
     trace_id = call.part("id")
     if _TRACE_ID.fullmatch(trace_id) is None:
         raise bad_request("the id of a trace has 32 hexadecimal digits")

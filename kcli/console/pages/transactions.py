@@ -47,7 +47,7 @@ class HangingRow:
 
 
 async def list_transactions(call: Call) -> Rows:
-    """GET /transactions: all transactions. With ?open=1, those that have not ended."""
+    """GET /transactions: all transactions. With ?open=1, only transactions that have not ended."""
 
     async def load() -> list[TransactionRow]:
         return [_row(each) for each in await call.admin.list_transactions()]

@@ -1,4 +1,4 @@
-"""The users with SCRAM credentials: the list, a new password, and the end of a credential."""
+"""The users with SCRAM credentials: the list, setting a password, and removing a credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker settings that a shard of the group coordinator uses."""
+"""The broker settings that the group coordinator uses."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class GroupCounts:
-    """Committed, expired and deleted offsets count one for each partition. A classic group completes a rebalance when
-    its leader has sent the assignments. A consumer group rebalances with each new group epoch."""
+    """A commit, expiry or deletion of offsets is counted once for each partition. A classic group completes a rebalance
+    when its leader has sent the assignments. For a consumer group, each new group epoch counts as a rebalance."""
 
     commits: int = 0
     expirations: int = 0

@@ -1,9 +1,10 @@
-"""`GroupProtocol`, the interface between a shard and one type of group, and the table of types.
+"""`GroupProtocol`, the interface between `GroupShard` (group/shard.py) and one type of group, and the table of types.
 
-A new type of group is a package with a `GroupProtocol`, and a row in the table (`GroupShard`). `GroupShard` passes the
-records and requests of only one type directly to the package. The methods of `GroupProtocol` serve the requests that
-every type of group may get: requests of the classic protocol, offsets, deletion, deadlines. Each method takes a group
-id. `Protocols` calls a method only for a group of the right type.
+A new type of group is a package with a `GroupProtocol`, and a row in the table (`GroupShard`). Some records and
+requests exist for one type only, and `GroupShard` passes these directly to the package of the type. The methods of
+`GroupProtocol` serve the requests that every type of group may get: requests of the classic protocol, offsets,
+deletion, deadlines. Each method takes a group id. `Protocols` calls a method only for groups of the type that the
+package serves.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Retention:
 class GroupRequests(Protocol):
     """Answers requests that name a group. `MissingGroups` implements this interface for groups that do not exist.
 
-    If `join`, `sync` or `heartbeat` raises a KafkaError, its error code is the answer, and nothing has changed.
+    If `join`, `sync` or `heartbeat` raises a KafkaError, the answer has its error code, and the group has not changed.
     """
 
     def join(self, join: Join, step: GroupStep) -> None: ...
@@ -64,13 +65,13 @@ class GroupRequests(Protocol):
     ) -> None: ...
 
     def admit_commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
-        """NONE if this client may commit offsets, else the error code. If the client is a member, its session
+        """NONE if this client may commit offsets, else the error code. If the client is a member, its session timer
         restarts."""
         ...
 
     def admit_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        """NONE if this producer may commit offsets in a transaction, else the error code. The session of a member does
-        not restart."""
+        """NONE if this producer may commit offsets in a transaction, else the error code. The session timer of a member
+        does not restart."""
         ...
 
     def admit_fetch(self, group_id: str, member_id: str, member_epoch: int) -> ErrorCode:
@@ -79,7 +80,7 @@ class GroupRequests(Protocol):
 
 
 class GroupProtocol(GroupRequests, Protocol):
-    """The methods that a shard needs for one type of group."""
+    """The methods that `GroupShard` needs for one type of group."""
 
     def listed(self, group_id: str) -> ListedGroup: ...
     def is_subscribed_to(self, group_id: str, topic: str) -> bool: ...

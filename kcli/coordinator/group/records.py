@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` in the form that the shard uses, four small types, and their encoding.
+"""The records of `__consumer_offsets` as four small types, and the encoding of these records.
 
 This broker writes `OffsetRecord`, `GroupRecord` (a classic group) and `ConsumerRecord` (part of a KIP-848 group). An
 `OtherRecord` belongs to a share or streams group. Its key and value are kept as bytes, because this broker only lists
@@ -193,7 +193,7 @@ def _pack_offset_value(committed: OffsetCommitValue | None) -> bytes | None:
 
 def _unpack_offset_value(value: bytes) -> OffsetCommitValue | None:
     """Decodes the usual value of an offset record. Returns None for another version, long metadata, tagged fields or
-    invalid bytes, which the general codec decodes."""
+    invalid bytes. The general codec then decodes the value."""
     if len(value) < _COMPACT_VALUE_HEAD.size:
         return None
     version, offset, leader_epoch, length = _COMPACT_VALUE_HEAD.unpack_from(value)

@@ -1,9 +1,10 @@
 """One partition of `__consumer_offsets` as a state machine: its groups, their offsets, their timers.
 
-A call takes a request, its token and the time. It returns a `Ready`, which lists what the caller must do (see
-`coordinator.runtime`). Each type of group has its own rules, called its protocol (`group/protocol.py`). The shard finds
-the protocol of the group that a request names. Committed offsets are the same for all types. Only `replay` and
-`end_transaction` change them, both in normal running and when the shard is loaded.
+A method takes a request, its token and the time. The token identifies the request in a later reply. The method returns
+a `Ready`, which lists what the caller must do (see `coordinator.runtime`). Each type of group has its own rules, called
+its protocol (`group/protocol.py`). The shard finds the protocol of the group that a request names. Committed offsets
+are the same for all types. Only `replay` and `end_transaction` change them, both in normal running and when the shard
+is loaded.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from kcli.protocol.records.consumer_offsets import ConsumerGroupMetadataValue
 
 NEXT_SLICE_MS = 1
 """The pause between two slices of the search for expired offsets, or of a deletion of offsets. Waiting requests are
-served in it."""
+served in this pause."""
 
 
 class Uuids(Protocol):
@@ -75,8 +76,8 @@ def _default_times(_group_id: str) -> ConsumerTimes:
 
 
 class GroupShard:
-    """The groups of one partition of `__consumer_offsets`. `times_of` is a function from a group id to the times of
-    that consumer group."""
+    """The groups of one partition of `__consumer_offsets`. `times_of` is a function that returns the `ConsumerTimes` of
+    a consumer group."""
 
     def __init__(
         self,
@@ -132,8 +133,8 @@ class GroupShard:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
-        """Takes the result of a `ResolveRegexes`, which used the topics of this `version`. If `found` is None, the work
-        failed."""
+        """Takes the result of a `ResolveRegexes`. `version` is the version of the topics that were matched. If `found`
+        is None, the work failed."""
         with _whole(now_ms) as step:
             self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
@@ -168,7 +169,7 @@ class GroupShard:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
     ) -> ErrorCode:
-        """Serves a Heartbeat. The answer is the return value and there are no records, so no token is needed."""
+        """Serves a Heartbeat. Needs no token, because the answer is the return value."""
         try:
             return self._protocols.requests(group_id).heartbeat(
                 group_id, member_id, group_instance_id, generation_id, now_ms
@@ -205,7 +206,7 @@ class GroupShard:
         token: Token[OffsetCommitResponse],
         now_ms: int,
     ) -> GroupReady:
-        """Serves TxnOffsetCommit. The checks of the member differ from those of OffsetCommit, and the offsets stay
+        """Serves TxnOffsetCommit. The checks of the member differ from the checks of OffsetCommit. The offsets stay
         pending until the transaction ends."""
         code = self._protocols.requests(request.group_id).admit_transactional_commit(request)
         step: GroupStep = Step(now_ms, producer)
@@ -243,7 +244,8 @@ class GroupShard:
         return self._table.commits_of(group_id, topic)
 
     def commit_count(self, group_id: str) -> int:
-        """The offsets that a group has committed since this shard began its work, one for each partition."""
+        """The number of commits of a group since this shard began its work. A commit of several partitions counts once
+        for each partition."""
         return self._table.commit_count(group_id)
 
     def delete_offsets(
@@ -255,7 +257,8 @@ class GroupShard:
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
-        """Deletes every offset of topics that were deleted, in slices if there are many."""
+        """Deletes every offset of topics that were deleted. If there are many offsets, deletes some of them at a
+        time."""
         step: GroupStep = Step(now_ms)
         if self._deletion.begin(frozenset(topics), step):
             self._schedule_deletion(now_ms)
@@ -308,8 +311,8 @@ class GroupShard:
     def delete_offsets_of_group(
         self, group_id: str, before: int | None, token: Token[OffsetsDeleted], now_ms: int
     ) -> GroupReady:
-        """Deletes some offsets of a large group that will be deleted. Only the first call, whose `before` is None,
-        checks whether the group may be deleted. A member that joins later begins without offsets, as after the
+        """Deletes some offsets of a large group that will be deleted. Only the first call checks whether the group may
+        be deleted. In this call, `before` is None. A member that joins later begins without offsets, as after the
         deletion."""
         step: GroupStep = Step(now_ms)
         code = self._deletion_error(group_id) if before is None else ErrorCode.NONE
@@ -339,7 +342,7 @@ class GroupShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> GroupReady | None:
-        """Acts on the earliest deadline. Returns None if no deadline has passed."""
+        """Acts on the earliest deadline, if it has passed. Returns None if no deadline has passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -421,8 +424,8 @@ def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupRea
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A step that is done completely or not at all. A consumer group changes as soon as its records are written. If the
-    step raises an error, the group is restored, because the log will not contain the records of this step."""
+    """A `Step` that takes effect completely or not at all. A consumer group changes as soon as records are added to the
+    step. If the code that uses the step raises an error, the group is restored, because the records are not written."""
     step: GroupStep = Step(now_ms)
     try:
         yield step

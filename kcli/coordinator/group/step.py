@@ -1,4 +1,4 @@
-"""The types of steps and deadlines of a group shard, which all types of groups use."""
+"""The types of results (`Ready`, `Step`) and deadlines in the group coordinator. All types of groups use them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The topics of the cluster, as the group coordinator sees them, and a hash by which it notices changes of topics.
+"""The topics of the cluster, as the group coordinator sees them, and a hash that shows whether topics have changed.
 
 The hash (KIP-1101) covers the name, id and number of partitions of a topic, and the racks of each partition's replicas.
-The record of a group's epoch contains the hash of all topics to which the group subscribes. A new coordinator computes
-the hash again. If the two hashes differ, the topics have changed.
+The record of a group's epoch contains the hash of all topics to which the group subscribes. A broker that becomes the
+coordinator of the group computes the hash again. If the two hashes differ, the topics have changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 VisibleTopics = Callable[[Iterable[str]], Generator[None, None, Container[str]]]
-"""Returns those of the names that a client may describe, in steps."""
+"""Returns the names of the topics that a client may describe. A generator, so that other work can run meanwhile."""
 
 
 class Topic:

@@ -1,4 +1,4 @@
-"""The broker settings that a shard of the transaction coordinator obeys."""
+"""The broker settings that the transaction coordinator uses."""
 
 from __future__ import annotations
 

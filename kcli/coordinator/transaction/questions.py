@@ -41,8 +41,8 @@ def list_transactions(
     pattern: Pattern | None,
     now_ms: int,
 ) -> tuple[ListedTransaction, ...]:
-    """The transactions that match every filter. If a transactional id never began a transaction, the filter by duration
-    takes it as older than all others."""
+    """The transactions that match every filter. For the filter by duration, a transactional id that never began a
+    transaction is older than all others."""
     producer_ids = frozenset(request.producer_id_filters)
     states = frozenset(request.state_filters)
 

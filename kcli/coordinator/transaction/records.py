@@ -1,4 +1,4 @@
-"""The records of `__transaction_state` in the form that the shard uses, and their encoding.
+"""The records of `__transaction_state` in the form that `TransactionShard` uses, and the encoding of these records.
 
 If transaction.version is 1 or more, version 1 of the value is written. Only this version has the fields of TV2.
 """

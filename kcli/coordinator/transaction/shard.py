@@ -1,13 +1,15 @@
 """One partition of `__transaction_state` as a state machine: its transactional ids, their transactions, their timers.
 
-A call takes a request, its token and the time, and returns a `Ready` (see `coordinator.runtime`). Only `replay` changes
-the state of a transactional id, both in normal running and when the shard is loaded. The shard also keeps state that is
-not in the log: the ids with a write in progress, the partitions that wait for their marker, and the fences that could
-not be written. While an id has a write in progress, other requests for this id get CONCURRENT_TRANSACTIONS.
+A method takes a request, its token and the time, and returns a `Ready`, which lists what the caller must do. The token
+identifies the request in a later reply (see `coordinator.runtime`). Only `replay` changes the state of a transactional
+id, both in normal running and when the shard is loaded. The shard also keeps state that is not in the log: the ids with
+a write in progress, and the partitions that wait for their marker. If the record that fences a producer could not be
+written, the shard also keeps the new epoch. While an id has a write in progress, other requests for this id get
+CONCURRENT_TRANSACTIONS.
 
-The shell sends the markers. The shard asks for markers with a `SendMarkers`, when a record of PrepareCommit or
-PrepareAbort is committed. After a load, the shard does so for every transaction in one of these states. The shell
-reports the results with `markers_written`.
+The caller sends the markers. When a record of PrepareCommit or PrepareAbort is committed, the shard asks for markers
+with a `SendMarkers`. After a load, the shard asks for the markers of every transaction in one of these two states. The
+caller reports the results with `markers_written`.
 """
 
 from __future__ import annotations
@@ -44,13 +46,14 @@ from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 COMPLETE_RETRY_MS = 100
-"""The pause before a failed write of CompleteCommit or CompleteAbort is repeated. It is short, because the client's
-next transaction waits for this write."""
+"""The pause before a failed write of CompleteCommit or CompleteAbort is repeated. The pause is short, because the
+client's next transaction waits for this write."""
 EXPIRED_AT_ONCE = 100
-"""The ids that expire in a slice (about 1 ms). A slice is short, because up to 50 shards share the event loop."""
+"""The number of ids that are removed without a pause (a slice of about 1 ms). A slice is short, because up to 50 shards
+share the event loop."""
 TIMED_OUT_AT_ONCE = 5
-"""The transactions with a time-out that are aborted in a slice. They are fewer than EXPIRED_AT_ONCE, because each of
-them needs markers."""
+"""The number of timed-out transactions that are aborted in a slice. This number is below EXPIRED_AT_ONCE, because each
+transaction needs markers."""
 PAUSE_MS = 20
 """The pause between two slices."""
 
@@ -63,7 +66,8 @@ AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """A request to write a marker to every partition. The shell reports the results with `markers_written`."""
+    """A request to write a marker to every partition of a transaction. The caller reports the results with
+    `markers_written`."""
 
     transactional_id: str
     producer_id: int
@@ -177,7 +181,8 @@ class TransactionShard:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """The error code for each partition: NONE if it belongs to the producer's open transaction (KIP-890)."""
+        """The error code for each partition: NONE if the partition belongs to the producer's open transaction
+        (KIP-890)."""
         known = self._transactions.get(transactional_id)
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
@@ -258,8 +263,8 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         now_ms: int,
     ) -> TransactionReady:
-        """Takes a report of the shell: these partitions have their marker, or do not need a marker any more. The report
-        of the last partition completes the transaction."""
+        """Takes a report of the caller: these partitions have their marker, or do not need a marker any more. The
+        report of the last partition completes the transaction."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
@@ -317,7 +322,7 @@ class TransactionShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> TransactionReady | None:
-        """Acts on the earliest deadline. Returns None if no deadline has passed."""
+        """Acts on the earliest deadline, if it has passed. Returns None if no deadline has passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -402,8 +407,8 @@ class TransactionShard:
         """Appends the next state of each id. An id cannot change again before its record is committed or the write has
         failed.
 
-        `continuation` is called in both cases. If the write times out, its result is unknown until `replay` gets the
-        record.
+        `continuation` is called after the commit and after the failure. If the write times out, its result is unknown
+        until `replay` gets the record.
         """
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
@@ -453,8 +458,8 @@ class TransactionShard:
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Ends the work of this shard, because another broker becomes the coordinator. Requests wait only for writes,
-        and the shell answers these requests with an error."""
+        """Ends the work of this shard, because another broker becomes the coordinator. In this shard, a request waits
+        only until its records are written. The caller answers these requests with an error."""
         return Ready()
 
 

@@ -8,11 +8,11 @@ Prepare record is final: after a fail-over, the next coordinator completes the t
 
 Clients use two versions of the protocol. In version 1 (TV1), the epoch rises only when a producer starts. In version 2
 (TV2, KIP-890), the epoch also rises at each end of a transaction. So a delayed request of one transaction cannot become
-part of the next transaction. The marker has the new epoch, and the response to the client has it too. If the epoch has
+part of the next transaction. The marker and the response to the client both have the new epoch. If the epoch has
 reached its largest value, the producer gets a new producer id.
 
 A `Transaction` is an immutable value, and the functions below return the next one. These functions do not check whether
-a client may make the change, because the shard checks this.
+a client may make the change, because `TransactionShard` checks this.
 """
 
 from __future__ import annotations

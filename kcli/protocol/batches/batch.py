@@ -177,8 +177,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which the tombstones of this batch may be removed (KIP-534). It is stored in place of the base
-        timestamp."""
+        """The time from which the tombstones of this batch may be removed (KIP-534). The batch stores this time in
+        place of the base timestamp."""
         return self.base_timestamp_ms if self.attributes & _DELETE_HORIZON else None
 
     @property
@@ -303,7 +303,7 @@ def read_records(
     """Yields the records of the batch at `position`. Each record is decompressed and decoded when the caller asks for
     it.
 
-    It is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
+    This function is as strict as Kafka's readers. Raises InvalidRecordException if counts or lengths are wrong, and
     CorruptRecordException if the compressed data is invalid. A message of an old format is decompressed as a whole, so
     `limit` is the largest decompressed size of such a message, in bytes.
     """

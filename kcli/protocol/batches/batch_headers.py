@@ -179,8 +179,8 @@ def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
 
 
 def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
-    """Returns a mask that is True for each batch of an aborted transaction. These are the producer's batches from the
-    first offset of the transaction to its marker."""
+    """Returns a mask that is True for each batch of an aborted transaction. The batches of a transaction are the
+    producer's batches from the first offset of the transaction to its marker."""
     pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     drop = np.zeros(len(table), np.bool_)
     if not pending:

@@ -46,8 +46,8 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""The records of a chunk. They are so few that the columns of a chunk stay in the CPU's cache. Values from 16k to 64k
-are equally fast."""
+"""The number of records of a chunk. With this number, the columns of a chunk stay in the CPU's cache. Values from 16k
+to 64k are equally fast."""
 
 CHUNK_BYTES = 64 << 20
 """When a chunk has this decompressed size, it gets no further batch. A batch is never split."""
@@ -394,8 +394,8 @@ def _lengths(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def bytes_at(buffer: bytes, spans: Spans, nth: int) -> bytes | None:
-    """Returns the byte string number `nth` of `spans`, as bytes or None. It copies the bytes, so it is too slow for all
-    records of a batch."""
+    """Returns the byte string number `nth` of `spans`, as bytes or None. Copies the bytes, so this function is too slow
+    for all records of a batch."""
     length = int(spans.lengths[nth])
     start = int(spans.starts[nth])
     return None if length < 0 else buffer[start : start + length]

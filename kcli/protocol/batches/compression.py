@@ -1,8 +1,8 @@
 """The codecs none, gzip, snappy, lz4 and zstd, in the same formats as Kafka's Java client.
 
 gzip is one stream with the JDK's header. snappy is the block stream of snappy-java ("xerial"). lz4 is the LZ4 frame
-format: kcli writes the same subset of it as Kafka, and reads everything that Kafka reads. zstd is one plain frame. The
-library of a codec is imported when the codec is first used.
+format: kcli writes the same subset of this format as Kafka, and reads everything that Kafka reads. zstd is one plain
+frame. The library of a codec is imported when the codec is first used.
 
 A few compressed bytes can become gigabytes, so compression and decompression work in pieces. A piece needs little
 memory, and the caller of `inflate` can stop after every piece.
@@ -23,12 +23,12 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of a piece. It is small compared with a broker's memory. It is so large that the calls take
-little of the time."""
+"""The approximate size of a piece. A piece is small compared with a broker's memory. But a piece is so large that the
+calls take little of the time."""
 
 MAX_PARTS = 256
-"""The most blocks or frames that become one piece. It is limited, because a hostile stream may have many thousands of
-empty blocks."""
+"""The most blocks or frames that become one piece. There is a limit, because a hostile stream may have many thousands
+of empty blocks."""
 
 
 class Codec(IntEnum):
@@ -93,7 +93,7 @@ def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTE
 def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
     """Decompresses `payload`. Returns None if this would take long.
 
-    It takes long if the decompressed payload has more than `limit` bytes or MAX_PARTS blocks.
+    The work takes long if the decompressed payload has more than `limit` bytes or MAX_PARTS blocks.
     """
     parts: list[bytes] = []
     size = 0
@@ -106,9 +106,10 @@ def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
 
 
 def inflate(codec: Codec, payload: Buffer) -> Iterator[bytes]:
-    """The decompressed bytes in pieces of about PIECE_BYTES; some are smaller, even empty.
+    """The decompressed bytes in pieces of about PIECE_BYTES. Some pieces are smaller, or even empty.
 
-    A piece of snappy or lz4 may be as large as its block. Raises CorruptRecordException where the stream is broken.
+    A piece of snappy or lz4 may be as large as its block. Raises CorruptRecordException at the place where the stream
+    is broken.
     """
     parts: list[bytes] = []
     size = 0
@@ -181,7 +182,7 @@ def _gzip(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
 
 
 def _gunzip(payload: Buffer) -> Iterator[bytes]:
-    """Decompresses all members (RFC 1952, section 2.2, allows several)."""
+    """Decompresses all members of gzip data. RFC 1952, section 2.2, allows several members."""
     view = memoryview(payload)
     position = 0
     while position < len(view):

@@ -169,7 +169,7 @@ def encode_marker_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch with the marker that ends a producer's transaction. It has no sequence number."""
+    """The batch with the marker that ends a producer's transaction. The batch has no sequence number."""
     return encode_batch(
         (encode_control(marker, timestamp_ms=timestamp_ms),),
         base_offset=base_offset,

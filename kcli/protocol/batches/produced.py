@@ -1,4 +1,4 @@
-"""Finds the batch of a producer in the bytes that its request has for a partition, as Kafka does.
+"""Finds the batch of a producer in the bytes that a Produce request has for a partition, as Kafka does.
 
 Kafka reads one batch after another, and stops without an error at an incomplete batch. So up to 11 arbitrary bytes, or
 the beginning of another batch, may follow a whole batch.
@@ -22,7 +22,7 @@ from kcli.protocol.batches.batch import (
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
-"""The size of the smallest header: that of a message of magic 0."""
+"""The size of the smallest header, which is the header of a message of magic 0."""
 
 
 def only_batch(records: Buffer) -> Buffer:
@@ -48,7 +48,7 @@ def only_batch(records: Buffer) -> Buffer:
 
 
 def _next_size(records: Buffer, position: int) -> int:
-    """The size of the batch at `position`, or 0 if the bytes end before the batch does."""
+    """The size of the batch at `position`, or 0 if the batch is incomplete."""
     left = len(records) - position
     if left < LENGTH_OVERHEAD:
         return 0

@@ -26,8 +26,8 @@ MOST_RECORDS = 65_536
 """The most records of a part. Their columns take about 10 MB."""
 
 _RUN = 32
-"""If at least this many records have equal sizes, numpy finds their starts. For fewer records, one by one is as
-fast."""
+"""If at least this many records have equal sizes, numpy finds their starts. For fewer records, a loop over the records
+is as fast."""
 
 _STEPS = 256
 """The number of records that are found one by one before numpy is tried again."""

@@ -1,11 +1,11 @@
 """Checks that the records of a batch are complete, and finds their timestamps, before a leader writes the batch.
 
-Kafka reads every record that a producer sends. In Python this would cost more than the rest of an append. So `survey`
-has three methods:
+Kafka reads every record that a producer sends. In Python, such a read would take longer than the rest of an append. So
+`survey` has three methods:
 
-* **runs**, for many records of the same shape in a row. It reads the first record. Then it uses strided slices to
-  compare the lengths and counts of the first record with those of all other records, and to check that offset deltas
-  increase by one.
+* **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
+  lengths and counts of the first record with the values of all other records, and checks that offset deltas increase by
+  one. Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
@@ -122,10 +122,11 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
 
 
 def _step(raw: Buffer, at: int, end: int, index: int, count: int, tally: _Tally) -> bool:
-    """Reads one record after another, from record number `index` at position `at`. Returns False if one is invalid.
+    """Reads one record after another, from record number `index` at position `at`. Returns False if a record is
+    invalid.
 
-    Most varints have one byte, and are read without a call. The function is long, because calls would take as much time
-    as the work itself.
+    Most varints have one byte, and are read without a function call. This function is long, because calls would take as
+    much time as the work itself.
     """
     latest, negative = tally.latest, tally.negative
     while index < count:
@@ -313,8 +314,8 @@ def _run(
 
 
 def _same_width_until(index: int) -> int:
-    """The end of a range of offset deltas. The varints in the range have as many bytes as that of `index`. If they have
-    a third byte, it is the same in all of them."""
+    """The end of the range of offset deltas that begins at `index`. All varints in the range have the same number of
+    bytes. If they have a third byte, this byte is the same in all of them."""
     if index < _ONE_BYTE:
         return _ONE_BYTE
     return (index // _TWO_BYTES + 1) * _TWO_BYTES
@@ -342,7 +343,7 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
     """Adds the timestamp deltas of a run to `tally`. `columns` has the first bytes of all deltas, then the second
-    bytes, and so on. The max timestamp of the header counts only if a record has this timestamp."""
+    bytes, and so on. The max timestamp in the header is used only if a record has this timestamp."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:

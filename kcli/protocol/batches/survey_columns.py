@@ -1,9 +1,9 @@
 """The columns method of `survey`: checks many records of different sizes with numpy.
 
 The start of a record is known only after the record before it, so a short loop finds the starts. Then eight bytes of
-each record are read at once. They contain the varints of a usual record: up to three bytes for each of the two deltas,
-and two bytes for the length of the key. The module `columns` reads other records: records with headers, with large
-keys, or with timestamps that are hours apart.
+each record are read at once. These eight bytes contain the varints of a usual record: up to three bytes for each of the
+two deltas, and two bytes for the length of the key. The module `columns` reads other records: records with headers,
+with large keys, or with timestamps that are hours apart.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class ConsumerProtocolAssignment:
 
 
 def decode_subscription(embedded: bytes) -> tuple[ConsumerProtocolSubscription, int]:
-    """Decodes a subscription. Returns it with the version whose fields were read. Raises CorruptRecordError for invalid
-    bytes."""
+    """Decodes a subscription. Returns the subscription and the version whose fields were read. Raises
+    CorruptRecordError for invalid bytes."""
     return _decode(ConsumerProtocolSubscription, embedded)
 
 

@@ -29,8 +29,8 @@ def framed_key(value: bytes) -> int | None:
 
 
 def decode_framed(types: Mapping[int, type[T]], value: bytes) -> tuple[T, int]:
-    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and for an api key
-    that is not in `types`."""
+    """Decodes a record. Returns the record and its version. Raises CorruptRecordError for invalid bytes and for an api
+    key that is not in `types`."""
     try:
         frame_version, position = read_uvarint(value, 0)
         if frame_version != FRAME_VERSION:

@@ -219,7 +219,7 @@ class RemoveAccessControlEntryRecord:
 
 @record(20, versions=(0, 0))
 class NoOpRecord:
-    """A record without content. An idle leader writes it, so that followers see that the leader is alive."""
+    """A record without content. An idle leader writes this record, so that followers see that the leader is alive."""
 
 
 @record(21, versions=(0, 0))
@@ -359,7 +359,8 @@ def encode_metadata_record(record: MetadataRecord, version: int) -> bytes:
 
 
 def decode_metadata_record(value: bytes) -> tuple[MetadataRecord, int]:
-    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and unknown types."""
+    """Decodes a record. Returns the record and its version. Raises CorruptRecordError for invalid bytes and unknown
+    types."""
     return decode_framed(_TYPES, value)
 
 

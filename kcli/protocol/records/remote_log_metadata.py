@@ -108,7 +108,8 @@ def encode_remote_log_record(record: RemoteLogRecord, version: int = 0) -> bytes
 
 
 def decode_remote_log_record(value: bytes) -> tuple[RemoteLogRecord, int]:
-    """Decodes a record. Returns it with its version. Raises CorruptRecordError for invalid bytes and unknown types."""
+    """Decodes a record. Returns the record and its version. Raises CorruptRecordError for invalid bytes and unknown
+    types."""
     return decode_framed(_TYPES, value)
 
 

@@ -54,7 +54,7 @@ _SAME_AS_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class tag:
-    """Marks a tagged field. It is not written if it has its default value or, if `absent` is given, the value
+    """Marks a tagged field. The field is not written if it has its default value or, if `absent` is given, the value
     `absent`."""
 
     number: int
@@ -123,8 +123,8 @@ def encode(value: object, version: int) -> bytes:
 
 
 def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exact: bool = True) -> T:
-    """Decodes a `cls` at `position`. If `exact` is True, the record must end at the end of the buffer. Raises
-    CorruptRecordError for invalid bytes."""
+    """Decodes a record of the class `cls` at `position`. If `exact` is True, the record must end at the end of the
+    buffer. Raises CorruptRecordError for invalid bytes."""
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
@@ -217,7 +217,7 @@ class _Uuid:
 
 
 class _Length:
-    """The length before a string, bytes or array. It is compact in flexible versions. -1 means null."""
+    """The length before a string, bytes or array. The length is compact in flexible versions. -1 means null."""
 
     def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
         self.form = form

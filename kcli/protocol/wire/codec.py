@@ -125,10 +125,9 @@ def encode_response_steps(
     message: Message, key: ApiKey, version: int, correlation_id: int
 ) -> Generator[None, None, Buffer | list[Buffer]]:
     """Does the same as `encode_response` for a message that may be large. A generator that yields after each element of
-    an array.
+    an array, and returns several buffers.
 
-    It returns several buffers. A large shared array is one of these buffers, and all answers have this buffer in
-    common.
+    A large shared array is one of these buffers, and all answers have this buffer in common.
     """
     spec = API[key]
     out = Output(_response_head(spec, version, correlation_id))

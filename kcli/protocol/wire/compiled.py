@@ -1,8 +1,8 @@
 """Compiles the functions that read and write one struct of one version: bytes to our message, and back.
 
 The source of each function is made from kio's schema and compiled when it is first used. A reader builds our message in
-one pass over the bytes. kio's own reader and writer need 5 to 20 times as much CPU time. Before kio reads a frame, a
-walk over the bytes must check all lengths. After that, each struct must be copied from kio's class to ours.
+one pass over the bytes. kio's own reader and writer need 5 to 20 times as much CPU time. Before kio reads a frame, all
+lengths in the frame must be checked. After that, each struct must be copied from kio's class to ours.
 
 There are two forms of each function. The plain form handles a message at once. The form "in turns" is a generator that
 yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
@@ -40,8 +40,8 @@ STRING_SIZE_MAX = 0x7FFF
 more."""
 
 NUMBERS_PER_STEP = 100
-"""The elements of an array of numbers that are read or written in one step. They take 2 µs, as much as one element of
-another kind."""
+"""The number of elements that are read or written in one step, in an array of numbers. These elements take 2 µs, as
+much as one element of another kind."""
 
 _FORMATS = {
     "bool": "?",
@@ -74,7 +74,7 @@ def reader(cls: type, spec: ApiSpec, kind: str) -> Read:
 
 @cache
 def reader_in_turns(cls: type, spec: ApiSpec, kind: str) -> ReadInTurns:
-    """The same function as a generator, for a struct that has arrays."""
+    """The function of `reader` in the form of a generator, for a struct that has arrays."""
     return cast(ReadInTurns, _ReaderSource(cls, spec, kind, in_turns=True).compiled())
 
 
@@ -86,7 +86,7 @@ def writer(cls: type, spec: ApiSpec, kind: str) -> Write:
 
 @cache
 def writer_in_turns(cls: type, spec: ApiSpec, kind: str) -> WriteInTurns:
-    """The same function as a generator, for a struct that has arrays."""
+    """The function of `writer` in the form of a generator, for a struct that has arrays."""
     return cast(WriteInTurns, _WriterSource(cls, spec, kind, in_turns=True).compiled())
 
 

@@ -1,7 +1,7 @@
 """A fast codec for Fetch, versions 4 to 18. A response is a list of buffers, and record bytes are not copied.
 
-It must give the same messages and bytes as the general codec. A property test compares the two codecs. The records in a
-response may be any buffer, or a range of a file.
+This codec must give the same messages and bytes as the general codec. A property test compares the two codecs. The
+records in a response may be any buffer, or a range of a file.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """The same as a generator, which yields after each partition and each topic."""
+    """Does the same as `decode_fetch_request`. A generator that yields after each partition and topic."""
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -250,14 +250,15 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
 
 
 def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
-    """Encodes the whole frame as parts that must be sent one after another. The first begins with the size prefix."""
+    """Encodes the whole frame as parts that must be sent one after another. The first part begins with the size
+    prefix."""
     return _all_at_once(encode_fetch_response_steps(response, version, correlation_id))
 
 
 def encode_fetch_response_steps(
     response: FetchResponse, version: int, correlation_id: int
 ) -> Steps[list[Part]]:
-    """The same as a generator, which yields after each partition and each topic."""
+    """Does the same as `encode_fetch_response`. A generator that yields after each partition and topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -277,7 +278,7 @@ def encode_fetch_response_steps(
 
 
 def _tail(parts: list[Part]) -> bytearray:
-    """The buffer for packed fields: the last one, which never holds records."""
+    """The buffer for packed fields: the last buffer of the list. This buffer never has records."""
     tail = parts[-1]
     assert isinstance(tail, bytearray)
     return tail

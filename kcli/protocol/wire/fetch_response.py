@@ -1,7 +1,7 @@
 """A fast decoder of Fetch responses, versions 12 to 18, for followers. Records are views of the frame, and not copies.
 
-It must give the same messages as the general codec. A property test compares the two. The records of a response are
-valid only until the caller reuses the buffer of the frame.
+This decoder must give the same messages as the general codec. A property test compares the two. The records of a
+response are valid only until the caller reuses the buffer of the frame.
 """
 
 from __future__ import annotations

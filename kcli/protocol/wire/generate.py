@@ -54,8 +54,8 @@ class Attribute:
 
 @dataclasses.dataclass(slots=True)
 class Struct:
-    """One dataclass to write. Its attributes have the order of the newest version, followed by those that only older
-    versions have."""
+    """One dataclass to write. Its attributes have the order of the newest version, followed by the attributes that only
+    older versions have."""
 
     name: str
     attributes: dict[str, Attribute]

@@ -58,7 +58,7 @@ def read_uvarint(buffer: Buffer, at: int) -> tuple[int, int]:
 
 
 def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, int]:
-    """Reads a string or null. Its length is compact if `flexible` is True."""
+    """Reads a string or null. The length of the string is compact if `flexible` is True."""
     if flexible:
         length, at = read_uvarint(buffer, at)
         length -= 1

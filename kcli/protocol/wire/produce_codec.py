@@ -1,8 +1,8 @@
 """A fast codec for Produce, versions 3 to 13. The records of a request are slices of the frame, not copies.
 
-It must give the same messages and bytes as the general codec. A property test compares the two codecs. The records of a
-decoded request are memoryviews of the frame, and the log changes offsets in the frame itself. A caller must not keep
-these memoryviews after the request.
+This codec must give the same messages and bytes as the general codec. A property test compares the two codecs. The
+records of a decoded request are memoryviews of the frame, and the log changes offsets in the frame itself. A caller
+must not keep these memoryviews after the request.
 """
 
 from __future__ import annotations

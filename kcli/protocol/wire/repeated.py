@@ -1,4 +1,4 @@
-"""Reads arrays whose elements are mostly equal in all structs of an answer. Equal bytes are read only once.
+"""Reads arrays that are mostly equal in all structs of an answer. Equal bytes are read only once.
 
 For example, the configs of 10,000 topics have 340,000 settings, and nearly all of these settings are defaults. Equal
 bytes give equal elements. Elements never change, so several structs can share one element. A caller that converts

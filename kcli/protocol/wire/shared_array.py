@@ -58,7 +58,7 @@ class SharedArray(tuple[T, ...], Generic[T]):
         return written
 
     def bytes_in_turns(self, struct_class: type, write: WriteInTurns) -> Generator[None, None, bytes]:
-        """The same as a generator, which yields after each element, and wherever `write` yields."""
+        """Does the same as `bytes_of`. A generator that yields after each element, and whenever `write` yields."""
         if self._written is not None and self._written[0] is struct_class:
             return self._written[1]
         written: list[bytes] = []
@@ -79,8 +79,8 @@ class SharedArray(tuple[T, ...], Generic[T]):
 
 
 class Output(bytearray):
-    """The bytes of a frame, and the shared bytes with their places in the frame. It begins with four empty bytes for
-    the size."""
+    """The bytes of a frame, and the shared bytes with their places in the frame. The frame begins with four empty bytes
+    for the size."""
 
     def __init__(self, head: Buffer = b"") -> None:
         super().__init__(head)

@@ -14,8 +14,8 @@ NEVER = -math.inf
 OBSERVER_TIMEOUT_S = 300.0
 """An observer that has not fetched for this time is forgotten, as in Kafka."""
 MAX_OBSERVERS = 1000
-"""The most observers whose progress is kept. Of more, the one with the oldest Fetch is forgotten, because a client can
-name any directory id. A cluster has a few hundred nodes."""
+"""The most observers whose progress is kept. Above this limit, the observer with the oldest Fetch is forgotten, because
+a client can name any directory id. A cluster has a few hundred nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Progress:
     leader_end: Offset = NO_OFFSET
 
     def fetched(self, end_offset: Offset, leader_end: Offset, now: float) -> Progress:
-        """The replica asked for the records from `end_offset` on, so it has everything before."""
+        """The replica asked for the records from `end_offset` on, so it has all earlier records."""
         caught_up_at = self.caught_up_at
         if end_offset >= leader_end:
             caught_up_at = now
@@ -47,14 +47,14 @@ class Progress:
 class Leader:
     """The node leads `epoch`, whose first record is at `epoch_start_offset`.
 
-    The high watermark is the end offset that a majority of the voters has on disk. It is unknown until a majority has a
-    record of this epoch. Until then a later leader could still overwrite a record of an older epoch, even if a majority
-    has it (Raft, section 5.4.2).
+    The high watermark is the end offset that a majority of the voters has on disk. The high watermark is unknown until
+    a majority has a record of this epoch. Until then a later leader could still overwrite a record of an older epoch,
+    even if a majority has the record (Raft, section 5.4.2).
 
-    `progress`: of every replica, by the key of the voter, or of the observer if it is not a voter. `heard`: the voters
-    that fetched since the last check. If a majority has not fetched before `check_deadline`, the leader resigns,
-    because the other voters may have elected another leader. At `begin_deadline` the leader sends BeginQuorumEpoch.
-    `reported`: in kraft.version 0, what each voter reported by UpdateRaftVoter.
+    `progress`: the progress of every replica, by the `ReplicaKey` of the voter or observer. `heard`: the voters that
+    fetched since the last check. If a majority has not fetched before `check_deadline`, the leader resigns, because the
+    other voters may have elected another leader. At `begin_deadline` the leader sends BeginQuorumEpoch. `reported`: in
+    kraft.version 0, what each voter reported by UpdateRaftVoter.
     """
 
     epoch: LeaderEpoch
@@ -88,7 +88,8 @@ class Leader:
         return replace(self, progress={**kept, replica: progress})
 
     def counted(self, voters: VoterSet) -> Leader:
-        """Returns the leader's state with the high watermark from the present progress. It never goes back."""
+        """Returns the leader's state with the high watermark from the present progress. The high watermark never goes
+        back."""
         ends = {voter.key.id: self.progress_of(voter.key).end_offset for voter in voters.voters}
         reached = voters.majority_offset(ends)
         if reached <= max(self.epoch_start_offset, self.high_watermark):
@@ -99,7 +100,7 @@ class Leader:
         return self.progress.get(key, _NOTHING_KNOWN)
 
     def heard_from(self, voter_id: BrokerId, voters: VoterSet, check_deadline: float) -> Leader:
-        """Notes that a voter fetched. If a majority has fetched, the time until the next check begins again."""
+        """Records that a voter fetched. If a majority has fetched, the time until the next check begins again."""
         heard = self.heard | {voter_id}
         present = [each for each in voters.ids if each in heard or each == self.leader_id]
         if voters.is_majority(len(present)):

@@ -15,7 +15,8 @@ class Prospective:
     """The node asks the voters if they would vote for it, without a new epoch.
 
     So a voter that was cut off cannot end the epoch of a leader that the others still follow. `leader_id` and
-    `leader_endpoints` are of the leader that the node followed, if any: it follows this leader again if it loses.
+    `leader_endpoints` belong to the leader that the node followed, if any. If the node loses the pre-vote, it follows
+    this leader again.
     """
 
     epoch: LeaderEpoch
@@ -26,7 +27,7 @@ class Prospective:
     voted: ReplicaKey | None = None
 
     def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """The rule is that of Unattached."""
+        """Whether to grant a vote or a pre-vote, by the same rule as in the state Unattached."""
         if pre_vote:
             return up_to_date
         if self.voted is not None:

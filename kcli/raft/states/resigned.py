@@ -10,10 +10,10 @@ from kcli.raft.voters import ReplicaKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resigned:
-    """The node led the epoch and gave up the lead. It can lead again only in a higher epoch.
+    """The node led the epoch and gave up the lead. The node can lead again only in a higher epoch.
 
-    It sends EndQuorumEpoch to the voters, until each has `acknowledged`. `successors`: the voters that should take the
-    lead, best first. At `deadline` the node becomes Unattached in the next epoch.
+    The node sends EndQuorumEpoch to the voters, until each voter has `acknowledged`. `successors`: the voters that
+    should take the lead, best first. At `deadline` the node becomes Unattached in the next epoch.
     """
 
     epoch: LeaderEpoch

@@ -10,9 +10,9 @@ from kcli.raft.voters import ReplicaKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unattached:
-    """The node knows the epoch, but no address of its leader. It may have voted in this epoch.
+    """The node knows the epoch, but no address of its leader. The node may have voted in this epoch.
 
-    It asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
+    The node asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
     """
 
     epoch: LeaderEpoch
@@ -21,7 +21,8 @@ class Unattached:
     voted: ReplicaKey | None = None
 
     def grants(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """A voter has one vote in an epoch. It repeats the vote for the same candidate, because an answer can be lost.
+        """Whether to grant a vote or a pre-vote. A voter has one vote in an epoch. The voter repeats the vote for the
+        same candidate, because an answer can be lost.
 
         An answer to a pre-vote is not a vote.
         """

@@ -10,7 +10,8 @@ from kcli.raft.voters import Voter, VoterSet
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """`voters` are the voters at the start of the election. Later changes of the voters do not count in it."""
+    """`voters` are the voters at the start of the election. Later changes of the voters do not count in this
+    election."""
 
     voters: VoterSet
     granted: tuple[BrokerId, ...]

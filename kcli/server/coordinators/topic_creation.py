@@ -31,7 +31,9 @@ a second."""
 
 
 class TopicCreator:
-    """Asks the controller to create topics. The creation is charged to the quota of the client that needs the topic."""
+    """Asks the controller to create topics.
+
+    The creation counts against the quota of the client whose request needs the topic."""
 
     def __init__(self, channel: ControllerChannel, config: BrokerConfig) -> None:
         self._channel = channel

@@ -20,9 +20,8 @@ class Exemplar:
 
 
 class Exemplars:
-    """The newest traced request of each API and of each class of durations. There are about 80 classes, from a
-    nanosecond to an hour, so the number of exemplars is limited.
-    """
+    """The newest traced request for each pair of an API and a range of durations. There are about 80 ranges, from
+    a nanosecond to an hour, so the number of exemplars is limited."""
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[int, Exemplar]] = {}

@@ -9,7 +9,7 @@ from kcli.server.network.tls_transport import SharedTls
 
 
 class LoopShared:
-    """The buffers, the limits and the request line that all connections of an event loop share."""
+    """The buffers, the limits and the queue of requests that all connections of an event loop share."""
 
     __slots__ = ("frames", "line", "sending", "tls")
 

@@ -19,9 +19,7 @@ DIFFS_PER_TURN = 2_000
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ControllerCounts:
-    """Counts of the work of the controller role since the start of the node. An operation is a decision of the
-    controller.
-    """
+    """The work of the controller role since the start of the node. An operation is a decision of the controller."""
 
     operations_started: int = 0
     operations_timed_out: int = 0
@@ -30,7 +28,7 @@ class ControllerCounts:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTimes:
-    """The times of decisions in milliseconds: the wait before a decision begins, and the duration of the decision."""
+    """The times of decisions in milliseconds: how long requests waited for them, and how long they took."""
 
     queued_ms: Observations = field(default_factory=Observations)
     processed_ms: Observations = field(default_factory=Observations)
@@ -62,9 +60,7 @@ class RaftTimes:
 
 @dataclass(frozen=True, slots=True)
 class LoaderTimes:
-    """The time in microseconds that the listeners of the metadata needed for a committed batch, and the number of
-    records in the batch.
-    """
+    """For each committed batch: its records, and how long the listeners of the metadata worked on it (µs)."""
 
     batch_us: Observations = field(default_factory=Observations)
     batch_records: Observations = field(default_factory=Observations)
@@ -79,9 +75,7 @@ class Elections:
 
 
 class PartitionCounts:
-    """The partitions of the cluster, counted at each change of the metadata. After a large change, the event loop
-    serves clients between parts of the count.
-    """
+    """The partitions of the cluster, counted at each change of the metadata."""
 
     def __init__(self) -> None:
         self.partitions = 0
@@ -91,9 +85,7 @@ class PartitionCounts:
         self._waiting: deque[Iterator[PartitionDiff]] = deque()
 
     def apply(self, delta: MetadataDelta, _image: MetadataImage) -> None:
-        """Counts a change of the metadata. The `MetadataLoader` calls this method for every change from the
-        beginning.
-        """
+        """Counts a change. The `MetadataLoader` calls this method, also while it loads the metadata."""
         self._waiting.append(delta.partitions_changed())
         if len(self._waiting) == 1:
             self._turn()
@@ -125,9 +117,9 @@ class PartitionCounts:
         self.not_preferred += sign * (partition.leader != partition.replicas[0])
 
     def _count_election(self, before: PartitionImage, after: PartitionImage) -> None:
-        """Counts a new leader that was not in the ISR (KIP-966). A reassignment may add replicas to the ISR in the same
-        change, but a replica never joins the ISR and becomes the leader in one change.
-        """
+        """Counts a new leader that was not in the ISR (KIP-966). The ISR before the change decides, because a
+        reassignment may add replicas to the ISR in the same change. No replica joins the ISR and becomes leader in one
+        change."""
         if after.leader in before.elr:
             self.elections.from_eligible += 1
         elif after.leader not in before.isr:

@@ -380,7 +380,8 @@ class Retry:
         self._backoff = FIRST_BACKOFF_SECONDS
 
     def after(self, error: OSError | KafkaError) -> None:
-        """Sleeps before the next attempt. Raises a final error, and UnreachableError if the deadline is too near."""
+        """Sleeps before the next attempt. Raises `error` if it is not retriable, and UnreachableError if the deadline
+        would pass during the sleep."""
         if isinstance(error, KafkaError) and not error.retriable:
             raise error
         unknown = isinstance(error, UnknownTopicOrPartitionException)

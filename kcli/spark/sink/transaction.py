@@ -79,7 +79,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Records that a task has written `rows` of a batch of `query`.
+    """States that a task has written its part of a batch of `query`. `rows` is the number of written rows.
 
     Only the note of the first task has the number of `tasks`.
     """
@@ -177,7 +177,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
 
 
 def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
-    """Returns the newest note of `query` under this transactional id.
+    """Returns the newest note of `query` (a stored batch id) under this transactional id.
 
     If `settled` is True, waits for the end of open transactions.
     """
@@ -265,7 +265,7 @@ def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> 
 
 
 def _note(batch: int, metadata: str | None) -> Note | None:
-    """Parses a note. Returns None if another client committed the offset."""
+    """Parses the metadata of a committed offset as a note. Returns None if another client committed the offset."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         written = json.loads(metadata or "")
         return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))

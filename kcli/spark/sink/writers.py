@@ -15,7 +15,7 @@ when all its tasks are done:
   again. The result is correct only if the rows are divided into tasks as before. So a different number of tasks is
   refused, unless all earlier tasks are committed.
 * The driver commits with the epochs of the attempts that wrote. If an old driver still runs, its commit of the first
-  task's transaction fails. So it cannot commit in place of a newer attempt.
+  task's transaction fails. So an old driver cannot commit in place of a newer attempt.
 
 Without transactions a task has an idempotent producer, so its own retries write no duplicates. But if Spark repeats a
 task or micro-batch, the rows are written again, as with Spark's own Kafka sink.
@@ -76,7 +76,7 @@ class Work:
 
     @property
     def note(self) -> Note | None:
-        """The note that records the batch as written, or None if the batch is never repeated."""
+        """The note that a task stores in its transaction, or None if the batch is never repeated."""
         return None if self.batch is None else Note(self.query, self.batch)
 
 
@@ -233,10 +233,11 @@ class _Writer(ABC):
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
-        """Whether all tasks of an earlier attempt have their notes. `tasks` is the number of these tasks.
+        """Whether each task of an earlier attempt has its note, so that its rows are committed. `tasks` is the number
+        of these tasks.
 
-        If the earlier attempt had more tasks than this attempt, its further tasks are fenced. `now` is the number of
-        tasks of this attempt.
+        `now` is the number of tasks of this attempt. If `tasks` is greater than `now`, the tasks from number `now` on
+        are fenced.
         """
         for task in tasks:
             if task >= now:

@@ -84,7 +84,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
 def check_order(table: BatchHeaders, first: int = 0) -> None:
     """Checks that the offsets rise from `first` on, because the checksum of a batch does not cover its base offset.
 
-    Raises CorruptRecordError if they do not rise.
+    Raises CorruptRecordError if the offsets do not rise.
     """
     bases = table.headers["base_offset"]
     ends = bases + table.headers["last_offset_delta"] + 1

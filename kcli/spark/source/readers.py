@@ -245,7 +245,7 @@ def read_partition(
 
 
 def checked_schema(schema: StructType) -> StructType:
-    """Checks a schema of the user, which may omit and reorder columns.
+    """Checks a schema of the user. The schema may omit and reorder columns.
 
     Raises ValueError for an unknown column, or for a column with another type.
     """

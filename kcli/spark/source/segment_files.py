@@ -1,9 +1,9 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts no content. A file may have been deleted before it is opened. It may end with a
-part of a batch, or with zeros if it was preallocated. The index files of the newest segment are longer than their
-entries. An index only gives the position where reading begins. So if an index is wrong, reading takes more time, but no
-records are lost.
+This module changes no file and trusts no content. A file may have been deleted before it is opened. A file may end with
+a part of a batch, or with zeros if the broker preallocated the file. The index files of the newest segment are
+preallocated, so zeros follow their entries. An index only gives the position where reading begins. So if an index is
+wrong, reading takes more time, but no records are lost.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SegmentFile:
         return self._checked(int(entries["position"][found - 1]), offset) if found else 0
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """Returns an offset such that all records before it are older than `timestamp_ms`."""
+        """Returns an offset. All records before this offset are older than `timestamp_ms`."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
         return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
@@ -127,7 +127,7 @@ class SegmentFile:
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """Returns the entries before the first entry whose field `rising` is not greater than in the entry before.
+        """Returns the valid entries of an index file. The field `rising` grows from one valid entry to the next.
 
         The rest of a memory-mapped index file is filled with zeros.
         """

@@ -78,7 +78,7 @@ def watermark_of(frame: DataFrame) -> int | None:
 
 
 def without_watermark(frame: DataFrame) -> DataFrame:
-    """Removes the watermark. The next step that needs a watermark sets it again."""
+    """Removes the watermark. The next operation that needs a watermark sets the watermark again."""
     from pyspark.sql import functions as F
 
     if watermark_of(frame) is None:

@@ -94,7 +94,7 @@ class Stream:
         return self._with(with_columns(self.frame, value=F.explode(values(record_of(self.frame)))))
 
     def flat_map(self, records: Function) -> Stream:
-        """Makes one record from each struct in the array `records`, which has the fields `key` and `value`."""
+        """Makes one record from each struct in the array `records`. A struct has the fields `key` and `value`."""
         from pyspark.sql import functions as F
 
         each = "_each"
@@ -244,7 +244,8 @@ class Stream:
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Writes to an existing topic, and returns the records of that topic as a stream, which another query reads."""
+        """Writes to an existing topic. Returns the records of that topic as a stream. Another query reads this
+        stream."""
         self.to(topic, key=key, value=value, name=name)
         return stream_of(self.topology, topic, key=key, value=value)
 
@@ -272,7 +273,7 @@ class Stream:
     def _watermarked(self, delay: str, what: str) -> DataFrame:
         """Sets the watermark.
 
-        A query uses only the longest delay of its steps, so a warning is logged for a shorter delay.
+        A query uses only the longest delay of its operations, so a warning is logged for a shorter delay.
         """
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:

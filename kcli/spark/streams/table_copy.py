@@ -36,7 +36,7 @@ Brokers keep tombstones for a day (delete.retention.ms). A copy that is older co
 
 @dataclass(slots=True)
 class TableCopy:
-    """The values of a table by key. They are complete up to the offsets in `positions`.
+    """The values of a table by key. The copy has all changes up to the offsets in `positions`.
 
     If the topic is deleted and created again, `topic_id` changes.
     """

@@ -128,8 +128,8 @@ class Topology:
 
 
 def _trace_headers(headers: Column) -> Column:
-    """Returns the trace headers among the headers of a record. They go with the record to the records that are made of
-    it. Other headers are dropped, as always."""
+    """Returns the trace headers among the headers of a record. A record that is made from this record gets its trace
+    headers, but no other headers."""
     from pyspark.sql import functions as F
 
     return F.filter(headers, lambda each: each["key"].isin(TRACEPARENT, TRACESTATE))

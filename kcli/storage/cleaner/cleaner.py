@@ -40,8 +40,7 @@ from kcli.storage.store.store import LogStore
 _log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
-"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, and OSError if the disk fails, and
-CleaningStopped
+"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
 if the pass is stopped."""
 
 DEFAULT_LIMITS = CleanerLimits(
@@ -117,7 +116,7 @@ class LogCleaner:
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans all logs that need a pass. Begins with the dirtiest log, which has the largest share of bytes to
+        """Cleans all logs that need a pass. Begins with the dirtiest log: the log with the largest share of bytes to
         clean. May block."""
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
@@ -325,8 +324,8 @@ class LogCleaner:
 
 
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
-    """If the log needs a pass, returns it with the segments that may be cleaned. These are the sealed segments below
-    the last stable offset whose records are older than `min.compaction.lag.ms`."""
+    """If the log needs a pass, returns the log with the segments that may be cleaned. Such a segment is sealed, is
+    below the last stable offset, and has only records that are older than `min.compaction.lag.ms`."""
     truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
@@ -353,8 +352,8 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def overdue_ms(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> int:
-    """How much older than `max.compaction.lag.ms` the oldest record is that is in a sealed segment and not clean. 0 if
-    no such record is older."""
+    """The delay of a pass in milliseconds: the age of the oldest record that is in a sealed segment and not clean,
+    minus `max.compaction.lag.ms`. At least 0."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
         return 0  # max.compaction.lag.ms is unlimited, so no file need be read

@@ -119,7 +119,7 @@ class BatchFilter:
         self._max_message_bytes = max_message_bytes
 
     def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Adds the batches and records of `table` that are kept to `kept`."""
+        """Filters the batches of `table`. Adds the kept batches and records to `kept`."""
         judged = self._judge(table, kept)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
@@ -134,8 +134,7 @@ class BatchFilter:
     def _keep_walk(
         self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> Ints:
-        """Returns the number of records that stay in each batch of the walk. Adds the batches that change to
-        `rewritten`."""
+        """Returns the number of kept records in each batch of `walk`. Adds the batches that change to `rewritten`."""
         columns = walk.columns(Depth.VALUE)
         stay = self._stay(walk, columns)
         firsts = np.cumsum(walk.counts) - walk.counts
@@ -295,6 +294,6 @@ def control_type(table: BatchHeaders, row: int) -> int | None:
 
 
 def joined(keys: Sequence[bytes]) -> tuple[Spans, bytes]:
-    """Converts single keys to the form of the keys of a chunk."""
+    """Joins keys in one buffer. Returns the positions of the keys, and the buffer."""
     lengths = np.array([len(key) for key in keys], np.int64)
     return Spans(np.cumsum(lengths) - lengths, lengths), b"".join(keys)

@@ -1,10 +1,10 @@
 """The cleaner's map from keys to their last offsets, for millions of keys in memory of a fixed size.
 
 As in Kafka, a key of any size takes 24 bytes: 16 bytes of its hash, and an offset. If two keys had equal hashes, a
-record would be lost. So each map has a random hash function, for which two keys have equal hashes with probability
-2^-128. The constants of this function are secret. So a client cannot choose keys with equal hashes. The function is
-multilinear hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes
-a whole chunk of records at once.
+record would be lost. So each map has a random hash function. The probability that two keys have equal hashes is 2^-128.
+The constants of this function are secret. So a client cannot choose keys with equal hashes. The function is multilinear
+hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole
+chunk of records at once.
 
 The table uses open addressing. If a slot is used by another key, the second half of the hash gives the distance to the
 next slot. The number of slots is prime, so with any distance all slots are reached.
@@ -97,7 +97,7 @@ class OffsetMap:
     """A map from hashes to offsets. The map is full when it contains `capacity` keys."""
 
     def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
-        """Makes a map. `keys_at_most` is an upper bound of the number of keys. It limits the memory of the map."""
+        """Makes a map. `keys_at_most` is an upper bound of the number of keys, and limits the memory of the map."""
         slots = max(max_bytes // ENTRY_BYTES, 2)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
         if keys_at_most is not None and keys_at_most < self.capacity:

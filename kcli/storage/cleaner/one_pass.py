@@ -1,8 +1,8 @@
-"""One pass over one log. It maps the keys of the dirty part, and writes the kept records of the log up to the end of
-the dirty part.
+"""One pass over one log. A pass maps the keys of the dirty part, and writes the kept records of the log up to the end
+of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
-and does not change the state of the log. It runs in a separate process. So the pass does not slow down the event loop,
+and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,
 and numpy is loaded only when a log is cleaned.
 """
 
@@ -52,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, most of the time would be
-spent on calling numpy, not on its work."""
+"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, the calls of numpy would
+take more time than the work itself."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -87,8 +87,8 @@ class IoThrottle:
 
 
 MAX_BURST_SECONDS = 0.3
-"""After an idle time, reads and writes may be faster than the rate, until the idle time is used up. This is the longest
-idle time that counts. It is the interval at which Kafka measures the rate."""
+"""After an idle time, reads and writes may be faster than the rate, until the idle time is used up. At most this much
+idle time is counted. The value is the interval at which Kafka measures the rate."""
 
 MAX_SLEEP_SECONDS = 0.5
 """The longest time between two calls of `check` while a pass is throttled."""
@@ -292,9 +292,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The horizon for tombstones of the old formats, whose batches have no delete horizon. Tombstones are dropped
-        from segments that were last written at or before this time. The time is `delete.retention.ms` before the last
-        write to the last clean segment."""
+        """The delete horizon for tombstones in messages of the old formats, which store no delete horizon. Tombstones
+        are dropped from segments that were last written at or before this horizon. The horizon is `delete.retention.ms`
+        before the last write to the last clean segment."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -349,8 +349,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them according to its
-    header (0 if the header is incomplete too)."""
+    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them. This size is from the
+    header of the batch. The size is 0 if the header is incomplete too."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -38,9 +38,9 @@ class CleanedTransactions:
     def end(
         self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Processes a control batch. `control_type` is None if an earlier pass removed the control record. Returns
-        whether the marker is no longer needed and, if records of an aborted transaction are still in the log, the entry
-        for the transaction index."""
+        """Processes a control batch. `control_type` is None if an earlier pass removed the control record. Returns two
+        values: whether the marker is no longer needed, and the entry for the transaction index or None. There is an
+        entry if records of an aborted transaction are still in the log."""
         self._begin_until(last_offset)
         match control_type:
             case ControlType.ABORT:

@@ -1,8 +1,8 @@
 """Writes the leader epochs of many logs to their checkpoints in the background.
 
-After a start, each log writes its checkpoint at its first append. So thousands of logs may do this within a second. A
-job takes all logs that wait. The checkpoints of a few logs are synced one by one. Those of many logs are synced
-together, by syncs of the whole file system.
+After a start, each log writes its checkpoint at its first append. So thousands of logs may do this within a second. One
+background job writes the checkpoints of all logs that wait. The checkpoints of a few logs are synced one by one. The
+checkpoints of many logs are synced together, by syncs of the whole file system.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Directory(Protocol):
 
 
 class EpochLog(Protocol):
-    """The part of a log that is used here. The directory of a closed log is another one, which may fail."""
+    """The part of a log that is used here. After the log is closed, `directory` is another object, on which operations
+    may fail."""
 
     leader_epochs: LeaderEpochCache
     log_end_offset: Offset
@@ -74,7 +75,8 @@ class EpochFlushes:
     def flush_together(self, logs: Iterable[EpochLog], *, closing: bool = False) -> bool:
         """Writes the checkpoints, and syncs them together. Returns False if the system cannot sync a whole file system.
 
-        If `closing`, a checkpoint may lack epochs that have no records. A disk error takes its directory offline.
+        If `closing` is True, a checkpoint may lack epochs that have no records. A disk error takes the log directory
+        offline.
         """
         begun = []
         for log in logs:

@@ -92,8 +92,8 @@ class EntryFile:
             self._pending.clear()
 
     def _replace(self) -> None:
-        """Replaces the content of the file by the pending entries. After a crash, most files already have this content,
-        and are not written."""
+        """Replaces the content of the file by the entries in memory. After a crash, most files already have this
+        content. Such a file is not written."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)
@@ -139,8 +139,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """The bounds for a search. First tries the entries that were read last. Then assumes that the field rises
-        evenly, as offsets mostly do, and tries the page where the target should be."""
+        """The bounds for a search. First tries the entries that were read last. Then tries the page that would have the
+        target if the field rose evenly, as offsets mostly do."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)

@@ -1,8 +1,8 @@
 """The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
-Changes are made in memory. The log writes them to the checkpoint file in the background. It does so before it counts
-the records of a new epoch as flushed. After a crash, missing changes are read from the batches, because each batch has
-its epoch.
+Changes are made in memory. The log writes them to the checkpoint file in the background. This happens before the
+records of a new epoch count as flushed. After a crash, missing changes are read from the batches, because each batch
+has its epoch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LeaderEpochCache:
             self._replace([entry for entry in self.entries if entry[1] < end_offset])
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Drops epochs that ended before `start_offset`. The epoch of `start_offset` now begins there."""
+        """Drops epochs that ended before `start_offset`. The epoch of `start_offset` now begins at this offset."""
         dropped = [entry for entry in self.entries if entry[1] <= start_offset]
         if not dropped:
             return

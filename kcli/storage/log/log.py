@@ -1,8 +1,8 @@
 """A partition's log: its segments, producers and leader epochs, and its first and last offsets.
 
-One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush` and
-reads of a slice may run in other threads at the same time. The offsets have this order: log start ≤ last stable ≤ high
-watermark ≤ log end.
+One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush`,
+and reads of the bytes of a `LogSlice`, may run in other threads at the same time. The offsets have this order: log
+start ≤ last stable ≤ high watermark ≤ log end.
 
 This file is long because a log has many operations. Validation, retention, replay, snapshots, loading and compaction
 are in other files.
@@ -272,11 +272,11 @@ class PartitionLog:
     def replicate(
         self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int
     ) -> Generator[AppendResult, None, None]:
-        """Appends batches of the leader's log, which keep their offsets and epochs. A generator: each step checks and
-        writes at most STEP_BYTES or STEP_BATCHES, with one write.
+        """Appends batches of the leader's log, which keep their offsets and epochs. This method is a generator: each
+        step checks at most STEP_BYTES or STEP_BATCHES, and writes them with one write.
 
-        Takes no batch with a newer epoch than `leader_epoch`, in which the records were fetched (−1: no limit). Skips
-        an incomplete batch at the end. Raises KafkaError for invalid batches, StorageError on a bad disk.
+        `leader_epoch` is the epoch in which the records were fetched. Batches of a newer epoch are not appended (−1: no
+        limit). Skips an incomplete batch at the end. Raises KafkaError for invalid batches, StorageError on a bad disk.
         """
         position = 0
         while True:
@@ -463,8 +463,8 @@ class PartitionLog:
     def read(
         self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
     ) -> LogSlice:
-        """The whole batches of one segment, from the batch with `offset` up to `end_offset`. They have at most
-        `max_bytes` in all.
+        """The whole batches of one segment, from the batch with `offset` up to `end_offset`. All batches together have
+        at most `max_bytes`.
 
         If `at_least_one` is True, the first batch is included even if it is larger than `max_bytes`.
         """
@@ -517,11 +517,12 @@ class PartitionLog:
 
     @on_disk
     def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Records that the epoch of a new leader begins at the log end. Call it before the first append in this epoch.
+        """Records that the epoch of a new leader begins at the log end. Call this method before the first append in
+        this epoch.
 
-        The checkpoint is written at the first append in the epoch or at the next flush. It is not written at once,
-        because the leader of thousands of partitions would then write thousands of files at its start. A crash before
-        the write loses nothing, because a start drops epochs without records.
+        The checkpoint is written at the first append in the epoch or at the next flush. If it were written at once, the
+        leader of thousands of partitions would write thousands of files at its start. A crash before the write loses
+        nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -548,7 +549,7 @@ class PartitionLog:
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
         """Moves the log start offset up to `offset` (−1: the high watermark). The next retention removes segments that
-        end before it."""
+        end before the log start offset."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -570,7 +571,7 @@ class PartitionLog:
         """Drops all records from `offset` on. If the log ends before `offset`, only drops a leader epoch without
         records.
 
-        The producers are restored at their next use, or before it by `begin_restoring_producers`.
+        The producers are restored at their next use, or earlier by `begin_restoring_producers`.
         """
         if offset >= self.log_end_offset:
             # This broker may have led in an epoch without writing a record, and another leader began its epoch at the
@@ -614,17 +615,19 @@ class PartitionLog:
 
     @on_disk
     def sync_cut(self) -> None:
-        """Makes a truncation durable. Otherwise, after a power failure, dropped segments could exist again, with new
-        records before them. May block. May be called in any thread."""
+        """Makes a truncation durable. Without this sync, a power failure could bring dropped segments back, after new
+        records. May block. May be called in any thread."""
         self._unless_gone(self._sync_cut)
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation, or the recovery point after it, may not be durable yet. If so, do not append."""
+        """Whether a truncation, or the recovery point after the truncation, may not be durable yet. In this case, do
+        not append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:
-        """Notes that the first `truncations` truncations are durable. The recovery point after them must be too."""
+        """Records that the first `truncations` truncations are durable. The recovery point after them must be durable
+        too."""
         self._durable_truncations = max(self._durable_truncations, truncations)
 
     def _sync_cut(self) -> None:
@@ -694,7 +697,7 @@ class PartitionLog:
             self.directory.flushes_ms.add(max(self._now_ms() - began_ms, 0))
 
     def settle(self) -> None:
-        """Makes the names of a new log's files and its topic id durable. May block. May be called in any thread."""
+        """Makes the names of a new log's files, and its topic id, durable. May block. May be called in any thread."""
         directory = self.directory
         if not self.is_settled:
             with directory.settling:
@@ -717,7 +720,7 @@ class PartitionLog:
         """Syncs the topic id and the names in the log's directory. The caller syncs the name of this directory, because
         one sync may include the names of many logs.
 
-        If `together`, the topic id is on the device already, and the caller then syncs the names of all logs.
+        If `together` is True, the topic id is already on the device, and the caller later syncs the names of all logs.
         """
         disk = self.directory.disk
 
@@ -780,7 +783,8 @@ class PartitionLog:
     @on_disk
     def write_out(self) -> None:
         """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
-        closed, call this method for all of them first, so that the first syncs write many files to the device."""
+        closed, call this method for all logs before the first sync. The first syncs then write many files to the device
+        together."""
         self.take_snapshot()
         active = self.segments[-1]
         if not active.is_sealed:
@@ -796,19 +800,19 @@ class PartitionLog:
 
     @on_disk
     def flush_all(self) -> None:
-        """Makes everything of the log durable, as Kafka does at a clean stop. Call `write_out` before."""
+        """Makes all files of the log durable, as Kafka does at a clean stop. Call `write_out` before this method."""
         self.settle()
         self.flush()
         self.leader_epochs.flush(self.log_end_offset)
 
     def note_synced(self) -> None:
-        """Notes that `write_out` and then a sync of the whole file system have flushed the records."""
+        """Records that `write_out` and then a sync of the whole file system have flushed the log."""
         self.recovery_point = self.log_end_offset
         self.last_flush_ms = self._now_ms()
 
     @on_disk
     def close(self, *, clean: bool) -> None:
-        """Closes the files. If `clean`, first completes and flushes them, as Kafka does at a clean stop."""
+        """Closes the files. If `clean` is True, first completes and flushes them, as Kafka does at a clean stop."""
         if clean:
             self.write_out()
             self.flush_all()
@@ -845,7 +849,8 @@ class PartitionLog:
             self._producers.expiration_ms = expiration_ms
 
     def begin_restoring_producers(self) -> ProducerRestoration | None:
-        """The work that restores the producers after a truncation, for another thread. None if they are known.
+        """The work that restores the producers after a truncation, for another thread. None if the producers need not
+        be restored.
 
         Meanwhile the owner may use the log. `end_restoring_producers` then takes the result.
         """
@@ -896,7 +901,8 @@ class PartitionLog:
 
 
 def _note_producer(producers: ProducerState, batch: PlacedBatch, segment: Segment) -> None:
-    """Notes a written batch of a producer with an id. A marker may end an aborted transaction."""
+    """Updates the producers with a written batch. If a marker ends an aborted transaction, adds it to the transaction
+    index."""
     header = batch.header
     if not header.is_control:
         producers.update(header, batch.base_offset)

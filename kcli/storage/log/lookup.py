@@ -82,7 +82,7 @@ def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) 
 
 
 def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -> Search:
-    """The first record of the segment at or past both `timestamp_ms` and `start_offset`."""
+    """The first record of the segment that is neither before `timestamp_ms` nor before `start_offset`."""
     start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
     try:
         file = segment.log.file()
@@ -162,8 +162,8 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> i
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """An offset after all records in the first `size_bytes` bytes from `offset`. Aborted transactions are searched up
-    to this offset."""
+    """An offset after all records of a read that begins at `offset` and has `size_bytes` bytes. Aborted transactions
+    are searched up to this offset."""
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)

@@ -44,8 +44,8 @@ _CRC_END = 6
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record. It is the same
-    in offsets and in sequence numbers."""
+    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record, which is the
+    same in offsets and in sequence numbers."""
 
     last_sequence: int
     last_offset: Offset
@@ -166,8 +166,8 @@ class ProducerState:
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The remembered batch that `header` repeats, or None if the batch is new. A client repeats a batch if it did
-        not get the first response."""
+        """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client repeats a batch
+        if it did not get the first response."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -178,7 +178,7 @@ class ProducerState:
         return None
 
     def check(self, header: BatchHeader) -> None:
-        """Raises KafkaError unless the batch continues the producer's sequence."""
+        """Raises KafkaError if the batch does not continue the producer's sequence numbers."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
@@ -242,8 +242,8 @@ class ProducerState:
         return known
 
     def is_valid(self, producer_id: ProducerId, verification: Verification) -> bool:
-        """Whether a verification can still be used. It is dropped when a marker or the first batch of a transaction is
-        written."""
+        """Whether a verification can still be used. A verification is dropped when a marker or the first batch of a
+        transaction is written."""
         return self._verifications.get(producer_id) is verification
 
     def check_verified(self, header: BatchHeader, verification: Verification) -> None:
@@ -300,8 +300,8 @@ class ProducerState:
     def update_marker(
         self, header: BatchHeader, offset: Offset, marker: TransactionEnd
     ) -> AbortedTransaction | None:
-        """Updates the state with a marker that is written at `offset`. If it aborts a transaction, returns the entry
-        for the transaction index."""
+        """Updates the state with a marker that is written at `offset`. If the marker aborts a transaction, returns the
+        entry for the transaction index."""
         self._verifications.pop(header.producer_id, None)
         entry = self.producers.get(header.producer_id)
         if entry is None:
@@ -439,7 +439,7 @@ def _pack_entry(entry: ProducerEntry) -> bytes:
 
 
 def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:
-    """The entries of a `.snapshot` file. Raises CorruptRecordError if it is damaged."""
+    """The entries of a `.snapshot` file. Raises CorruptRecordError if the file is damaged."""
     return decode_snapshot(read_file(disk, path), path)
 
 

@@ -1,9 +1,9 @@
 """The leader's checks of the records in a producer's batch. The checks are the same as in Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken, the
-records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the topic, the
-response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks the same
-rules by columns.
+`survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
+broken, the records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the
+topic, the response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks
+the same rules by columns.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SMALL_BYTES = 1_048_588
 milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The most bytes of an uncompressed batch that is read at once. It is larger than SMALL_BYTES, because records of one
-shape are compared without reading their values."""
+"""The most bytes of an uncompressed batch that is read at once. This limit is larger than SMALL_BYTES, because records
+of one shape are compared without reading their values."""
 
 FEW_RECORDS = 500
 """The most records that are read one by one without a pause. The read takes about two milliseconds."""
@@ -127,8 +127,8 @@ def undecodable(error: CorruptRecordException) -> KafkaError:
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are within the bounds. The result may be False although they are, because `found` has only
-    a lower bound of the oldest timestamp."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest timestamp,
+    so the result may be False for valid timestamps."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms

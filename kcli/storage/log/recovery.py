@@ -93,8 +93,8 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Sets the state of producers back to the start of recovery. Later snapshots are not used, because the records
-        before them are read again."""
+        """Sets the state of producers back to the offset at which recovery starts. Snapshots of later offsets are not
+        used, because recovery reads the records before these offsets again."""
         log = self._log
         log.snapshots.doubt_after(first.base_offset)
         log.log_end_offset = first.base_offset

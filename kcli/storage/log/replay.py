@@ -46,8 +46,8 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class ProducerRestoration:
-    """The work that restores the producers of a log after a truncation. It changes only its own `producers`, so it
-    may run in any thread."""
+    """The work that restores the producers of a log after a truncation. This work changes only its own `producers`, so
+    it may run in any thread."""
 
     producers: ProducerState
     snapshots: ProducerSnapshots

@@ -88,7 +88,8 @@ def check_run(records: Buffer, run: Run, next_offset: Offset, topic_partition: s
 
 
 def _check_control(batch: PlacedBatch, topic_partition: str) -> None:
-    """Raises KafkaError if the record of a control batch cannot be read. The append would fail after its write."""
+    """Raises KafkaError if the record of a control batch cannot be read. Without this check, the append would fail
+    after its write."""
     try:
         read_marker(batch.buffers[0])
     except CorruptRecordError as error:

@@ -41,7 +41,8 @@ def deletable_count(
 
 
 def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
-    """Adds to `count` the next segments that can be deleted so that at least `retention_bytes` of the log remain."""
+    """Adds to `count` the number of the next segments that can be deleted while at least `retention_bytes` of the log
+    remain."""
     excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
     while count < allowed and excess >= segments[count].size_bytes:
         excess -= segments[count].size_bytes
@@ -50,8 +51,8 @@ def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, al
 
 
 def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
-    """Adds to `count` the next segments that are older than `retention_ms`. Stops at a segment with a timestamp in the
-    future, so this segment and all later segments stay."""
+    """Adds to `count` the number of the next segments that are older than `retention_ms`. Stops at a segment with a
+    timestamp in the future, so this segment and all later segments stay."""
     while count < allowed:
         largest_ms = segments[count].largest_timestamp_ms()
         if largest_ms > now_ms:

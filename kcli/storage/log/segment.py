@@ -64,7 +64,7 @@ Placed = tuple[Offset, int, int]
 """A batch that will be written: last offset, max timestamp, size in bytes."""
 
 _LOOKING = threading.Lock()
-"""The lock under which a segment finds its files. Each segment does this once."""
+"""A segment holds this lock while it opens its indexes or looks up the sizes of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class Segment:
         self._bytes_since_index_entry += size_bytes
 
     def seal(self) -> None:
-        """Completes the segment when it is no longer the active one: adds a last entry to the time index and truncates
+        """Completes a segment that is no longer the active segment. Adds a last entry to the time index, and truncates
         every file to its real size."""
         if not self._is_changed:
             return
@@ -335,7 +335,7 @@ class Segment:
         )
 
     def rename_deleted(self) -> list[str]:
-        """Renames the files to names with `.deleted`. Returns the new paths, so that the files can be removed when no
+        """Renames the files to names with `.deleted`. Returns the new paths. The caller removes these files when no
         reader needs them."""
         self.deleted = True
         self.offset_index.entries.write_out()
@@ -386,10 +386,10 @@ class Segment:
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
         """Yields the same as `headers`, but begins with the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum. An entry with a wrong bit may give a position after `offset`, and records would be
-        skipped without an error. So the batch at this position must begin at or below the offset of the entry. If it
-        does not, the segment is read from its start. The batch may end before the offset of the entry, because Kafka 3
-        wrote one entry for several batches.
+        An index has no checksum. If a bit of an entry is wrong, its position may be after `offset`, and records would
+        be skipped without an error. So this method checks that the batch at this position begins at or below the offset
+        of the entry. If the check fails, the segment is read from its start. The batch may end before the offset of the
+        entry, because Kafka 3 wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -421,9 +421,9 @@ class Segment:
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        If `doubting_gaps` is True, no batch contains `offset`, and the batch before the gap is damaged, then the
-        damaged batch is returned. It may have contained `offset`. The reader notices the damage, because the checksum
-        is wrong.
+        `doubting_gaps` is for an `offset` that no batch contains. If it is True, and if the batch before this gap is
+        damaged, the damaged batch is returned, because it may have contained `offset`. The reader notices the damage,
+        because the checksum is wrong.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:

@@ -95,10 +95,10 @@ class ProducerSnapshots:
         self._offsets.discard(offset)
 
     def remove_outside(self, log_start_offset: Offset, end_offset: Offset) -> None:
-        """Removes snapshots that are never used: those after the end of the log, and those before its start.
+        """Removes snapshots that are never used: snapshots after the end of the log, and snapshots before its start.
 
-        The snapshot at the start stays. Kafka removes it too. But if retention has deleted all records, only this
-        snapshot knows the producers after a restart, so a batch that is sent again would be appended twice.
+        Unlike Kafka, this method keeps a snapshot at the start of the log. If retention has deleted all records, only
+        this snapshot has the producers after a restart. Without it, a batch that is sent again would be appended twice.
         """
         for offset in self.offsets():
             if not log_start_offset <= offset <= end_offset:

@@ -32,10 +32,11 @@ class Piece:
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
-    """The pieces of a segment that contains an offset too far from the base offset. None if that offset is damaged.
+    """The pieces of a segment that contains an offset too far from the base offset. None if this far offset is damaged.
 
     The checksum does not cover the base offset of a batch, so a bit of this offset may be wrong. An offset counts as
-    damaged if it is above the offsets after it, or if it is the last offset and far above the offset before it.
+    damaged if later batches have lower offsets. The last offset also counts as damaged if it is far above the offset
+    before it.
     """
     pieces = []
     base_offset = next_offset = segment.base_offset
@@ -67,7 +68,7 @@ def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
 
 
 def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
-    """Writes the `.swap` files of the pieces beside the segment. They are installed when the log is opened again."""
+    """Writes the `.swap` files of the pieces beside the segment. The next opening of the log installs these files."""
     _log.warning(
         "%s holds offsets too far from its base offset; it is split into %d segments, at offsets %s",
         segment.log.path,

@@ -1,7 +1,7 @@
 """The leader's checks of a batch before it is written, and the place of the batch in the log.
 
 This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible, a batch
-is written as the client sent it: only base offset and leader epoch are set, and a wrong max timestamp is corrected. If
+is written as the client sent it. Only base offset and leader epoch are set, and a wrong max timestamp is corrected. If
 the records of a batch take long to read, the batch is returned as an `UnopenedBatch`. The caller can read its records
 in another thread.
 """
@@ -106,7 +106,7 @@ def check_client_batch(
 
 
 def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
-    """Whether the batch is written in another codec than its own."""
+    """Whether the batch must be written with another codec than the client used."""
     return config.compression_type != KEEP_CODEC and target_codec(header, config) != header.codec
 
 

@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 def close_logs(directory: LogDirectory, logs: Sequence[PartitionLog], threads: int, *, clean: bool) -> bool:
-    """Closes the logs, and first completes and flushes them if `clean`. Returns False if a log could not be closed, so
-    that the next start must check the files."""
+    """Closes the logs. If `clean` is True, first completes and flushes them. Returns False if a log could not be
+    closed. The next start must then check the files."""
     written = True
     if clean:
         # One thread writes to the page cache, because more threads would only compete for Python's lock.
@@ -37,7 +37,8 @@ def close_logs(directory: LogDirectory, logs: Sequence[PartitionLog], threads: i
 
 
 def _flush_together(directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-    """Flushes settled logs if the system can sync a whole file system. Otherwise changes nothing."""
+    """Flushes logs whose names are durable (settled), if the system can sync a whole file system. Otherwise changes
+    nothing."""
     disk, path = directory.disk, directory.path
     try:
         if not disk.sync_volume(path):

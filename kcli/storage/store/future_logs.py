@@ -128,7 +128,7 @@ class FutureLogs:
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether the copy may replace the log. The copy must have all records, and they must be as durable as the
+        """Whether the copy may replace the log. The copy must have all records, and these must be as durable as the
         records of the log."""
         return (
             not self.is_behind(copy, current)

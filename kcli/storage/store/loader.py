@@ -178,8 +178,8 @@ def _whole_end(segment: Segment) -> Offset | None:
 def _settle(
     log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
-    """Sets the offsets, epochs and producers of a log. Its segments must be in order, and on the device up to
-    `durable_end`."""
+    """Sets the offsets, epochs and producers of a log. The segments of the log must be in order, and on the device up
+    to `durable_end`."""
     if log.log_end_offset < state.log_start_offset:
         _log.warning(
             "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
@@ -290,8 +290,8 @@ def _open_segments(
 
 
 def _is_sound(segment: Segment, names: Set[str], stem: str, *, clean: bool, deep: bool) -> bool:
-    """Whether the indexes of a segment are valid. If `deep`, their sizes and ends are checked. Otherwise only their
-    names are checked (as in Kafka)."""
+    """Whether the indexes of a segment are valid. If `deep` is True, the sizes and ends of the index files are checked.
+    Otherwise only the names of the files are checked (as in Kafka)."""
     if stem + INDEX_SUFFIX not in names:
         _log.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False

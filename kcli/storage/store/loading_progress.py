@@ -10,8 +10,7 @@ from kcli.runtime.clock import Clock
 _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 5.0
-"""The time between two lines. A line for each log would be longer than all other lines together, because a node may
-have thousands of logs."""
+"""The time between two lines. There is no line for each log, because a node may have thousands of logs."""
 
 
 class LoadingProgress:

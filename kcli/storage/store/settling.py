@@ -3,7 +3,7 @@
 Creating or deleting a thousand partitions makes a thousand new or changed names of directories. A sync of all these
 names takes seconds. If the event loop waited for it, the broker could not serve requests. So, as in Kafka, a log is in
 use as soon as its files exist. A power failure may remove a log that is not settled yet. But no record of such a log
-was flushed, because the first flush settles the log. A deleted log is out of use at once. Its checkpoint entries are
+was flushed, because the first flush settles the log. A deleted log is not used any more. Its checkpoint entries are
 removed before another log gets the same name.
 """
 
@@ -41,8 +41,8 @@ class _Gone:
 
 
 class Settling:
-    """The new and deleted logs that are not settled yet. Call `made`, `gone` and `soon` on the event loop. `run` may
-    block."""
+    """The new and deleted logs that are not synced yet. Call `made`, `gone` and `soon` on the event loop, and `run` in
+    a thread, because `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
         """Makes an empty list. `checkpoint` writes the offset checkpoints of a directory. `threads` is the number of
@@ -67,8 +67,8 @@ class Settling:
         self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Removes the checkpoint entries of a deleted log. Call it before a new log with this name is made in the
-        directory."""
+        """Removes the checkpoint entries of a deleted log. Call this method before a new log with this name is made in
+        the directory."""
         if (key, directory.path) in self._gone:
             self._forget_gone()
 
@@ -96,8 +96,8 @@ class Settling:
                 self._settle_in(directory, logs)
 
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-        """Settles new logs of a directory. First writes the topic ids of all these logs, so that one sync of the file
-        system or the first syncs of files write all of them to the device."""
+        """Settles new logs of a directory. First writes the topic ids of all these logs. One sync of the file system,
+        or the first syncs of files, then write all these ids to the device."""
         with directory.settling:
             begun = [(log, self._attempt(log.begin_settling)) for log in logs]
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
@@ -147,7 +147,8 @@ class Settling:
         return directory.error is None
 
     def _volume_synced(self, directory: LogDirectory) -> bool:
-        """Syncs the file system of the directory. False if this failed, or if the system cannot do it."""
+        """Syncs the file system of the directory. False if the sync failed, or if the system cannot sync a whole file
+        system."""
         try:
             return directory.error is None and self._disk.sync_volume(directory.path)
         except OSError as error:

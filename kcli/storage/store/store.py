@@ -81,7 +81,7 @@ STRAYS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log that must be made. `assigned` is the id of its directory in the metadata, if the metadata contains one."""
+    """A log that must be made. `assigned` is the directory id that the metadata contains for this log, if any."""
 
     topic: str
     partition: int
@@ -156,11 +156,11 @@ class LogStore:
     ) -> LogStore:
         """Locks the directories, checks their owner, and loads every log.
 
-        `metadata_log_dir` is the directory of the metadata log, by default the first one. If it is not one of
-        `log_dirs`, no other log of it is loaded.
-        `background` runs flushes after a roll, so pass a function that uses an executor. `on_failure` is called for
-        each directory that goes offline. Raises StorageError if a directory is not formatted, is locked, belongs to
-        another node or has an entry that is not a partition, and if all directories have failed.
+        `metadata_log_dir` is the directory of the metadata log, by default the first of `log_dirs`. If it is not one of
+        `log_dirs`, only the metadata log is loaded from it. `background` runs flushes after a roll, so pass a function
+        that uses an executor. `on_failure` is called for each directory that goes offline. Raises StorageError if a
+        directory is not formatted, is locked, belongs to another node or has an entry that is not a partition. Also
+        raises StorageError if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -332,9 +332,9 @@ class LogStore:
 
         If `more` is True, the caller will make or delete other logs too, and then call `settle_soon`.
 
-        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, it may contain
-        the log. Then this method raises KafkaStorageException, because a new, empty log would replace records that are
-        not lost.
+        `assigned` is the id of the directory in the metadata. A missing or offline directory may contain the log. In
+        this case, this method raises KafkaStorageException, because a new, empty log would replace records that are not
+        lost.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -523,7 +523,8 @@ class LogStore:
         self._safely(lambda log: log.flush(), list(self.logs.values()))
 
     def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
-        """Runs the work on each log whose directory is online. Returns the sum of the results. Logs errors of disks."""
+        """Runs the work on each log whose directory is online. Returns the sum of the results. Reports disk errors in
+        the log of the broker."""
         total = 0
         for log in logs:
             if log.directory.error is None:
@@ -565,8 +566,8 @@ class LogStore:
         """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
         once. A disk error takes its directory offline. May block.
 
-        The next append must wait for this. Otherwise a start after a power failure would not check the new records
-        before the old recovery point, and dropped segments might return.
+        The next append must wait for this sync. Otherwise a start after a power failure would not check the new records
+        before the old recovery point, and dropped segments might exist again.
         """
         cuts = [(log, log.directory, log.truncations) for log in logs]
         in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
@@ -583,8 +584,8 @@ class LogStore:
     # --- closing
 
     def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Closes the store and releases the locks. If `clean`, first flushes all logs and writes checkpoints and
-        clean-shutdown markers."""
+        """Closes the store and releases the locks. If `clean` is True, first flushes all logs and writes checkpoints
+        and clean-shutdown markers."""
         self.is_open = False
         if clean:
             self._take_made_ahead()

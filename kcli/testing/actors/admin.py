@@ -42,7 +42,7 @@ def admin_of(world: World) -> AdminClient:
 
 
 class Administrator:
-    """Works for some seconds of simulated time, and reports each answer to the ledger."""
+    """Works for some seconds of simulated time, and reports each answer to the `Ledger`."""
 
     def __init__(self, world: World, seconds: float) -> None:
         self.world = world

@@ -1,6 +1,7 @@
 """Clients of a simulated cluster: an idempotent producer, and a consumer.
 
-They report each answer of the broker to the ledger.
+The clients report each answer of the broker to the `Ledger`, which compares the answers with the promises of the
+cluster.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Link:
 
 
 class Actor(ABC):
-    """A client on its own machine. It connects, works, and connects again after a failure."""
+    """A client on its own simulated machine. The client connects, works, and connects again after a failure."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -123,7 +124,7 @@ class Actor(ABC):
 
     @abstractmethod
     async def work(self, link: Link) -> None:
-        """Works on a connection. It is called again after each failure."""
+        """Works on a connection. `run` calls this method again after each failure."""
 
     async def pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())
@@ -140,7 +141,7 @@ class Batch:
 class Producer(Actor):
     """An idempotent producer with acks=all and several unanswered requests.
 
-    It repeats each request until it gets an answer.
+    The producer repeats each request until an answer arrives.
     """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, big: bool) -> None:
@@ -209,7 +210,7 @@ class Producer(Actor):
         """Sends a few new batches.
 
         The first batch to a partition is sent alone, because a broker accepts any sequence number from a new producer.
-        A second batch that arrives first would be accepted, and the first one refused.
+        If the second batch arrived first, the broker would accept it and refuse the first batch.
         """
         wanted = self.rng.randint(1, IN_FLIGHT_MAX)
         while not self.world.ending and len(in_flight) < wanted:
@@ -283,9 +284,9 @@ class Producer(Actor):
 
 
 class Consumer(Actor):
-    """Reads partitions from start to end, and compares them with the ledger.
+    """Reads partitions from start to end, and compares the records with the `Ledger`.
 
-    If `sessions` is True, it uses incremental fetches (KIP-227).
+    If `sessions` is True, the consumer uses incremental fetches (KIP-227).
     """
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:
@@ -395,7 +396,7 @@ def partitions_of(
 def read_into(
     ledger: Ledger, partition: TopicPartition, position: int, data: f.PartitionData, link: Link
 ) -> int:
-    """Compares the records from `position` with the ledger. Returns the next position."""
+    """Compares the records from `position` with the `Ledger`. Returns the next position."""
     for at, header in iter_batches(data.records or b""):
         assert header.next_offset <= data.high_watermark, (
             f"{partition}: batch {header.base_offset} is given out, the high watermark is {data.high_watermark}"

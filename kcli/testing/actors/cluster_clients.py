@@ -1,6 +1,7 @@
-"""Clients of a simulated cluster of several brokers. They find the leaders by Metadata, and follow the leaders.
+"""Clients of a simulated cluster of several brokers. The clients find the leaders with Metadata requests. After a
+change of leader, they send requests to the new leader.
 
-They report each answer to the `ReplicationWatch`, and keep what they need for a comparison at the end.
+The clients report each answer to the `ReplicationWatch`, and keep the values for a comparison at the end.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class ClusterClient:
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def ask(self, broker: int, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
-        """Sends a request to a broker. Raises one of TROUBLE, and then the next request connects again."""
+        """Sends a request to a broker. If it raises one of the errors in TROUBLE, the next request opens a new
+        connection."""
         connection = await self._connection(broker)
         try:
             version = min(connection.version_for(key), at_most)
@@ -106,7 +108,7 @@ class ClusterClient:
             return connection
 
     async def leader(self, partition: TopicPartition) -> int:
-        """The leader of a partition. Raises Moved if it is not known at the moment."""
+        """The leader of a partition. Raises Moved if the leader is not known at the moment."""
         known = self.leaders.get(partition)
         if known is None:
             await self.refresh([partition.topic])
@@ -151,7 +153,7 @@ class ClusterClient:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch that was sent and has no answer yet."""
+    """A batch that was sent and is not answered yet."""
 
     sequence: int
     values: list[bytes]
@@ -160,8 +162,8 @@ class Batch:
 
 
 class ReplicatedProducer:
-    """An idempotent producer with acks=all, for one partition. It keeps several requests unanswered, and repeats each
-    until it gets an answer.
+    """An idempotent producer with acks=all, for one partition. The producer has several unanswered requests at a time,
+    and repeats each request until an answer arrives.
 
     `acknowledged` has the values of answered batches, in order. `uncertain` has the values of batches that were given
     up.
@@ -411,8 +413,8 @@ class ReplicatedConsumer:
 
 def check_values(producer: ReplicatedProducer, values: list[bytes]) -> None:
     """Checks the values of a partition that a consumer has read from its start: every acknowledged value exactly once,
-    and in order. A value of a batch that was given up may be missing. So may a value that retention or compaction may
-    have removed before the consumer came."""
+    and in order. Two kinds of values may be missing: values of batches that were given up, and values that retention or
+    compaction may have removed before the consumer read them."""
     prefix = f"{producer.name} ".encode()
     found = [value for value in values if value.startswith(prefix)]
     assert len(found) == len(set(found)), f"{producer.name}: a value is in {producer.partition} twice"

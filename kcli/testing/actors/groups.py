@@ -81,7 +81,7 @@ class Member(Actor):
         await self.run()
 
     def die(self) -> None:
-        """Ends without LeaveGroup, so the coordinator has to notice the missing heartbeats."""
+        """Ends without a LeaveGroup request, so the coordinator must detect that heartbeats are missing."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         if self.link is not None:
@@ -130,7 +130,8 @@ class Member(Actor):
         self._check(response.coordinators[0].error_code)
 
     def _check(self, code: ErrorCode) -> None:
-        """Raises Again for an error that a correct coordinator may return. Any other error fails the simulation."""
+        """Raises Again for an error that a correct coordinator may return. With any other error, the simulation
+        fails."""
         if code is ErrorCode.NONE:
             return
         # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid
@@ -186,7 +187,7 @@ class Member(Actor):
 
     @property
     def _identity(self) -> str:
-        """The id under which the ledger knows the member.
+        """The id under which the `Ledger` stores the member.
 
         A static member keeps this id when it returns with a new member id.
         """

@@ -21,7 +21,8 @@ BATCHES_MAX = 6
 
 
 class PassingTopic:
-    """Creates, fills and deletes the topic. At the end, no broker may have any file or record of the topic."""
+    """Creates, fills and deletes the topic. At the end of the run, no broker may have a file or a record of the
+    topic."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.client = ClusterClient(world, "owner of passing topics")
@@ -64,7 +65,8 @@ class PassingTopic:
             raise Moved
 
     async def _write(self) -> None:
-        """Sends one batch, and ignores the answer. A broker may know the topic of this name that was deleted before."""
+        """Sends one batch, and ignores the answer. The broker may still know an earlier topic of this name that is
+        already deleted."""
         partition = self.client.rng.randrange(PARTITIONS)
         value = b"x" * self.client.rng.choice((10, 2_000))
         now_ms = self.world.cluster.node.clock.now_ms()

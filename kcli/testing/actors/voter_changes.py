@@ -46,7 +46,8 @@ class VoterChanges:
         self._client.note(f"{node.name} is a voter")
 
     async def _ask(self, request: object, key: ApiKey, done_before: ErrorCode) -> None:
-        """`done_before` is the answer if an earlier request was carried out, but its answer was lost."""
+        """Sends a request, and repeats it until it succeeds. The answer `done_before` also counts as a success: an
+        earlier request was carried out, but its answer was lost."""
         last: Any = None
         end = self._client.world.cluster.loop.time() + LIMIT_S
         while self._client.world.cluster.loop.time() < end:

@@ -28,7 +28,8 @@ Edges = dict[int, set[int]]
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Groups of transactions that depend on each other. Each group is in the first field whose edges suffice."""
+    """Groups of transactions that form a cycle. A group is in the first field whose kinds of edges are enough for the
+    cycle."""
 
     reads: list[list[Operation]]
     """By wr edges alone."""

@@ -1,7 +1,7 @@
-"""Runs `kcli dump-log` over a log directory, which must report no fault after any crash.
+"""Runs `kcli dump-log` over a log directory. The tool must report no fault after any crash.
 
-Producer snapshots are not checked, because an old snapshot may be incomplete after a crash. A broker notices this by
-the checksum when it reads the snapshot.
+Producer snapshots are not checked, because an old snapshot may be incomplete after a crash. A broker detects an
+incomplete snapshot by its checksum when it reads the snapshot.
 """
 
 from __future__ import annotations

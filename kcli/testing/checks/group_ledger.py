@@ -67,8 +67,8 @@ class GroupLedger:
         """Reads one record.
 
         If `again` is True, the record was written before a restart of the broker, and compaction may have removed the
-        records around it. `losses` is the ledger's number of losses. After a loss, a committed offset may be lower than
-        an earlier offset.
+        records around it. `losses` is the number of data losses so far. After a loss, a committed offset may be lower
+        than an earlier offset.
         """
         if record.key is None:
             return

@@ -6,7 +6,8 @@ this method.) These are anomalies:
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: the reader saw a value of a transaction that was aborted, or that the producer never tried to
       commit;
-    - a torn transaction: the producer does not know its end, and the reader saw only some of its values;
+    - a torn transaction: the producer does not know whether the transaction was committed, and the reader saw only some
+      of the transaction's values;
     - a value twice, or a value that no transaction wrote;
     - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
 
@@ -94,7 +95,7 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. It reads backwards, so that at each value all later values are known."""
+    """Yields violations of the order. Reads from the last value to the first: a violation depends on later values."""
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
@@ -120,8 +121,8 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    Each transaction is before another transaction of its group in one partition, and after another transaction of its
-    group in the same or in another partition.
+    In a cycle, transaction A wrote before transaction B in one partition, and B wrote before A in some partition. The
+    cycle may have more than two transactions.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}

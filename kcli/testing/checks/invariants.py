@@ -1,14 +1,15 @@
 """The ledger: the expected state of a cluster, stored outside the cluster and checked after every event.
 
-The ledger reads each partition's records when they are committed, and clients report their answers to it. It checks:
+The ledger reads each partition's records when they are committed, and clients report their answers to it. The ledger
+checks these promises:
 
 * committed records never change, offsets are dense, the high watermark never goes back between two starts of the
   broker;
 * one offset per producer sequence, and no producer id twice;
 * acknowledged and read records are committed, and exist after a crash. After a loss of power they must exist only if
   every append is flushed (`durable`). Otherwise records may be missing, but the existing ones must be correct;
-* acknowledged topics and metadata survive everything; broker epochs grow;
-* a group's generation and its committed offsets never go back, one member owns a partition in a generation.
+* acknowledged topics and metadata survive everything; the epoch of a broker never goes back;
+* a group's generation and its committed offsets never go back, and in a generation, only one member owns a partition.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class Topic:
 class Ledger:
     """The expected state of a cluster.
 
-    `watch` must be called after every turn of the loop. Clients and the code that crashes nodes report all other
-    events.
+    `watch` must be called after every iteration of the event loop. Clients and the code that crashes nodes report all
+    other events.
     """
 
     def __init__(self, *, durable: bool) -> None:
@@ -253,7 +254,8 @@ class Ledger:
     # Reports of clients.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
-        """Records that a client has read `content` at `offset`, or that its write was acknowledged with this offset.
+        """Stores the fact that a client has read `content` at `offset`, or got this offset as the acknowledgement of
+        its write.
 
         `losses` is the number of losses at the time when the client connected.
         """
@@ -292,7 +294,7 @@ class Ledger:
     def owns(
         self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
     ) -> None:
-        """Records that a member has received its assignment.
+        """Stores the fact that a member has received its assignment.
 
         `losses` is the number at the time when the member connected.
         """
@@ -304,7 +306,7 @@ class Ledger:
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
-        """Records that a commit of a group was acknowledged.
+        """Stores the fact that a commit of a group was acknowledged.
 
         `losses` is the number at the time when the client connected.
         """

@@ -4,8 +4,8 @@ The code knows only what clients saw. Offsets come from the answers to producers
 of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted separately. Every other finding is a
 broken promise.
 
-A value is lost if its send is committed, no poll returned it, and a poll went past its offset or its partition was read
-to the end. Otherwise a committed value without a poll is only unseen.
+A committed value that no poll returned is *lost* if a poll went past its offset, or if its partition was read to the
+end. Otherwise the value is only *unseen*.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _OF_TV1 = {
 
 @dataclass(slots=True)
 class Verdict:
-    """The number of findings of each kind, and descriptions of the first ones."""
+    """The number of findings of each kind, and descriptions of the first findings."""
 
     counts: dict[Finding, int] = field(default_factory=dict)
     texts: dict[Finding, list[str]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def judge(history: History) -> Verdict:
 
 
 class _Known:
-    """All that the history tells about values and offsets."""
+    """The values and offsets that the history contains."""
 
     def __init__(self, history: History) -> None:
         self.writer: dict[str, Operation] = {}
@@ -148,7 +148,7 @@ class _Known:
         return writer.outcome is Outcome.COMMITTED or value in self.committed_reads
 
     def was_passed(self, sent: Sent, history: History) -> bool:
-        """Whether polls have gone past the place of a record, so that one of them should have returned it."""
+        """Whether polls have gone past the offset of a record, so that a poll should have returned the record."""
         if sent.partition in history.ends:
             return True
         offset = self.offset(sent.value)

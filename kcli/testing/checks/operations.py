@@ -4,7 +4,8 @@ The model comes from Jepsen's test of Kafka. An operation belongs to a process, 
 operation after another. An operation is a transaction, one record of a producer without transactions, or one poll of a
 consumer. Each value is sent once, so a value identifies its record.
 
-A history is written as lines of JSON, one line for each operation, so that it can be judged again later.
+A history is written as lines of JSON, one line for each operation, so that the checker can read the history again
+later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Watches the metadata of all nodes of a simulated cluster, and raises AssertionError for a broken promise.
 
-The promises hold at every moment of a run: an epoch has one leader and one active controller. A node never goes back
-in its epoch during one life. A batch below the high watermark never changes, on any node and in any life. Two nodes
-whose images have the same offset have the same image.
+The promises hold at every moment of a run: an epoch has one leader and one active controller. A life is the time from a
+start of a node to its end. The epoch of a node never goes back during one life. A batch below the high watermark never
+changes, on any node and in any life. Two nodes whose images have the same offset have the same image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGES_MAX = 2_000
 
 @dataclass(slots=True)
 class _Seen:
-    """The progress of one life of a node."""
+    """The progress of one life of a node: from a start of the node to its end."""
 
     epoch: int = -1
     checked_to: Offset = NO_OFFSET
@@ -43,7 +43,7 @@ class QuorumWatch:
     _seen: dict[Node, _Seen] = field(default_factory=dict)
 
     def check(self, node: Node) -> None:
-        """Checks one running node. Call it after every turn of the loop."""
+        """Checks one running node. Call this method after every iteration of the event loop."""
         seen = self._seen.get(node)
         if seen is None:
             seen = self._seen[node] = _Seen()

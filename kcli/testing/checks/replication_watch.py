@@ -1,18 +1,18 @@
 """Watches the replicas of a simulated cluster, and raises AssertionError for a broken promise of replication.
 
-The watch reads every batch of every replica once, at its append. It reads the disks of nodes that do not run, too. It
-knows the committed records of each partition: everything below the high watermark of any leader. The names of the
+The watch reads every batch of every replica once, at its append. The watch also reads the disks of nodes that do not
+run. The committed records of a partition are all records below the high watermark of any leader. The names of the
 promises are those of the TLA+ specifications of Kafka's replication.
 
-* A leader epoch of a partition has one leader. Within it, the high watermark never goes back.
+* A leader epoch of a partition has one leader. Within a leader epoch, the high watermark never goes back.
 * The controller's leader is in the ISR, and the ISR is a part of the replicas. No broker is in ISR and ELR. Leader
   epochs never go back.
 * ReplicationQuorumSuperset: the maximal ISR of the leader contains the controller's ISR.
 * StrongIsr: every member of the leader's maximal ISR has all records below the leader's high watermark.
 * LeaderCandidateCompleteness: every member of ISR and ELR has all committed records, and so has a new leader.
 * LogMatching: two replicas that have the same batch (leader epoch and offset) are equal up to this batch.
-* No replica has a high watermark above the committed records. Its leader epoch cache is in order, and agrees with its
-  batches. It appends no batch of a leader epoch that its broker does not know.
+* No replica has a high watermark above the committed records. The leader epoch cache of a replica is in order, and
+  agrees with the batches of the replica. A replica appends no batch of a leader epoch that its broker does not know.
 * A leader counts no fetch of a follower that does not know its leader epoch.
 * The sequence numbers of each producer are contiguous in the committed records.
 * An answer to a producer or to a consumer contains only committed records, and they never change.
@@ -52,7 +52,7 @@ Progress = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class Replica:
-    """One replica, as it was read last. `log` is None while its broker does not run."""
+    """One replica, as `ReplicationWatch` read it last. `log` is None while the broker of the replica does not run."""
 
     batches: ReplicaLog
     log: PartitionLog | None = None
@@ -62,7 +62,7 @@ class Replica:
 
 @dataclass(slots=True)
 class Partition:
-    """The promises of one partition. The topic id tells it apart from an earlier topic of the same name."""
+    """The promises of one partition. The topic id distinguishes the topic from an earlier topic of the same name."""
 
     name: TopicPartition
     topic_id: uuid.UUID
@@ -98,8 +98,8 @@ class Partition:
 
 
 class ReplicationWatch:
-    """The state of all replicas of a cluster. Call `check` after every turn of the loop, and `died` after a node
-    died."""
+    """The state of all replicas of a cluster. Call `check` after every iteration of the event loop, and `died` after a
+    node died."""
 
     def __init__(
         self,
@@ -109,8 +109,9 @@ class ReplicationWatch:
         loses_by_retention: Iterable[str] = (),
         compacted: Iterable[str] = (),
     ) -> None:
-        """The topics that allow unclean leader elections, those whose old records are deleted, and those that are
-        compacted. Each replica of a compacted topic is compacted for itself, so its batches cannot be compared."""
+        """Gets three groups of topics: topics that allow unclean leader elections, topics whose old records are
+        deleted, and compacted topics. Brokers compact each replica separately, so the batches of compacted topics
+        cannot be compared."""
         self.image = MetadataImage()
         """The newest committed metadata that any node has shown."""
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -133,8 +134,8 @@ class ReplicationWatch:
     # After every turn.
 
     def check(self, *, after_turn: bool = False) -> None:
-        """Reads everything that is new, and checks the partitions that changed. If `after_turn`, only the nodes that
-        have acted in the last turn are read."""
+        """Reads everything that is new, and checks the partitions that changed. If `after_turn`, reads only the nodes
+        that have acted in the last iteration of the event loop."""
         changed: dict[TopicPartition, None] = {}
         for machine in self._machines.values():
             node = machine.alive
@@ -257,8 +258,8 @@ class ReplicationWatch:
             self._check_matching(partition, node_id, replica, news)
 
     def _read_failed(self, partition: Partition, machine: SimNode, replica: Replica) -> None:
-        """Reads a replica in a failed directory from its files. Its last append may have come before the failure in the
-        same turn, and its leader may learn of it."""
+        """Reads a replica in a failed directory from its files. The last append may have happened before the failure,
+        in the same iteration of the event loop. The leader may still learn of this append."""
         replica.batches = read_disk(machine.disk, self._directory(machine), partition.name)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
@@ -350,10 +351,11 @@ class ReplicationWatch:
                 )
 
     def _take_unseen_commits(self, partition: Partition, image: PartitionImage, high_watermark: int) -> None:
-        """Takes over the commits of a leader that moved its high watermark and ended in the same turn of the loop.
+        """Adds records that a leader committed although the watch never saw its high watermark.
 
-        Its followers heard of them. Such records are committed if every member of the ISR has them, and if the last
-        leader knows this high watermark or has died meanwhile.
+        The leader moved its high watermark and ended in the same iteration of the event loop, but its followers got
+        the high watermark. Such records are committed if every member of the ISR has them, and if the last leader
+        knows this high watermark or has died meanwhile.
         """
         if high_watermark <= partition.end or not partition.leaders:
             return
@@ -390,7 +392,7 @@ class ReplicationWatch:
         partition.high_watermarks[epoch] = high_watermark
 
     def _check_commits(self, partition: Partition, node_id: int, leader: LeaderPartition) -> None:
-        """Compares the log of a leader with the committed records, and takes over the new ones."""
+        """Compares the log of a leader with the committed records, and adds the new committed records."""
         high_watermark = leader.log.high_watermark
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
@@ -511,7 +513,7 @@ class ReplicationWatch:
     def died(self, machine: SimNode, *, lost_power: bool = False, is_durable: bool = True) -> None:
         """Reads the replicas of a node that died from its disk. Call `check` before the node dies.
 
-        If not `is_durable`, a loss of power may have removed acknowledged records.
+        If `is_durable` is False, a loss of power may have removed acknowledged records.
         """
         self._alive.pop(machine.node_id, None)
         if lost_power and not is_durable and machine.node_id in self.image.brokers:
@@ -540,7 +542,7 @@ class ReplicationWatch:
     # Reports of clients.
 
     def acknowledged(self, name: TopicPartition, base_offset: int, crc: int) -> None:
-        """Takes the answer to a producer with acks=all."""
+        """Checks and stores the answer to a producer with acks=all."""
         partition = self.partitions[name]
         if name.topic in self._unclean:
             return
@@ -553,7 +555,7 @@ class ReplicationWatch:
         )
 
     def read(self, name: TopicPartition, header: BatchHeader) -> None:
-        """Takes a batch that a consumer has read."""
+        """Checks a batch that a consumer has read."""
         partition = self.partitions[name]
         batch = partition.by_base.get(header.base_offset)
         if name.topic in self._unclean:
@@ -581,7 +583,7 @@ class ReplicationWatch:
         return all(_is_in_sync(partition.image) for partition in self.partitions.values())
 
     def unsettled(self) -> str:
-        """Describes the partitions that are not settled."""
+        """Describes the partitions for which `is_settled` is not true."""
         lines = []
         for partition in self.partitions.values():
             if not self._is_settled(partition):
@@ -633,7 +635,7 @@ class ReplicationWatch:
         return max((self.partitions[name].log_start for name in self._named(topic)), default=0)
 
     def removed_batches(self, topic: str) -> int:
-        """The number of committed batches that a replica of a topic does not have any more. The largest one."""
+        """The largest number of committed batches that a replica of a topic does not have any more."""
         removed = 0
         for name in self._named(topic):
             committed = self.partitions[name].committed.batches
@@ -647,7 +649,7 @@ class ReplicationWatch:
         return [name for name in self.partitions if name.topic == topic]
 
     def latest_values(self, name: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
-        """The offset and value of the last record of each key. Checks that all replicas have the same ones."""
+        """The offset and value of the last record of each key. Checks that these are equal on all replicas."""
         image = self.partitions[name].image
         assert image is not None
         by_node = {

@@ -71,7 +71,7 @@ class FaultyCluster:
 
     @property
     def has_small_disks(self) -> bool:
-        """Whether a full disk is a real one."""
+        """Whether the nodes have small disks (tmpfs). Otherwise a limit on the size of files replaces a full disk."""
         return bool(self._mounted)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,5 @@
-"""Consumers with librdkafka: with assigned partitions, and as members of a group. Each poll is an operation."""
+"""Consumers with librdkafka: with assigned partitions, and as members of a group. In the history, each poll is an
+operation."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ PASSING = frozenset(
 
 
 class AssignedReader:
-    """Reads all partitions from their start, inside of other operations or of its own ones."""
+    """Reads all partitions from their start. A poll is a part of another operation (a transaction), or a separate
+    operation."""
 
     def __init__(
         self, recorder: Recorder, name: str, rng: random.Random, *, reads_uncommitted: bool = False
@@ -86,7 +88,7 @@ class AssignedReader:
 
 
 class GroupReader:
-    """A member of a group. It commits its offsets, and reads on at the committed offsets after a rebalance."""
+    """A member of a group. The member commits its offsets, and continues at the committed offsets after a rebalance."""
 
     def __init__(self, recorder: Recorder, name: str, group: str, protocol: str) -> None:
         self.recorder, self.name = recorder, name
@@ -185,7 +187,7 @@ def _consumer(
 def _records(
     recorder: Recorder, name: str, messages: list[Message]
 ) -> dict[int, tuple[tuple[int, str], ...]]:
-    """The records of a poll by partition. An error that no fault explains becomes a problem."""
+    """The records of a poll by partition. An error that no fault explains is added to the problems of the run."""
     found: dict[int, list[tuple[int, str]]] = {}
     for message in messages:
         error = message.error()

@@ -70,7 +70,7 @@ class Faults:
         self.heal()
 
     def heal(self) -> None:
-        """Repairs everything. All nodes run and are ready afterwards."""
+        """Ends all faults. Afterwards all nodes run and are ready."""
         for node_id in NODES:
             self._cluster.go_on(node_id)
         self._cluster.links.mend(resets=self._rng.random() < 0.5)
@@ -117,7 +117,8 @@ class Faults:
         time.sleep(seconds)
 
     def _fill(self) -> None:
-        """Fills the disk of a node, and waits until the node has halted, as a node without a disk must."""
+        """Fills the disk of a node, and waits until the node has halted. A node must halt if it cannot write to its
+        disk."""
         victim = self._rng.choice(NODES)
         self._note(f"full disk of {victim}")
         self._cluster.fill_disk(victim)

@@ -1,4 +1,4 @@
-"""The links between the nodes of a cluster on one machine, which can be cut in one direction or in both.
+"""The links between the nodes of a cluster on one machine. A link can be cut in one direction or in both.
 
 Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
 target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link
@@ -65,7 +65,8 @@ class Links:
         self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
 
     def mend(self, *, resets: bool) -> None:
-        """Repairs all links. If it `resets`, connections over cut links end. Otherwise the waiting bytes arrive."""
+        """Repairs all links. If `resets` is True, connections over cut links end. Otherwise the waiting bytes
+        arrive."""
         self._loop.call_soon_threadsafe(self._mend, resets)
 
     def _mend(self, resets: bool) -> None:

@@ -172,10 +172,10 @@ class OldTransactionalProducer:
         self._producer = None
 
     def _note_lost_state(self, error: KafkaError, operation: Operation) -> None:
-        """Notes a coordinator that has forgotten a transaction with acknowledged records.
+        """Adds a problem if the coordinator has forgotten a transaction with acknowledged records.
 
-        INVALID_TXN_STATE is right only if the coordinator has not added any partition yet, or if a commit that seemed
-        to fail has succeeded. librdkafka sends EndTxn even if it has no answer to AddPartitionsToTxn.
+        The error INVALID_TXN_STATE is correct only if the coordinator has not added any partition yet, or if a commit
+        that seemed to fail has succeeded. librdkafka sends EndTxn even if it has no answer to AddPartitionsToTxn.
         """
         is_known = any(sent.offset is not None for sent in operation.sent)
         if error.code() == KafkaError.INVALID_TXN_STATE and is_known and operation.outcome is Outcome.ABORTED:

@@ -17,7 +17,7 @@ PARTITIONS = 4
 
 @dataclass(slots=True)
 class Recorder:
-    """What all clients share: the addresses, the operations, and the moment to stop."""
+    """The objects that all clients share: the addresses, the operations, and the moment to stop."""
 
     bootstrap: str
     operations: list[Operation] = field(default_factory=list)

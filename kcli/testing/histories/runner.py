@@ -1,4 +1,5 @@
-"""One run: clients and faults for some time, then a calm end, a complete read and the judgement."""
+"""One run: clients and faults for some time, then an end without faults, a complete read, and the search for
+anomalies."""
 
 from __future__ import annotations
 

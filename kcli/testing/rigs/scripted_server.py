@@ -134,8 +134,8 @@ class ScriptedServer:
 
 
 def _drain(peer: socket.socket) -> None:
-    """Reads until the client closes the connection. Closing it earlier could delete the alert that says why the
-    handshake failed."""
+    """Reads until the client closes the connection. If the server closed the connection earlier, the client might lose
+    the alert with the reason of the failed handshake."""
     try:
         while socket.socket.recv(peer, 4096):
             pass

@@ -1,4 +1,4 @@
-"""The wall clock of a simulated machine: loop time on top of a date, plus a skew."""
+"""The wall clock of a simulated machine: a fixed date, plus the time of the event loop, plus a skew."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class SimNode:
         return self._start is not None and not self._start.done()
 
     async def start(self, patience_s: float | None = None) -> bool:
-        """Starts the node. Returns False if it is not ready after `patience_s`. The start continues in this case.
+        """Starts the node. Returns False if it is not ready after `patience_s`. In this case, the start continues.
 
         Raises the error of a start that fails.
         """
@@ -163,7 +163,7 @@ class SimNode:
         self.disk = self.disk.kill_clone()
 
     def pause(self) -> None:
-        """Stops the process like SIGSTOP. The node knows nothing of it until `go_on`."""
+        """Stops the process like SIGSTOP. The node cannot notice the pause before `go_on`."""
         if self._process is not None:
             self._loop.note(f"{self.name} is paused")
             self._loop.pause(self._process)
@@ -176,7 +176,7 @@ class SimNode:
 
     @property
     def has_acted(self) -> bool:
-        """Whether any callback of the node has run in the last turn of the loop."""
+        """Whether any callback of the node has run in the last iteration of the event loop."""
         return self._process in self._loop.acting
 
     def lose_power(self) -> None:
@@ -271,7 +271,8 @@ class SimCluster:
         await asyncio.gather(*(node.start() for node in self.nodes.values()))
 
     def isolate(self, node: SimNode, *, hears: bool = False, speaks: bool = False) -> None:
-        """Cuts a machine off from all other nodes. It still receives if it `hears`, and still sends if it `speaks`."""
+        """Cuts a machine off from all other nodes. If `hears` is True, the machine still receives. If `speaks` is True,
+        the machine still sends."""
         for other in self.nodes.values():
             if other is node:
                 continue

@@ -41,7 +41,7 @@ PATIENCE_S = 60.0
 
 
 class Failing(Enum):
-    """The kind of failure of the nodes in a story."""
+    """The kind of failure of the nodes in a story (one simulated run)."""
 
     KILLS = "kills"
     POWER = "power"  # any number of nodes, because every append is flushed
@@ -78,7 +78,7 @@ class ClusterFaults:
         failing: Failing,
         voters: VoterChanges | None = None,
     ) -> None:
-        """Makes the faults of a story. With `voters`, voters get new disks too."""
+        """If `voters` is given, voters get new disks too."""
         self.cluster = cluster
         self.watch = watch
         self.rng = random.Random(rng.randrange(1 << 62))
@@ -226,12 +226,12 @@ class ClusterFaults:
         await self._expect_back(first)
 
     def _is_spare(self, node: SimNode) -> bool:
-        """Whether every partition has another broker in its ISR, which has all the records of this one."""
+        """Whether every partition has another broker in its ISR that has all records of this broker."""
         images = [each.image for each in self.watch.partitions.values() if each.image is not None]
         return all(set(image.isr) - {node.node_id} for image in images)
 
     def _trio(self) -> _Trio | None:
-        """A partition with three replicas in sync, without which the controllers still have a majority."""
+        """A partition with three replicas in sync, on brokers that the controllers do not need for a majority."""
         spared = (len(self.cluster.controllers) - 1) // 2
         found = []
         for partition in self.watch.partitions.values():
@@ -294,7 +294,7 @@ class ClusterFaults:
         """Repairs everything. Returns whether every broker is ready and every replica is in sync.
 
         A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
-        later. So it does not count as a replica with all records.
+        later. So such a broker does not count as a replica with all records.
         """
         self.cluster.network.mend_links()
         self._end_pauses()
@@ -315,7 +315,7 @@ class ClusterFaults:
             node.go_on()
 
     def _disturb_clock(self, node: SimNode) -> None:
-        """Lets the clock of a node jump, and from now on be right, too fast or too slow."""
+        """Lets the clock of a node jump. From now on, this clock has the correct rate, or is too fast or too slow."""
         jump_ms, rate = self.rng.choice(CLOCK_JUMPS_MS), self.rng.choice(CLOCK_RATES)
         self.cluster.loop.note(f"the clock of {node.name} jumps by {jump_ms} ms and runs at {rate}")
         node.clock.skew_ms += jump_ms
@@ -391,7 +391,7 @@ class ClusterFaults:
     # Disks.
 
     async def _break_disk(self, node: SimNode) -> None:
-        """Makes a disk call fail soon. Then repairs the disk, and kills the node, which starts again later."""
+        """Makes a disk call fail soon. Then repairs the disk, and kills the node. The node is started again later."""
         operation, part = self.rng.choice(DISK_FAULTS)
         self.cluster.loop.note(f"{operation} of {part or 'anything'} will fail on {node.name}")
         self.cluster.error_watch.tolerates = True

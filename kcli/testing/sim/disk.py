@@ -5,7 +5,7 @@ disk: it has every synced byte and name, and a random part of the other bytes an
 another order, the last write may be incomplete, and the newest names may be missing.
 
 A fault makes the n-th call fail, or the n-th call of one operation on paths that contain a text. A test can make call
-1, 2, 3 … fail, one in each run, until no call fails in a run. Then it has tried all calls.
+1, 2, 3 … fail, one in each run, until no call fails in a run. Then the test has made each call fail once.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SimDisk:
         return None
 
     def crash_clone(self, seed: int) -> SimDisk:
-        """Returns the disk after a power failure at this moment. This disk is not changed."""
+        """Returns the disk after a power failure at this moment. The disk itself is not changed."""
         rng = random.Random(seed)
         clone = SimDisk(self._now_ms, self._stall)
         names = dict(self._durable)
@@ -141,7 +141,7 @@ class SimDisk:
         return clone
 
     def full_clone(self) -> SimDisk:
-        """Returns a copy whose device has all data, for experiments. This disk is not changed."""
+        """Returns a copy whose device has all data, for experiments. The disk itself is not changed."""
         clone = SimDisk(self._now_ms, self._stall)
         clone._names = {
             path: inode
@@ -152,7 +152,7 @@ class SimDisk:
         return clone
 
     def contents(self, path: str) -> dict[str, bytes]:
-        """Returns the files in a directory by name, for checks. It counts as no call, and no fault happens."""
+        """Returns the files in a directory by name, for checks. This is not counted as a call, and causes no fault."""
         return {
             posixpath.basename(name): bytes(inode.content)
             for name, inode in sorted(self._names.items())
@@ -160,7 +160,7 @@ class SimDisk:
         }
 
     def directories(self, path: str) -> list[str]:
-        """Returns the names of the directories in a directory, for checks. It counts as no call."""
+        """Returns the names of the directories in a directory, for checks. This is not counted as a call."""
         return [
             posixpath.basename(name)
             for name, inode in sorted(self._names.items())

@@ -2,11 +2,12 @@
 
 The loop never waits. If no callback is ready, the clock jumps to the next timer. If there is no timer either, every
 task waits for another task, and `Deadlock` is raised. Jobs for an executor run on the loop too, after a random delay.
-Their results are reported after another random delay. So a crash can happen before the job, after its report, and
+The result of a job is reported after another random delay. So a crash can happen before the job, after its report, and
 between job and report.
 
-A `SimProcess` can be killed. Each task, timer and callback knows by its context which process has made it. When the
-process is dead, its tasks, timers and callbacks never run again. Not even a `finally` block can use the loop or a disk.
+A `SimProcess` can be killed. The context of each task, timer and callback contains the process that has made it. When
+the process is dead, its tasks, timers and callbacks never run again. Not even a `finally` block can use the loop or a
+disk.
 """
 
 from __future__ import annotations
@@ -97,9 +98,9 @@ class SimProcess:
 class SimLoop(asyncio.BaseEventLoop):
     """The event loop of one simulation. `simulate` creates it.
 
-    `on_turn` is called before each turn. An exception in `on_turn` ends the run. `problems` collects the errors of
-    callbacks and of tasks that nothing awaits. An entry in `problems` also ends the run. `acting` has the processes
-    whose callbacks have run in the last turn. Only their state can be new.
+    A turn is one iteration of the loop. `on_turn` is called before each turn. An exception in `on_turn` ends the run.
+    `problems` collects the errors of callbacks and of tasks that nothing awaits. An entry in `problems` also ends the
+    run. `acting` has the processes whose callbacks have run in the last turn. Only their state can be new.
     """
 
     def __init__(self, seed: int) -> None:
@@ -283,8 +284,8 @@ def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
 
 
 def simulate_noted(seed: int, story: Callable[[SimLoop], Coroutine[Any, Any, T]], again: str) -> T:
-    """Runs a story like `simulate`. An error gets the last notes of the loop, and `again`, the command that runs the
-    seed again."""
+    """Runs `story` like `simulate`. An error of the run also shows the last notes (`SimLoop.note`), and `again`, the
+    command that runs the seed again."""
     last_notes: list[Iterable[str]] = []
 
     async def noted(loop: SimLoop) -> T:

@@ -230,7 +230,7 @@ class SimHost:
 class SimServer(asyncio.AbstractServer):
     """A listening port.
 
-    It is also its own socket (`sockets[0]`), because callers use only `getsockname` of a socket.
+    The object is also its own socket (`sockets[0]`), because callers use only `getsockname` of a socket.
     """
 
     def __init__(self, network: SimNetwork, factory: ProtocolFactory, address: Address) -> None:
@@ -405,7 +405,8 @@ class SimTransport(asyncio.Transport):
         return first[:size]
 
     def _send(self, arrive: Callable[..., None], *content: bytes) -> None:
-        """Sends something to the peer. It arrives after everything that was sent before."""
+        """Sends data, or the end of the connection, to the peer. The peer gets it after everything that was sent
+        before."""
         if self._network.is_cut(self.machine, self.peer.machine):
             self._network.hold(self, arrive, content)
         else:
@@ -441,7 +442,8 @@ class SimTransport(asyncio.Transport):
             self._soon(self._read_if_due)
 
     def _read_if_due(self) -> None:
-        """Does one read, as large as the protocol's buffer. The next read is done in another turn of the loop."""
+        """Does one read, as large as the protocol's buffer. The next read is done in another iteration of the event
+        loop."""
         self._read_is_due = False
         if not self.is_reading():
             return

@@ -3,8 +3,8 @@
 In the first phase, clients create topics through any broker, while nodes are killed, stopped or lose power, and links
 are cut in one or both directions. In the second phase, all links are repaired and all nodes run. Within a time limit
 there must be an active controller, every broker must be unfenced, and every node must have every topic whose creation
-was acknowledged. Then all nodes start again, so that their images come from their own disks. QuorumWatch checks its
-promises after every turn of the loop.
+was acknowledged. Then all nodes start again, so that their images come from their own disks. `QuorumWatch` checks the
+promises of the quorum after every iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a story. Its figures show that the story did real work."""
+    """The result of a story (one simulated run). The figures show that the run did real work."""
 
     trace: str
     turns: int
@@ -211,7 +211,7 @@ class QuorumStory:
                 await node.start(0.0)
 
     async def _create_topics(self, name: str) -> None:
-        """Creates topics through any broker, until the trouble ends. Keeps those that were acknowledged."""
+        """Creates topics through any broker, until the faults end. Stores the names of the acknowledged topics."""
         number = 0
         while self.loop.time() < self._ends_at:
             await asyncio.sleep(self.rng.random())

@@ -1,12 +1,12 @@
 """One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
 
-The first phase is trouble. Idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile
-nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are
-restarted one by one. An administrator moves replicas and changes configs. Some topics have retention or compaction,
-and one is deleted and created again. The second phase is calm. All links are repaired and all nodes run. Within a time
-limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of
-deleted topics is left. Consumers must have read every acknowledged record exactly once and in order.
-`ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check their promises after every turn of the loop.
+In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile nodes and
+networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
+by one. An administrator moves replicas and changes configs. Some topics have retention or compaction, and one is
+deleted and created again. In the second phase, all links are repaired and all nodes run. Within a time limit every
+partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of deleted topics is
+left. Consumers must have read every acknowledged record exactly once and in order. After every iteration of the event
+loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _topics(rng: random.Random) -> tuple[ReplicatedTopic, ...]:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a story. Its figures show that the story did real work."""
+    """The result of a story (one simulated run). The figures show that the run did real work."""
 
     trace: str = ""
     turns: int = 0
@@ -323,8 +323,8 @@ class ReplicationStory:
         )
 
     async def _check_end(self) -> int:
-        """Compares what was read with what was acknowledged, and the files of all replicas. Then all nodes start again,
-        and all replicas must be in sync once more."""
+        """Compares the records that were read with the acknowledged records, and compares the files of all replicas.
+        Then all nodes start again, and all replicas must be in sync once more."""
         for producer in self.producers:
             if producer.partition.topic != UNCLEAN:
                 for consumer in self.consumers:

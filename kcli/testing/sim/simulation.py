@@ -2,10 +2,11 @@
 
 A story succeeds if the cluster has kept all promises to its clients.
 
-The first phase is trouble. Producers, consumers, group members and an administrator work while faults happen:
-connections are cut, and the broker is stopped, killed or loses power, at times during its start. The second phase is
-calm. All work must end, all readers must read all records, and groups must become stable. After one more clean restart,
-nothing may be missing. After every turn of the loop, the ledger compares the cluster with its promises.
+In the first phase, producers, consumers, group members and an administrator work while faults happen: connections are
+cut, and the broker is stopped, killed or loses power, at times during its start. In the second phase, there are no
+faults. All work must end, all readers must read all records, and groups must become stable. After one more clean
+restart, nothing may be missing. After every iteration of the event loop, the ledger compares the cluster with its
+promises.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def _topic_config(name: str, segment_bytes: int, rng: random.Random) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a story. Its figures show that the story did real work."""
+    """The result of a story (one simulated run). The figures show that the run did real work."""
 
     trace: str
     turns: int

@@ -1,1 +1,1 @@
-"""kafka-acls: adds, removes and lists ACLs, and checks a right."""
+"""kafka-acls: adds, removes and lists ACLs, and checks whether ACLs allow an operation."""

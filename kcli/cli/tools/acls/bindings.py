@@ -151,7 +151,7 @@ def pattern_type_of(text: str) -> PatternType:
 
 
 def operation_of(text: str) -> AclOperation:
-    """The operation with this name, such as `AlterConfigs`. UNKNOWN if no operation has it."""
+    """The operation with this name, such as `AlterConfigs`. UNKNOWN if no operation has this name."""
     wanted = text.strip().replace("_", "").upper()
     for operation in AclOperation:
         if operation.name.replace("_", "") == wanted:
@@ -160,7 +160,7 @@ def operation_of(text: str) -> AclOperation:
 
 
 def principal_of(text: str) -> str:
-    """Raises CommandError with Kafka's message if the text has no type."""
+    """Parses a principal `Type:name`. Raises CommandError with Kafka's message if the text has no type."""
     principal = text.strip()
     if ":" not in principal:
         raise CommandError(f"expected a string in format principalType:principalName but got {principal}")

@@ -1,7 +1,7 @@
 """`kcli acls --check`: whether the ACLs of a cluster allow an operation, and which ACL decides.
 
-The tool asks for the ACLs and decides by the rules of the broker. It cannot see the settings of the brokers' files:
-super.users, and allow.everyone.if.no.acl.found.
+The tool asks for the ACLs and decides by the rules of the broker. The tool cannot see the settings super.users and
+allow.everyone.if.no.acl.found, which are in the brokers' files.
 """
 
 from __future__ import annotations

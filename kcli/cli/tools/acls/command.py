@@ -1,4 +1,5 @@
-"""kafka-acls: adds, removes and lists the ACLs of a cluster (KIP-140, KIP-290), and checks a right."""
+"""kafka-acls: adds, removes and lists the ACLs of a cluster (KIP-140, KIP-290), and checks whether ACLs allow an
+operation."""
 
 from __future__ import annotations
 

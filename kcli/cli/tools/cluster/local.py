@@ -1,4 +1,5 @@
-"""`kcli cluster up`, `down` and `status`: a cluster on one machine. Kafka's kafka-cluster.sh does not have them."""
+"""`kcli cluster up`, `down` and `status`: a cluster on one machine. Kafka's kafka-cluster.sh does not have these
+sub-commands."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class UpOptions(LocalClusterOptions):
 
 @dataclass(frozen=True, slots=True)
 class ClusterUp:
-    """A cluster that is ready: its id, the addresses for clients, and the process that watches its nodes."""
+    """A cluster that is ready: its id, the addresses for clients, and the process id of the parent of its nodes."""
 
     cluster_id: str
     bootstrap: str
@@ -91,7 +92,7 @@ class ClusterDown:
 
 
 def up(options: UpOptions, output: Output) -> int:
-    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and watches them."""
+    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and starts nodes again that die."""
     from kcli.local_cluster.directory import load_cluster
     from kcli.local_cluster.supervisor import start_in_background, supervise
 
@@ -115,7 +116,7 @@ def up(options: UpOptions, output: Output) -> int:
 
 
 def down(options: LocalClusterOptions, output: Output) -> None:
-    """Runs `down`: stops the parent, which stops its nodes, and then nodes that were started without it."""
+    """Runs `down`: stops the parent, which stops its nodes. Then stops nodes that run without a parent."""
     cluster = _cluster(options)
     stopped = []
     parent = cluster.parent_pid

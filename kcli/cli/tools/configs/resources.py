@@ -87,7 +87,7 @@ async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
 
 
 def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
-    """Returns the settings of --add-config or --add-config-file. Raises ValueError for invalid ones."""
+    """Returns the settings of --add-config or --add-config-file. Raises ValueError for an invalid setting."""
     added: dict[str, str] = {}
     if options.add_config_file is not None:
         added |= load(options.add_config_file)

@@ -245,7 +245,7 @@ def _escaped(data: bytes | None) -> bytes:
 def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
     """Returns a formatter for records of an internal topic.
 
-    It prints compact JSON for the types in `wanted` (None: all).
+    The formatter prints compact JSON for the types in `wanted` (None: all).
     """
     import importlib
 

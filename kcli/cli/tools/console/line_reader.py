@@ -31,7 +31,7 @@ class Line(NamedTuple):
 def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
     """Yields the lines of a stream in groups, as they arrive. A line ends with \\n, \\r\\n or \\r, which is removed.
 
-    `read(n)` must return between 1 and n bytes, or nothing at the end of the stream. It should be a raw read or
+    `read(n)` must return between 1 and n bytes, or nothing at the end of the stream. `read` should be a raw read or
     `read1`, which returns a line from a terminal immediately.
     """
     # The parts of an unfinished line, which are joined only once because the line may be long.

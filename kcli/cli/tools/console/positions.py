@@ -1,4 +1,5 @@
-"""Finds the start offsets of the console consumer for `--from-time` and `--last`, which need no group."""
+"""Finds the start offsets of the console consumer for `--from-time` and `--last`. With these options, no group is
+needed."""
 
 from __future__ import annotations
 

@@ -46,9 +46,9 @@ def _rule(text: str) -> Filter:
 
 
 def _datas(part: str) -> Callable[[Message], list[bytes]]:
-    """Returns a function that gets the compared parts of a record.
+    """Returns a function that returns the compared parts of a record as a list.
 
-    This function returns no part for a null, and several parts for repeated headers.
+    The list is empty for a null. It has several parts if a header is repeated.
     """
     if part == "key":
         return lambda message: _present([message.key()])

@@ -82,7 +82,7 @@ class StateRow:
 class Column:
     """A column of a table: its cells are padded to `width`, or to the longest cell if `grows`.
 
-    With the width None they are not padded.
+    If the width is None, the cells are not padded.
     """
 
     title: str

@@ -152,7 +152,7 @@ def check(options: ConsumerGroupsOptions) -> None:
 
 
 def _check_availability(options: ConsumerGroupsOptions) -> None:
-    """Checks the conditions that joptsimple itself checks. In Kafka, its exception ends the program."""
+    """Checks the conditions that joptsimple itself checks. In Kafka, the exception of joptsimple ends the program."""
     misplaced = [
         name for name in ("members", "offsets", "verbose") if options.has(name) and not options.describe
     ]

@@ -1,4 +1,4 @@
-"""Checks a regular expression as brokers do, which use RE2 (kafka-consumer-groups --validate-regex)."""
+"""Checks a regular expression with RE2, as brokers do (kafka-consumer-groups --validate-regex)."""
 
 from __future__ import annotations
 

@@ -281,7 +281,8 @@ def named_partitions(arguments: Iterable[str]) -> tuple[list[TopicPartition], li
 
 
 def _long(name: str, text: str) -> int:
-    """Converts an argument to a number. Kafka converts it only when it uses the value, so the error comes late."""
+    """Converts an argument to a number. Kafka converts the argument only when it uses the value, so the error comes
+    late."""
     try:
         value = Kind.LONG.convert(text)
     except ValueError:

@@ -32,7 +32,7 @@ class WatchedRow:
 
 @dataclass(frozen=True, slots=True)
 class SummedRow:
-    """A member or a group, the lag of its partitions, and the verdict and the sentence about the worst of them."""
+    """A member or a group: the lag of its partitions, and the state of its worst partition with a sentence about it."""
 
     row: MemberRow | StateRow
     lag: int | None
@@ -41,7 +41,7 @@ class SummedRow:
 
 
 class Watched:
-    """Everything that a watch has seen of its groups."""
+    """All samples since `--watch` began."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._watch = LagWatch()
@@ -50,8 +50,7 @@ class Watched:
     def show(
         self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
     ) -> None:
-        """Prints the table of a group with the columns of a watch, and a sentence for each partition that is not
-        OK."""
+        """Prints the table of a group with the columns of --watch, and a sentence for each partition that is not OK."""
         watched = self._watched(group, rows)
         show(_Plain(output), group, watched, _columns(columns), always=False)
         _explain(output, watched)
@@ -122,7 +121,7 @@ def _summed(row: MemberRow | StateRow, watched: Sequence[WatchedRow]) -> SummedR
 
 
 class _Plain(Output):
-    """Writes rows of a watch as one flat object."""
+    """Writes each row of --watch as one flat object."""
 
     def __init__(self, output: Output) -> None:
         super().__init__(output.format)
@@ -144,7 +143,7 @@ def _watched_row(row: OffsetRow, lag: GroupLag) -> WatchedRow:
 
 
 def _columns(columns: list[Column]) -> list[Column]:
-    """Adds the columns of a watch to the columns of a table of `OffsetRow`s."""
+    """Adds the columns of --watch to the columns of a table of `OffsetRow`s."""
     made: list[Column] = []
     for column in columns:
         made.append(_of_row(column))

@@ -34,7 +34,7 @@ _QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class CheckupWishes:
-    """The options of the check-up: the number and the interval of the samples of groups, and how to read metrics
+    """The options of the check-up: how many samples of groups to take and at which interval, and how to read metrics
     endpoints."""
 
     looks: Looks
@@ -43,7 +43,7 @@ class CheckupWishes:
 
 
 def metrics_endpoints(text: str | None) -> tuple[Address, ...]:
-    """The endpoints of --metrics. Raises CommandError if one is invalid."""
+    """The endpoints of --metrics. Raises CommandError if an endpoint is invalid."""
     if text is None:
         return ()
     try:
@@ -53,7 +53,7 @@ def metrics_endpoints(text: str | None) -> tuple[Address, ...]:
 
 
 async def print_checkup(config: ClientConfig, wishes: CheckupWishes, output: Output) -> bool:
-    """Prints a line for each finding. Returns whether one is critical."""
+    """Prints a line for each finding. Returns whether at least one finding is critical."""
     async with AdminClient(config) as admin:
         source = BrokerMetrics(admin, wishes.endpoints, wishes.access)
         snapshot = await gather(admin, looks=wishes.looks, metrics=source.read)
@@ -108,7 +108,7 @@ class BrokerMetrics:
         )
 
     async def _named(self, address: Address) -> tuple[int, list[BeanValues]]:
-        """The node of an endpoint, which the bean app-info names, and its beans."""
+        """Returns the node of an endpoint, and its beans. The bean app-info has the id of the node."""
         found = await self._ask(address)
         if isinstance(found, str):
             return -1, []

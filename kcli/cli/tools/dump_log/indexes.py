@@ -371,7 +371,7 @@ def _producer_text(row: ProducerRow) -> str:
 
 
 def first_offset_of(path: str) -> int:
-    """Returns the number before the first dot of the file's name, which is the first offset of the segment."""
+    """Returns the first offset of the segment: the number before the first dot of the file's name."""
     stem = os.path.basename(path).split(".")[0]
     try:
         return int(stem)

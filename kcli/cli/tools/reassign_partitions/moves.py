@@ -29,7 +29,8 @@ class MoveState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogDirMove:
-    """One replica: its current directory, its target, and `future`, the directory to which it is being copied."""
+    """One replica: its current directory, its target, and `future`, the directory to which a broker copies the replica
+    now."""
 
     replica: Replica
     state: MoveState

@@ -59,7 +59,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class SlowRow:
-    """One of the slowest requests of the last minutes. Its times are in milliseconds."""
+    """One of the slowest requests of the last minutes. All times are in milliseconds."""
 
     broker: int
     api: str
@@ -73,7 +73,7 @@ class SlowRow:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker. A value is None if the broker's metrics do not have it, and `why_not` is the reason."""
+    """A broker. A value is None if the broker's metrics do not have the value, and `why_not` is the reason."""
 
     broker: int
     address: str
@@ -178,7 +178,7 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
 
 
 def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, float]:
-    """Returns the rate of each topic, which is 0 if the topic has no metric.
+    """Returns the rate of each topic. If a topic has no metric, its rate is 0.
 
     Returns no rates if no broker has metrics.
     """

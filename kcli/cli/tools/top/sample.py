@@ -111,8 +111,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The topics and groups to show, the metrics endpoints, in case the brokers do not report them, and how to read
-    them."""
+    """The topics and groups to show, metrics endpoints for brokers that do not report theirs, and how to read the
+    endpoints."""
 
     topic: Callable[[str], bool]
     group: Callable[[str], bool]

@@ -42,7 +42,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one setting of a topic. None means the default, or that the topic does not exist yet."""
+    """A change of one setting of a topic. A value of None means the default, or that the topic does not exist yet."""
 
     setting: str
     before: str | None

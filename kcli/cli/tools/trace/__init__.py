@@ -1,1 +1,1 @@
-"""kcli trace: the way of one record from its producer through the broker to its consumers."""
+"""kcli trace: shows the path of one record from its producer through the broker to its consumers."""

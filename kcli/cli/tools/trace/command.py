@@ -1,4 +1,4 @@
-"""kcli trace: shows the timestamp and the headers of a record, and where its time went."""
+"""kcli trace: shows the timestamp and the headers of a record, and how long the record was in each part of its path."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SpanRow:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A part of the way of the record."""
+    """A part of the path of the record, with its duration."""
 
     step: str
     service: str

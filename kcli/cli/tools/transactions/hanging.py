@@ -1,8 +1,8 @@
 """kafka-transactions find-hanging: finds open transactions that no coordinator will end (KIP-664).
 
-Such a transaction has been open for longer than any transaction may take. Its producer has no transactional id, or the
-transaction of this id does not contain the partition. Consumers with read_committed cannot read the records after the
-start of such a transaction.
+Such a transaction has been open for longer than any transaction may take. The producer of such a transaction has no
+transactional id, or the coordinator's transaction with this id does not contain the partition. Consumers with
+read_committed cannot read the records after the start of such a transaction.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class _Parser:
         return FilterSyntaxError(message, self._next.position)
 
     def _takes(self, *texts: str) -> bool:
-        """Whether the next token is one of these symbols or words. If so, moves past it."""
+        """Whether the next token of the filter's text is one of these symbols or words. If so, moves past this
+        token."""
         if self._next.kind in (TokenKind.SYMBOL, TokenKind.NAME) and self._next.text in texts:
             self._at += 1
             return True
@@ -233,7 +234,7 @@ def _compared(left: Operand, right: Operand, name: str) -> Condition:
 
 
 def _is_text(operand: Operand) -> bool:
-    """Whether an operand is a text or null, which the text of a whole key or value can equal."""
+    """Whether an operand is a text or null. Only such an operand can be equal to the text of a whole key or value."""
     return isinstance(operand, Literal) and (operand.value is None or isinstance(operand.value, str))
 
 

@@ -38,7 +38,8 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token with its position. The text of a string has no quotes and no escapes."""
+    """A token of a filter: a symbol, word, number or string, with its position. The text of a string is without quotes
+    and escapes."""
 
     kind: TokenKind
     text: str

@@ -161,8 +161,7 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: one of the protocols must be supported by all other
-        members."""
+        """Whether a member with these protocols may join: all other members must support one of the protocols."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -197,7 +196,7 @@ class ClassicGroup:
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
         """All members in the form of the DescribeGroups response. During a rebalance no protocol is selected, so the
-        metadata is empty, and the assignments are those of the last generation."""
+        metadata is empty, and the assignments are from the last generation."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(
@@ -294,8 +293,8 @@ class ClassicGroup:
     def await_join(
         self, member: ClassicMember, token: Token[JoinGroupResponse] | None
     ) -> Token[JoinGroupResponse] | None:
-        """Stores the token of the member's JoinGroup that waits now, or None if no request waits. Returns the token
-        that was stored before."""
+        """Stores the token of the JoinGroup with which the member waits now, or None if the member does not wait.
+        Returns the token that was stored before."""
         before = member.join_token
         member.join_token = token
         self.awaiting_join_count += (token is not None) - (before is not None)

@@ -29,7 +29,8 @@ SKIP_ASSIGNMENT_VERSION = 9
 class Caller:
     """The client that sent a request, from the header of the request and the connection.
 
-    `visible` finds the topics that the client may describe. It is None if the client may describe every topic.
+    `visible` is a function that selects the topics that the client may describe, or None if the client may describe
+    every topic.
     """
 
     api_version: int
@@ -40,7 +41,8 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup: the request, its client, and the token for the answer."""
+    """One JoinGroup: the request, its client, and the token through which the answer is sent
+    (`coordinator.runtime`)."""
 
     request: JoinGroupRequest
     caller: Caller
@@ -84,8 +86,8 @@ class JoinProtocol:
             self._join_known(group, join, step)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group has room for a member (KIP-389). In the join phase, only members that have already joined
-        again count. So if the limit was lowered, the members that join last are refused."""
+        """Whether the group has room for a member (KIP-389). In the join phase, only the members that have already
+        joined again are counted. So if the limit was lowered, the members that join last are refused."""
         member = group.members.get(member_id)
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:

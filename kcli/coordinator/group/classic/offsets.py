@@ -35,8 +35,8 @@ def commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode
 
 
 def transactional_commit_error(group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
-    """The error code for a TxnOffsetCommit. Two rules differ from OffsetCommit. A request may name no member, because
-    old producers do not name one. A commit is allowed during a rebalance."""
+    """The error code for a TxnOffsetCommit. Two rules differ from OffsetCommit. A request without a member is allowed,
+    because old producers do not name a member. A commit is allowed during a rebalance."""
     if names_no_member(request):
         is_dead = group.state is GroupState.DEAD
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_dead else ErrorCode.NONE
@@ -55,7 +55,7 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 def retention(group: ClassicGroup) -> Retention | None:
     """The time from which the retention of the group's offsets is counted. In an empty group, this is the time at which
     the group became empty. In a group that never had members, it is the commit time of each offset. In a stable group,
-    it is the commit time too, but only offsets of topics without a subscription expire."""
+    this time is the commit time too, but only offsets of topics without a subscription expire."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

@@ -1,8 +1,9 @@
 """The classic protocol as a `GroupProtocol`, made from the other modules of this package.
 
 As in Kafka, a request changes the members of a classic group in memory at once. A record of the group is written when
-the leader has sent the assignment, or when the group becomes empty. This record is needed only when a shard is loaded.
-In normal running, the replay of the record changes nothing, except that a tombstone removes the group.
+the leader has sent the assignment, or when the group becomes empty. This record is needed only when a coordinator loads
+its partition of `__consumer_offsets`. In normal running, the replay of the record changes nothing, except that a
+tombstone removes the group.
 """
 
 from __future__ import annotations

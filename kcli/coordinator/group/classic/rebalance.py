@@ -1,15 +1,15 @@
 """The phases of a rebalance, and the timers that end the phases.
 
-A rebalance begins with `prepare`. In the join phase, the group waits until every known member has joined again. It
-waits at most the longest rebalance timeout of its members. An empty group waits for `group.initial.rebalance.delay.ms`
-instead. This time is extended while new members join (KIP-134). `complete_join` starts the next generation and answers
-every waiting JoinGroup. A timer then limits the sync phase.
+A rebalance begins with `prepare`. In the join phase, the group waits until every known member has joined again. The
+group waits at most for the longest rebalance timeout of its members. An empty group waits for
+`group.initial.rebalance.delay.ms` instead. This delay is extended while new members join (KIP-134). `complete_join`
+starts the next generation and answers every waiting JoinGroup. A timer then limits the sync phase.
 
-As in Kafka, the session timer of a member (`session_key`) limits three times:
+As in Kafka, the session timer of a member (`session_key`) limits three durations:
 
 - the time between two heartbeats;
 - the time that a new member waits for the answer to its JoinGroup;
-- the time until a client uses the member id that it got.
+- the time until a client that got a member id sends a JoinGroup with this id (KIP-394).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ this answer. So the coordinator does not notice earlier that the client is gone 
 
 
 class Rebalance:
-    """Moves classic groups through their phases. All groups of a shard share one object."""
+    """Moves classic groups through their phases. All groups of a partition of `__consumer_offsets` share one
+    `Rebalance`."""
 
     def __init__(self, config: GroupConfig, timers: GroupTimers) -> None:
         self._config = config

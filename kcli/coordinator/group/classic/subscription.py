@@ -1,8 +1,8 @@
 """Reads the topics to which a member subscribes from the member's metadata.
 
 Members of protocol type `consumer` send a ConsumerProtocolSubscription: an int16 version, an array of topic names, and
-fields that this module does not need. The coordinator needs the topic names for two rules: the offsets of a subscribed
-topic do not expire (KIP-211), and clients may not delete them (KIP-496).
+fields that this module does not need. The coordinator needs the topic names for two rules. The offsets of a subscribed
+topic do not expire (KIP-211). Clients may not delete these offsets (KIP-496).
 """
 
 from __future__ import annotations

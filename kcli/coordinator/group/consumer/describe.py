@@ -16,7 +16,8 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 
 Description = Generator[None, None, cgd.DescribedGroup]
-"""Makes the description of a group. Yields after each member, so that a large group can be described in turns."""
+"""Makes the description of a group. Yields after each member, so that other requests are served while a large group is
+described."""
 
 
 def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> Description:

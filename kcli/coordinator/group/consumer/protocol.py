@@ -45,8 +45,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of a shard. `topics` are the topics of the present metadata. `topics_changed` replaces these
-    topics."""
+    """The consumer groups of one partition of `__consumer_offsets`. `topics` are the topics of the present metadata.
+    `topics_changed` replaces these topics."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ConsumerProtocol:
         token: Token[ConsumerGroupHeartbeatResponse],
         step: GroupStep,
     ) -> None:
-        """Serves a heartbeat. If it raises KafkaError, nothing has changed."""
+        """Serves a heartbeat. If this method raises KafkaError, the group has not changed."""
         self._heartbeats.heartbeat(request, caller, token, step)
 
     # Members of the classic protocol
@@ -204,7 +204,8 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """Takes the result of a `ResolveRegexes`. If it is None, the work failed, and the group requests it again."""
+        """Takes the result of a `ResolveRegexes`. If the result is None, the work failed, and the group requests the
+        work again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return

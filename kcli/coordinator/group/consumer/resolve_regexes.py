@@ -1,4 +1,5 @@
-"""The request of a consumer group to resolve regular expressions, which the server does outside the shard."""
+"""The request of a consumer group to find the topics that match regular expressions. The server does this work outside
+the coordinator."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ class ResolveRegexes:
     """A request to match these expressions with the names of all topics, and to call `GroupShard.regexes_resolved` with
     the result.
 
-    The result has only the topics that the client may describe whose heartbeat made the request.
+    A heartbeat caused the request. The result has only the topics that the client of this heartbeat may describe.
     """
 
     group_id: str

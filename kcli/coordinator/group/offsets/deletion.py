@@ -1,8 +1,10 @@
-"""Deletes the offsets of large groups and of deleted topics in slices, so that other requests are served meanwhile.
+"""Deletes the offsets of large groups and of deleted topics in slices (parts of limited size). Other requests are
+served between two slices.
 
-In Kafka too, the offsets of a deleted topic may be deleted in several batches. A group is deleted in one batch there.
-Here the offsets of a large group are deleted first, and the group itself last. A slice deletes only offsets that were
-committed before the first slice. So it never deletes an offset of a new topic or member with the same name.
+Kafka too may delete the offsets of a deleted topic in several batches. But Kafka deletes a group in one batch, and kcli
+deletes the offsets of a large group first, and the group itself last. A slice deletes only offsets that were committed
+before the first slice. So a slice never deletes an offset that was committed for a new topic with the same name, or by
+a member that joined later.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ OFFSETS_PER_SLICE = 250
 
 @dataclass(frozen=True, slots=True)
 class OffsetsDeleted:
-    """The result of one slice for a group. The next slice gets `before`, unless this one `is_last`."""
+    """The result of one slice for a group. If `is_last` is False, the caller passes `before` to the next slice."""
 
     error_code: ErrorCode = ErrorCode.NONE
     before: int = 0
@@ -33,11 +35,11 @@ class OffsetDeletion:
     def __init__(self, table: OffsetTable) -> None:
         self._table = table
         self._waiting: deque[tuple[str, str, Sequence[int], int]] = deque()
-        """Group, topic, partitions, and the log offset before which their commits are deleted."""
+        """Group, topic, partitions, and a log offset. Only commits whose records are before this offset are deleted."""
 
     def begin(self, topics: Collection[str], step: GroupStep) -> bool:
-        """Begins to delete the offsets of topics with the first slice, which also deletes the offsets that are not
-        committed yet. Returns whether `delete_slice` must be called."""
+        """Deletes the first slice of the offsets of topics, and the offsets in open transactions and writes in
+        progress. Returns whether there are more slices, for which the caller must call `delete_slice`."""
         before = self._table.end_offset
         self._waiting.extend((*found, before) for found in self._table.partitions_of(topics))
         has_more = self.delete_slice(step)
@@ -47,7 +49,7 @@ class OffsetDeletion:
         return has_more
 
     def delete_slice(self, step: GroupStep) -> bool:
-        """Deletes the offsets of the next slice. Returns whether there are more."""
+        """Deletes the offsets of the next slice. Returns whether there are more slices."""
         left = OFFSETS_PER_SLICE
         while self._waiting and left:
             group_id, topic, partitions, before = self._waiting.popleft()

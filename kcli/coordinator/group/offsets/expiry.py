@@ -1,4 +1,5 @@
-"""Finds expired offsets (KIP-211), and groups that are empty when their offsets are gone. Works in slices."""
+"""Finds expired offsets (KIP-211), and groups that are empty when their offsets are gone. Works in slices (some groups
+at a time), so that other requests are served between two slices."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class OffsetExpiry:
         """The groups that are not yet checked in this round. The next group is the last of the list."""
 
     def expire_slice(self, step: GroupStep) -> bool:
-        """Checks the next groups. Appends tombstones for expired offsets, and for groups that have nothing left without
-        these offsets. Returns whether more groups must be checked."""
+        """Checks the next groups. Appends tombstones for expired offsets, and for groups that are empty without these
+        offsets. Returns whether more groups must be checked."""
         if not self._unseen:
             self._unseen = list(reversed(self._groups))
         pending = self._table.groups_with_pending()

@@ -1,9 +1,10 @@
-"""The committed offsets of a shard, and the offsets in open transactions.
+"""The committed offsets in one partition of `__consumer_offsets`, and the offsets in open transactions.
 
-Only `replay` and `end_transaction` change the committed offsets. The table also knows which offsets have records that
-are written but not committed yet. So the deletion of a group or topic also deletes these offsets. An offset in a
-transaction stays pending, under the producer id, until the transaction's marker is replayed. If the marker is a commit,
-the offset is applied. But if the table has an offset from later in the log, that later offset stays.
+Only `replay` and `end_transaction` change the committed offsets. The table also knows the offsets whose records are
+written to the log, but not replicated yet. So the deletion of a group or topic also deletes these offsets. An offset in
+a transaction stays pending, under the producer id, until the transaction's marker is replayed. If the marker is a
+commit, the offset is applied. But if the table already has an offset whose record is later in the log, the table keeps
+that offset.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class OffsetTable:
             expected[key] = expected.get(key, 0) + 1
 
     def arrived(self, record: OffsetRecord) -> None:
-        """Removes a record that `expect` added, because it was committed or could not be written."""
+        """Removes a record that `expect` has added. The record is committed now, or its write has failed."""
         key = (record.group_id, record.topic, record.partition)
         count = self._expected.get(key, 0)
         if count > 1:
@@ -95,13 +96,14 @@ class OffsetTable:
             pending.pop((group_id, topic, partition), None)
 
     def forget_commit_counts(self) -> None:
-        """Lets the counts of commits begin at 0, so that they do not count the commits of the log before."""
+        """Sets the counts of commits to 0, so that they do not include the commits that were loaded from the log."""
         self._commits.clear()
 
     # Questions
 
     def commit_count(self, group_id: str) -> int:
-        """The offsets that a group has committed, each for one partition. 0 for a group without offsets."""
+        """The number of commits of a group. A commit of several partitions counts once for each partition. 0 for a
+        group without offsets."""
         return self._commits[group_id]
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
@@ -132,7 +134,7 @@ class OffsetTable:
         return any((group_id, topic, partition) in pending for pending in self._pending.values())
 
     def groups_with_pending(self) -> frozenset[str]:
-        """The groups that may get an offset by an open transaction or by a write in progress."""
+        """The groups that may get an offset from an open transaction or from a write in progress."""
         return frozenset(key[0] for key in self._uncommitted())
 
     def size_of(self, group_id: str) -> int:
@@ -149,12 +151,12 @@ class OffsetTable:
                     yield group_id, topic, tuple(committed[topic])
 
     def has_before(self, group_id: str, topic: str, partition: int, log_offset: int) -> bool:
-        """Whether a group has an offset for this partition that was committed before a log offset."""
+        """Whether a group has an offset for this partition whose record is before a position in the log."""
         entry = self._groups.get(group_id, {}).get(topic, {}).get(partition)
         return entry is not None and entry[1] < log_offset
 
     def first_before(self, group_id: str, log_offset: int, count: int) -> list[tuple[str, int]]:
-        """The topic and partition of at most `count` offsets of a group that were committed before a log offset."""
+        """Up to `count` partitions for which a group has an offset whose record is before a position in the log."""
         found = (
             (topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
@@ -175,7 +177,7 @@ class OffsetTable:
         return (OffsetRecord(*key, None) for key in keys)
 
     def uncommitted_tombstones(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
-        """The tombstones for the offsets of deleted topics in open transactions and in writes in progress."""
+        """The tombstones for offsets of deleted topics that belong to open transactions or to writes in progress."""
         keys = dict.fromkeys(key for key in self._uncommitted() if key[1] in topics)
         return (OffsetRecord(*key, None) for key in keys)
 

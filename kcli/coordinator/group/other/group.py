@@ -1,7 +1,7 @@
 """A share or streams group. This broker knows such a group only from records that another broker wrote.
 
 Its records are kept as bytes. ListGroups needs the type and the state of the group. The type follows from the types of
-the group's records. The state follows from the epochs at the start of their values.
+the group's records. The state follows from the epochs at the start of the records' values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CURRENT_TYPES = {GroupType.SHARE: 14, GroupType.STREAMS: 22}
 
 def type_of_key(key_type: int) -> GroupType | None:
     """The type of the groups that have records of this key type: share or streams. None if the key type is unknown. Do
-    not call it with a key type of classic or consumer groups."""
+    not call this function with a key type of classic or consumer groups."""
     if 10 <= key_type <= 15:
         return GroupType.SHARE
     if key_type == 17 or 19 <= key_type <= 23:

@@ -87,7 +87,8 @@ class OtherProtocol:
         )
 
     def delete_error(self, group_id: str) -> ErrorCode:
-        """The error code for a deletion. It is refused, because this broker does not serve the group's protocol."""
+        """The error code for a deletion. The deletion is refused, because this broker does not serve the group's
+        protocol."""
         has_members = self._own(group_id).has_members
         return ErrorCode.NON_EMPTY_GROUP if has_members else ErrorCode.UNSUPPORTED_VERSION
 

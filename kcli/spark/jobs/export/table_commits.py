@@ -2,9 +2,9 @@
 table.
 
 Spark stores that a micro-batch is finished only after the commit to the table. So after a crash, Spark may repeat a
-micro-batch that the table already has. To recognise it, each commit also stores the number of the micro-batch, together
-with the id of the application. A micro-batch whose number is in the table is not written again. The id of the
-application is the id of its checkpoint. Only the driver uses these classes.
+micro-batch that the table already has. To recognise such a micro-batch, each commit also stores the number of the
+micro-batch, together with the id of the application. A micro-batch whose number is in the table is not written again.
+The id of the application is the id of its checkpoint. Only the driver uses these classes.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
 
 
 def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
-    """Opens the table, or creates it. Returns None if it exists and --save-mode is ignore."""
+    """Opens the table, or creates it. Returns None if the table exists and --save-mode is ignore."""
     layout = Layout(
         uri=options.path,
         columns=tuple(schema.names),

@@ -240,7 +240,7 @@ def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None)
 
 
 def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[pa.RecordBatch]:
-    """Reads the rows of a slice as JSON objects. Runs in an executor."""
+    """Reads the rows of one `Slice` as JSON objects. Runs in an executor."""
     import pyarrow as pa
     import sqlalchemy
 

@@ -75,8 +75,8 @@ class TopicProfile:
 
     @property
     def most_records_per_second(self) -> float:
-        """The rate of the time step with the most records, but at least the average rate. The last step may be shorter
-        than the other steps, which makes its rate too low."""
+        """The rate of the time step (`step_ms`) with the most records, but at least the average rate. The last time
+        step may be shorter than the others, so its computed rate is too low."""
         return max(max(self.rate) * 1000 / self.step_ms, self.records_per_second)
 
     @property

@@ -1,4 +1,4 @@
-"""Topics as tables: a view for each topic that a query names. Its columns are the fields of the values.
+"""Topics as tables: a view for each topic that a query names. The columns of the view are the fields of the values.
 
 A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With --value-format raw, a table has
 the columns of the data source, with key and value as text.

@@ -174,8 +174,8 @@ def codec_of(spec: ValueSpec) -> RecordCodec:
 
 
 def record_codec(schema: bytes, message: str | None) -> RecordCodec:
-    """Returns the codec for the content of a schema file. If a message is named, the file is Protobuf. Otherwise it is
-    Avro."""
+    """Returns the codec for the content of a schema file. If a message is named, the file is Protobuf. Otherwise the
+    file is Avro."""
     if message is not None:
         found = message_class(schema, message)
         return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))

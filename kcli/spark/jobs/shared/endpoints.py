@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def client_options(options: JobOptions) -> dict[str, str]:
-    """Returns options of the source and the sink, which name the cluster or the log directories of a job."""
+    """Returns the options of the source and the sink that name the cluster or the log directories of a job."""
     if isinstance(options, OfflineOptions) and options.log_dir is not None:
         if options.command_config is not None:
             raise JobError("--command-config is for connections to a cluster, and --log-dir has none")

@@ -1,4 +1,4 @@
-"""Finds the line of an error with its cause. Finds errors that would come again in each attempt.
+"""Finds the line of an error message that names the cause, and finds errors that would come again in each attempt.
 
 Spark runs a failed task up to four times, because most errors are temporary, such as a lost executor or an unavailable
 broker. Other errors come again in each attempt, such as a record that does not parse. `TaskFailures` finds these errors
@@ -43,7 +43,8 @@ FAILURES_READ = 20
 
 
 def reason(error: Exception) -> str:
-    """Returns the line of an error message that names the cause. It is the last line of a Python worker's traceback."""
+    """Returns the line of an error message that names the cause. In the traceback of a Python worker, this is the last
+    line."""
     return cause(str(error)) or type(error).__name__
 
 
@@ -60,7 +61,8 @@ def cause(text: str) -> str:
 
 
 def is_permanent(text: str) -> bool:
-    """Whether the error of a task is about the data or the options. Then each further try would fail too."""
+    """Whether the error of a task is about the data or the options. With such an error, each further attempt would fail
+    too."""
     if RAISED in text or PERMANENT_SPARK.search(text):
         return True
     said = _python_line([line.strip() for line in text.splitlines()]) or ""
@@ -75,8 +77,8 @@ def _python_line(lines: list[str]) -> str | None:
 
 
 class TaskFailures:
-    """Reads the errors of failed tasks. It reads only the stages that begin after it was made, because tasks of the
-    batch before may still fail in the same session."""
+    """Reads the errors of failed tasks. Ignores stages that began before this object was made, because tasks of the
+    previous batch may still fail in the same session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

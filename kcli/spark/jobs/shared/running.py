@@ -176,7 +176,7 @@ _numbers = itertools.count()
 
 
 class Counts:
-    """Counts good and bad rows without reading them twice. Spark's observations count the rows while they are
+    """Counts good and bad rows without reading the rows twice. Spark's observations count the rows while they are
     processed.
 
     In a batch, each observation is an object that has the figures. In a stream, the progress reports of micro-batches

@@ -1,8 +1,8 @@
 """The job `sql`: runs SQL over topics, from the command line, a file or a shell.
 
 Rows go to stdout, and messages to stderr. In a stream (--mode available-now or continuous), topics are unbounded
-tables, and a SELECT shows the rows of each micro-batch. Each statement has its own checkpoint, whose name is the number
-of the statement.
+tables, and a SELECT shows the rows of each micro-batch. Each statement has its own checkpoint. The name of the
+checkpoint is the number of the statement.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Members with different subscriptions have no common quota of partitions, so the assignor balances the group in three
 steps:
 
-1. A member keeps the partitions of its target whose topics it still subscribes to.
+1. A member keeps the partitions of its target if it still subscribes to their topics.
 2. For each topic, the partitions without an owner are given to the subscribers with the fewest partitions.
 3. For each topic, partitions move from the subscribers with the most partitions to the subscribers with the fewest,
    until the numbers differ by at most one. A move for one topic may unbalance another topic. So step 3 is repeated
@@ -37,8 +37,8 @@ def assign_heterogeneous(
 
 
 class _Work:
-    """The assignment in progress. Members are numbered in the given order. `owners` has the owner of each partition of
-    each topic. `loads` has the number of partitions of each member."""
+    """The assignment in progress. Members are numbered in the order of the input. `owners` has the owner of each
+    partition of each topic. `loads` has the number of partitions of each member."""
 
     def __init__(self, members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]) -> None:
         self._members = members
@@ -123,12 +123,14 @@ class _Work:
 
 
 class _Balancer:
-    """Finds the subscribers of a topic between which partitions must move. The subscribers are sorted by load.
+    """Finds the subscriber of a topic that should get the next partition, and the subscriber that should give one away.
+    The subscribers are sorted by load.
 
-    The subscribers with the fewest partitions are a range at the left end of the list. When each of them has got one
-    partition more, the range grows to the right. The subscribers with the most partitions are a range at the right end.
-    When each of them has given one partition away, the range grows to the left. Subscribers that cannot give a
-    partition are moved out of this range. The caller must move a partition for every pair that it gets.
+    The subscribers with the fewest partitions are a range at the left end of the list. When each subscriber of this
+    range has got one partition more, the range grows to the right. The subscribers with the most partitions are a range
+    at the right end. When each subscriber of this range has given one partition away, the range grows to the left.
+    Subscribers that cannot give a partition are moved out of the right range. For every pair of subscribers that it
+    gets, the caller must move a partition.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
@@ -159,7 +161,7 @@ class _Balancer:
         return number
 
     def next_most_loaded(self) -> int:
-        """The next subscriber that gives a partition, or -1 if no subscriber can give one."""
+        """The next subscriber that gives a partition away, or -1 if no subscriber can."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 # All members of the range were excluded, so the range begins again at the next lower level.

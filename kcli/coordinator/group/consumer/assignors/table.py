@@ -1,8 +1,8 @@
-"""The server-side assignors (KIP-848). They compute the target of each member from the subscriptions.
+"""The server-side assignors (KIP-848). An assignor computes the target of each member from the subscriptions.
 
-An assignor is a pure function. It gets every member with the member's present target. The members are in the order of
-Kafka's hash maps. If the partitions cannot be divided equally, the first members in this order get one partition more.
-The caller leaves out topics that do not exist.
+An assignor is a pure function, and gets every member with the member's present target. The caller lists the members in
+the order of Kafka's hash maps. If the partitions cannot be divided equally, the first members in this order get one
+partition more. The caller leaves out topics that do not exist.
 """
 
 from __future__ import annotations

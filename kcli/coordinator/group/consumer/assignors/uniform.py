@@ -55,7 +55,8 @@ def _never_assigned(
 def _keep(
     assigned: Assignment, partition_counts: Mapping[uuid.UUID, int], quota: int, free: list[TopicIdPartition]
 ) -> tuple[Assignment, int]:
-    """The partitions that a member keeps, and how many more it may get. Partitions beyond its quota become free."""
+    """The partitions that a member keeps, and how many more it may get. Partitions beyond the member's quota become
+    free."""
     count = size(assigned)
     if count <= quota and assigned.keys() <= partition_counts.keys():
         return assigned, quota - count  # nearly always

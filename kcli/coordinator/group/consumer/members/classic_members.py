@@ -1,9 +1,9 @@
 """Members of the classic protocol in a consumer group, while the group changes its protocol (KIP-848).
 
-These members do not notice that they are in a consumer group. JoinGroup has the effect of a full heartbeat, and its
-answer never makes the member the leader. The answer to SyncGroup has the member's assignment. If the member must give
-up partitions or gets new partitions, the answer to its Heartbeat makes the member join again. The generation of the
-member is its member epoch. If a request raises KafkaError, nothing has changed.
+These members do not notice that they are in a consumer group. A JoinGroup has the effect of a ConsumerGroupHeartbeat
+with all fields. Its answer never makes the member the leader. The answer to SyncGroup has the member's assignment. If
+the member must give up partitions or gets new partitions, the answer to its Heartbeat makes the member join again. The
+generation of the member is its member epoch. If a function of this module raises KafkaError, the group has not changed.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _first_protocol(member: ConsumerMember) -> tuple[str, bytes]:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """The answer to a JoinGroup. It names no leader, because the coordinator assigns the partitions."""
+    """The answer to a JoinGroup. The answer names no leader, because the coordinator assigns the partitions."""
     return JoinGroupResponse(
         generation_id=member.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,

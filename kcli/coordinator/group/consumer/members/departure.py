@@ -1,4 +1,5 @@
-"""The end of memberships in a consumer group: members that leave, are silent too long, or miss a deadline."""
+"""The end of memberships in a consumer group: members that leave, send no heartbeat in time, or miss another
+deadline."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Departures:
         self._targets.raise_epoch(writer, always=True)
 
     def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
-        """Removes a member whose deadline has passed. A member that gave up its partitions in time is not removed."""
+        """Acts on a deadline that has passed: removes the member. But if the deadline was for giving up partitions, a
+        member that gave them up in time is not removed."""
         member = group.members.get(member_id)
         if member is None or kind not in _WHY:  # the deadline belongs to the earlier classic group
             return

@@ -6,8 +6,8 @@ assignment of the member. After all checks, the coordinator does five things, in
 1. save the changes of the member;
 2. raise the group epoch if the subscriptions of the group or the subscribed topics changed;
 3. compute targets if the group epoch is above the assignment epoch;
-4. reconcile the member: move it a step towards its target;
-5. restart the session of the member.
+4. reconcile the member: move its assignment one step towards its target;
+5. restart the session timer of the member.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ConsumerHeartbeats:
         token: Token[ConsumerGroupHeartbeatResponse],
         step: GroupStep,
     ) -> None:
-        """Serves a heartbeat. If it raises KafkaError, nothing has changed."""
+        """Serves a heartbeat. If this method raises KafkaError, the group has not changed."""
         check_request(request, caller.api_version, self._config.consumer_assignors)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             self._leave(request, token, step)
@@ -185,8 +185,9 @@ class ConsumerHeartbeats:
     def _answer(
         self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
     ) -> ConsumerGroupHeartbeatResponse:
-        """The answer to a heartbeat. It has the assignment if the member joins, if the assignment has changed, or if
-        the heartbeat is full. A full heartbeat has all fields; a member sends it after a lost answer."""
+        """The answer to a heartbeat. The answer has the assignment if the member joins, if the assignment has changed,
+        or if the heartbeat is full. A full heartbeat has all fields. A member sends a full heartbeat after an answer
+        was lost."""
         is_full = (
             request.rebalance_timeout_ms != -1
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)

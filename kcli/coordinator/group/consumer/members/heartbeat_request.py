@@ -65,8 +65,8 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
     """Raises FENCED_MEMBER_EPOCH if the epoch of a heartbeat is wrong. The previous epoch is accepted too, because the
-    answer with the new epoch may have been lost. In this case, the member may report only partitions that are assigned
-    to it."""
+    answer with the new epoch may have been lost. A member with the previous epoch may report only partitions that are
+    assigned to it."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch:

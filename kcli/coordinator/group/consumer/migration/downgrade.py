@@ -46,9 +46,9 @@ class Downgrades:
         self._topics = topics
 
     def is_due(self, group: ConsumerGroup, leaving: Sequence[str], *, joining: int = 0) -> bool:
-        """Whether the group must become a classic group. It must if members of the consumer protocol leave, only
-        classic members remain, and the migration policy and the size limit allow a classic group. `joining` are classic
-        members that join at the same time."""
+        """Whether the group must become a classic group. This is True if the last members of the consumer protocol
+        leave, so that only classic members remain. Also, the migration policy and the size limit must allow a classic
+        group. `joining` are classic members that join at the same time."""
         staying = len(group.members) - len(leaving) + joining
         return (
             0 < staying <= self._config.max_size

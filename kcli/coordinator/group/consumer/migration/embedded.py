@@ -41,6 +41,6 @@ def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: byt
 
 
 def _version(embedded: bytes) -> int:
-    """Reads the version of embedded bytes. Returns the newest version that this code knows, if the bytes have a newer
-    version."""
+    """Reads the version of a subscription or assignment. If the bytes have a newer version than this code knows,
+    returns the newest known version."""
     return min(max(int.from_bytes(embedded[:2], "big", signed=True), 0), NEWEST_VERSION)

@@ -40,7 +40,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class UpgradedGroup:
-    """The consumer group of a heartbeat, and the classic group that this consumer group replaces, or None."""
+    """The consumer group that a heartbeat names. `classic` is the classic group that this consumer group replaces, if
+    any."""
 
     group: ConsumerGroup
     classic: ClassicGroup | None = None
@@ -70,8 +71,8 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """The consumer group with this id, or the consumer group that shall replace the classic group with this id.
-        Raises GROUP_ID_NOT_FOUND. Nothing changes before `write`."""
+        """The consumer group with this id, or a new consumer group that will replace the classic group with this id.
+        Raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is called."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:

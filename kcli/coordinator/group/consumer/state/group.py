@@ -9,9 +9,9 @@ the target that the member has reached. The log does not contain the state, beca
     Reconciling  some member has not reached its target yet
     Stable       all members have reached their targets
 
-Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. Two values
-are not in the log, because the next coordinator does not need them: whether topics have changed, and whether a regular
-expression is being resolved.
+Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. Two flags are
+also not in the log, because the next coordinator does not need them. The flags show whether topics have changed, and
+whether a regular expression is being resolved.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _disown(self, member: ConsumerMember) -> None:
-        """Frees the partitions of a member, except partitions that another member got later. A log can contain both
-        assignments, because compaction does not remove every old record."""
+        """Frees the partitions of a member, except partitions that another member got later. The log may assign a
+        partition to two members, because compaction does not remove every old record."""
         for has in (member.assigned, member.pending_revocation):
             for topic_id, partitions in has.items():
                 owners = self._owners.get(topic_id, {})

@@ -1,10 +1,10 @@
 """The records of consumer groups that are written but not committed, and the restoration after a failed write.
 
-The next heartbeat of a group may come before the records of the last heartbeat are committed. It must see the new
-owners of partitions. So a group changes when its records are written, and not when the records are committed. This
-module stores the records of every group: the committed records, and the records of each write in progress. If a write
-fails, its records are dropped, and the group is built again from the other records. After a time-out the records are
-kept, because they are in the log and may be committed later.
+The next heartbeat of a group may come before the records of the last heartbeat are committed. The next heartbeat must
+already see the new owners of partitions. So a group changes when its records are written, and not when the records are
+committed. This module stores the records of every group: the committed records, and the records of each write in
+progress. If a write fails, its records are dropped, and the group is built again from the other records. If a write
+only times out, its records are kept, because they are in the log and may be committed later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
 Restored = Callable[[str, Group | None, GroupStep], None]
-"""A function that is called after a group was restored: with the group id, the group until now, and a step."""
+"""A function that is called after a group was restored. Its arguments are the group id, the group until now, and a
+`Step`."""
 Records = deque[ConsumerRecord]
 """The records of one write that are not committed yet."""
 
@@ -38,12 +39,13 @@ class ConsumerLog:
     # Writing
 
     def writer(self, group: ConsumerGroup, step: GroupStep) -> Writer:
-        """A writer for the changes of a group in one step. The first record adds the group to the table of groups."""
+        """A writer for the changes that one request or deadline makes to a group. The first record adds the group to
+        the table of groups."""
         return Writer(self, group, step)
 
     def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
-        """Begins a write of these records. The caller may add more records to it. Adds the group to the table of
-        groups. The shard calls the returned function once, when the write has succeeded or failed."""
+        """Begins a write of these records, and adds the group to the table of groups. The caller may add more records
+        to the list. Returns a function that must be called once, when the write has succeeded or failed."""
         group_id = group.group_id
         before = self._groups.get(group_id)
         self._groups[group_id] = group
@@ -87,7 +89,7 @@ class ConsumerLog:
     # Reading
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
-        """Takes a committed record. If `live`, the group already changed when the record was written."""
+        """Takes a committed record. If `live` is True, the group already changed when the record was written."""
         group_id = record.group_id
         if record.value is not None:
             self._committed.setdefault(group_id, {})[record.key] = record.value
@@ -102,8 +104,8 @@ class ConsumerLog:
             self._apply(record)
 
     def _arrived(self, record: ConsumerRecord) -> None:
-        """Removes this record from the records in progress, because it is committed now. It must be the oldest record
-        in progress."""
+        """Removes this record from the records in progress, because the record is committed now. The record must be the
+        oldest of the records in progress."""
         writes = self._on_their_way[record.group_id]
         arrived = writes[0].popleft()
         assert arrived == record, f"{record} is committed before {arrived}"
@@ -125,7 +127,8 @@ class ConsumerLog:
 
 
 class Writer:
-    """Writes records of one group in one step. Each record is appended to the step and applied to the group at once."""
+    """Writes records of one group. Each record is appended to a `Step` (`coordinator.runtime`) and applied to the group
+    at once."""
 
     def __init__(self, log: ConsumerLog, group: ConsumerGroup, step: GroupStep) -> None:
         self._log = log

@@ -1,9 +1,9 @@
 """One step of a member from its present assignment towards its target (KIP-848).
 
-A partition never has two owners. A member that must give up a partition owns it until a heartbeat of the member no
-longer reports it. Until then, the state of this member is UNREVOKED_PARTITIONS. The next owner of the partition waits
-in the state UNRELEASED_PARTITIONS. When a member has no more partitions to give up, it moves to the epoch of its
-target.
+A partition never has two owners. A member that must give up a partition stays its owner until a heartbeat of the member
+no longer lists the partition. Until then, the state of this member is UNREVOKED_PARTITIONS. The next owner of the
+partition waits in the state UNRELEASED_PARTITIONS. When a member has no more partitions to give up, it moves to the
+epoch of its target.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
 ) -> ConsumerMember:
-    """Returns the member after the step, or the same member if nothing changes.
+    """Moves a member one step towards its target. Returns the changed member, or the same member if nothing changes.
 
     `owned`: the partitions that the member reports, or None if the request has no such list. `owner_of`: returns the
     member that owns a partition or has not given it up yet.
@@ -44,8 +44,8 @@ def reconcile(
 
 
 def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if the state of the member is unknown because a newer Kafka wrote it. A member that
-    reports that it owns no partitions is accepted."""
+    """Raises FENCED_MEMBER_EPOCH if the state of the member is unknown, because a newer Kafka wrote the record. But a
+    member that reports an empty list of owned partitions is accepted."""
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise FencedMemberEpochException(
             "The consumer group member is in a unknown state. "

@@ -1,9 +1,10 @@
 """Subscriptions by regular expression (RE2): when they are resolved to topics, and how the result is used.
 
-Matching every topic with every expression takes time, so the server does this outside the shard. The `Ready` of a
-heartbeat contains a `ResolveRegexes`, and `ConsumerProtocol.regexes_resolved` takes the result. All expressions of a
-group are resolved together, so that a new topic causes only one rebalance. They are resolved if an expression is not
-resolved yet, if there are new topics, or if the last result is old, but at most every `MIN_REFRESH_MS`.
+Matching every topic with every expression takes time, so the server does this work outside the coordinator. The result
+of a heartbeat (a `Ready`, see `coordinator.runtime`) can contain a `ResolveRegexes`, the request for this work.
+`ConsumerProtocol.regexes_resolved` gets the topics that were found. All expressions of a group are resolved together,
+so that a new topic causes only one rebalance. The expressions are resolved if one of them is not resolved yet, if there
+are new topics, or if the last result is old. They are resolved at most once in `MIN_REFRESH_MS`.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[st
 
 
 class Regexes:
-    """The regular expressions of the groups of a shard. `new_topics_version` is the version of the last metadata with a
-    new topic."""
+    """The regular expressions of the groups of one partition of `__consumer_offsets`. `new_topics_version` is the
+    version of the last metadata with a new topic."""
 
     def __init__(self, config: GroupConfig) -> None:
         self._config = config
@@ -101,8 +102,8 @@ class Regexes:
         return RegexChange.RESOLVED if old else RegexChange.UPDATED
 
     def resolution_due(self, group: ConsumerGroup, topics: TopicsView, now_ms: int) -> ResolveRegexes | None:
-        """The request to resolve the group's expressions, if they should be resolved now. The group then waits for the
-        result."""
+        """The request to resolve the group's expressions, or None if they need not be resolved now. After a request,
+        the group waits for the result."""
         wanted = group.subscribed_regexes
         if not wanted or group.is_resolving:
             return None
