@@ -1,1 +1,3 @@
-"""The asyncio client of the admin tools: connections, metadata, routing, retries, and one coroutine for each call."""
+"""The asyncio client of the admin tools: connections, metadata, the choice of the server, retries, and one coroutine
+for each admin call.
+"""

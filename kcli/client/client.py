@@ -62,7 +62,7 @@ class Node:
 
 
 class Destination:
-    """The target of a request that does not name a node: any server, or the controller."""
+    """The target of a request that may go to any server, or must go to the controller."""
 
     ANY: Destination
     CONTROLLER: Destination
@@ -74,7 +74,7 @@ Destination.ANY, Destination.CONTROLLER = Destination(), Destination()
 class _NoNode(KafkaError):
     """Raised if no server is known or reachable. The message is the reason.
 
-    If `is_final`, the port speaks another protocol than the client, so another attempt cannot succeed.
+    If `is_final` is True, the port does not use the protocol of the client, so another attempt cannot succeed.
     """
 
     retriable = True
@@ -138,7 +138,7 @@ class Client:
         """Sends one request once and returns its response, in the newest version that both sides support.
 
         Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
-        if that version is below `at_least`.
+        if the newest common version is below `at_least`.
         """
         if (
             to is Destination.ANY
@@ -207,8 +207,7 @@ class Client:
         return list(self._known.nodes.values())
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
-        """Requests and returns the metadata of `topics`, or of all topics if it is None. Stores the brokers of the
-        response."""
+        """Requests and returns the metadata of `topics`. None means all topics. Stores the brokers of the response."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await self.send(request, ApiKey.METADATA)
@@ -286,7 +285,7 @@ class Client:
             return error
 
     def node(self, node_id: int) -> Node:
-        """Returns a node that metadata or a look-up of a coordinator has named."""
+        """Returns a node by its id. The id must come from metadata or from a look-up of a coordinator."""
         return self._known.nodes[node_id]
 
     async def speaks(self, key: ApiKey) -> bool:
@@ -350,8 +349,9 @@ class Client:
             return opened
 
     async def _warn(self, address: Address, error: Exception) -> str:
-        """Logs a failed connection, once for each address. Returns the line that names the mistake in the settings, or
-        an empty text."""
+        """Logs a failed connection, only once for each address. Returns a line with the mistake in the settings, or an
+        empty text.
+        """
         if address not in self._explained:
             hint = await self._explanation(address, error) if isinstance(error, NetworkException) else ""
             self._explained[address] = hint
@@ -362,7 +362,9 @@ class Client:
         return self._explained[address]
 
     async def _report(self, address: Address, error: KafkaError) -> None:
-        """Logs why a login or a TLS handshake failed, as Kafka's clients do, with the line that names the mistake."""
+        """Logs why a login or a TLS handshake failed, as Kafka's clients do. Adds a line with the mistake in the
+        settings.
+        """
         if address not in self._explained:
             hint = self._explained[address] = await self._explanation(address, error)
             _log.error(
@@ -427,7 +429,9 @@ _DENIED_TOPIC = "Failed to fetch metadata for partition {}-{} due to topic autho
 def _coordinator_error(
     code: ErrorCode, message: str | None, key: str, key_type: CoordinatorType
 ) -> KafkaError | None:
-    """Returns the exception for the error of a look-up. A missing right has the text of Java's client."""
+    """Returns the exception for the error of a look-up. For a missing permission, the exception has the text of Java's
+    client.
+    """
     if code not in _DENIED:
         return error_of(code, message)
     kind = "groupId" if key_type is CoordinatorType.GROUP else "transactionalId"
@@ -438,7 +442,7 @@ def _coordinator_error(
 
 
 def cluster_has_moved(error: Exception) -> bool:
-    """Whether an error shows that the known metadata is out of date."""
+    """Whether an error shows that the client's metadata is out of date."""
     return isinstance(error, NetworkException | _NoNode) or getattr(error, "code", None) in _MOVED
 
 
@@ -451,14 +455,15 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
 
 
 def _is_usable(connection: Connection) -> bool:
-    """Whether requests can go through a connection, and the session of its login does not end soon."""
+    """Whether the next request may use a connection. The connection must be open, and its session must not end soon."""
     return not connection.is_closed and not connection.is_stale
 
 
 @contextlib.contextmanager
 def looking_up() -> Iterator[None]:
-    """Converts retriable errors in this context to `_NoNode`. In a look-up, such an error means that the right server
-    is unknown."""
+    """Converts retriable errors inside `with` to `_NoNode`. In a look-up of a server, such an error means that the
+    server is unknown.
+    """
     try:
         yield
     except KafkaError as error:

@@ -17,7 +17,8 @@ class ClientConfigError(KcliError):
 
 class SecuritySettingsError(ClientConfigError):
     """Raised for an invalid setting of TLS or SASL, or for a store that cannot be loaded. The message has Kafka's
-    texts: that of the exception, and that of its cause on the next line."""
+    texts: the text of the exception, and on the next line the text of its cause.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +106,9 @@ def client_config(
 
 
 def _security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Reads the settings of TLS and SASL. The stores are loaded once here, so that a mistake is found before the client
-    connects."""
+    """Reads the settings of TLS and SASL. Loads the stores once, so that a mistake is found before the client
+    connects.
+    """
     from kcli.security.tls.checks import StoreError
 
     try:

@@ -1,8 +1,8 @@
-"""One connection to one server. A response belongs to the request with the same correlation id, so several requests may
+"""One connection to one server. The correlation id shows which request a response belongs to, so several requests may
 wait for their responses.
 
-`Connection.open` does the TLS handshake and the SASL login. The connection recognises another protocol (TLS, HTTP) by
-the first bytes of the answer. The error then contains the name of that protocol.
+`Connection.open` does the TLS handshake and the SASL login. If the server uses another protocol (TLS, HTTP), the
+connection recognises the protocol by the first bytes of the answer. The error then contains the name of the protocol.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Connection:
         """Connects, negotiates versions and logs in within `timeout` seconds.
 
-        `security` has the settings of TLS and SASL. Without it, the connection is plain text without a login. Raises
-        OSError, TimeoutError or KafkaError. SslAuthenticationException and SaslAuthenticationException mean that trying
-        again cannot help.
+        `security` has the settings of TLS and SASL. Without `security`, the connection has no TLS and no login. Raises
+        OSError, TimeoutError or KafkaError. After SslAuthenticationException or SaslAuthenticationException, another
+        attempt would fail too.
         """
         async with asyncio.timeout(timeout):
             protocol = await cls._connected(network, address, client_id, security)
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def retire(self) -> None:
-        """Closes the connection after the last answer that a request waits for."""
+        """Closes the connection when all sent requests have their answers."""
         self._is_retired = True
         if not self._pending:
             self.close()
@@ -173,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
     async def negotiate(self) -> None:
         """Requests the peer's API versions (KIP-35).
 
-        If the peer is too old for the first request, sends an older version.
+        If the peer does not support the version of the first request, sends an older version.
         """
         request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
         newest = API[ApiKey.API_VERSIONS].max_version
@@ -300,8 +300,9 @@ class Connection(asyncio.BufferedProtocol):
         self._in_body = in_body
 
     def _grow(self) -> None:
-        """Doubles a full buffer. So the memory depends on the bytes that have arrived, and not on the size that a
-        server declares."""
+        """Doubles a full buffer. So the memory depends on the received bytes, and not on the size that a server
+        declares.
+        """
         if self._filled == len(self._buffer):
             # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
             self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))
@@ -339,7 +340,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 async def _decoded(key: ApiKey, version: int, frame: bytes) -> Message:
-    """Decodes an answer. The loop serves others while a large one is decoded."""
+    """Decodes an answer. While a large answer is decoded, the event loop also runs other tasks."""
     if len(frame) < LARGE_ANSWER_BYTES or not has_arrays(key, version, "response"):
         return decode_response(key, version, frame)[1]
     steps = decode_response_steps(key, version, frame)

@@ -1,7 +1,7 @@
 """Finds out why a connection, a TLS handshake or a login failed, and names the setting to change.
 
 The functions connect a second time, without credentials and without a check of the certificate, and find out the
-protocol of the port. They block, so asyncio code calls them in a thread. They send no secret.
+protocol of the port. The functions block, so asyncio code calls them in a thread. They send no passwords.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def explain(address: Address, security: ClientSecurity | None, error: Exception)
 
 
 def about_certificate(address: Address, error: ssl.SSLCertVerificationError) -> str:
-    """Returns the problem of a server's certificate: its dates, its names or its authority."""
+    """Returns the problem of a server's certificate: wrong dates, wrong names or an unknown authority."""
     certificate = _certificate(address)
     if certificate is None:
         return f"the certificate of {address} is not accepted: {error.verify_message}"

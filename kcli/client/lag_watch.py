@@ -1,7 +1,7 @@
 """Watches the lag of groups for a tool or the console: stores samples, and computes the states of groups.
 
 No API returns the times of commits. So if an offset has changed since the last sample, the time of the new sample
-counts as the time of a commit. The first sample also counts as a commit. A commit that repeats an offset is not
+counts as the time of a commit. The first sample also counts as a commit. A commit of the same offset as before is not
 noticed.
 """
 
@@ -26,7 +26,9 @@ PARTITIONS_PER_STEP = 50
 
 
 class LagWatch:
-    """The memory of one watch. It has a window for each group and partition that was seen, and a limit of windows."""
+    """The samples of one tool or page. There is a window of samples for each group and partition that was seen. The
+    number of windows is limited.
+    """
 
     def __init__(self, *, windows_max: int = 100_000) -> None:
         self._tracker = LagTracker(first_patience_ms=FIRST_PATIENCE_MS, windows_max=windows_max)
@@ -43,8 +45,7 @@ class LagWatch:
         """Adds a sample: the offsets of a group and the end offsets of their partitions. Computes the state of the
         group.
 
-        `ages_seconds` are the ages of first unread records, as far as they are known. `now_ms` is the time of a clock
-        that never goes back.
+        `ages_seconds` has the known ages of first unread records. `now_ms` is the time of a clock that never goes back.
         """
         steps = self.look_in_steps(group, committed, ends, ages_seconds, now_ms=now_ms)
         while True:
@@ -63,7 +64,7 @@ class LagWatch:
         *,
         now_ms: int,
     ) -> Generator[None, None, GroupLag]:
-        """Does the same in steps of about a millisecond. The result is the value of the generator."""
+        """Does the same as `look` in steps of about a millisecond. The generator returns the result."""
         lag = group_with_members(group)
         for number, (partition, offset) in enumerate(committed.items()):
             if number % PARTITIONS_PER_STEP == 0:
@@ -83,7 +84,7 @@ class LagWatch:
         return lag
 
     def forget(self, group_ids: Iterable[str]) -> None:
-        """Drops the windows of groups. The histories of their partitions stay."""
+        """Drops the windows of groups. Keeps the histories of end offsets of their partitions."""
         gone = frozenset(group_ids)
         self._tracker.forget([key for key in self._tracker.keys if key[0] in gone], ())
 
@@ -100,5 +101,5 @@ def group_with_members(group: GroupDescription) -> GroupLag:
 
 
 def is_known(found: PartitionLag) -> bool:
-    """Whether there are enough samples for a state. If there is lag, one sample is not enough."""
+    """Whether there are enough samples for a state. If the group has a lag, one sample is not enough."""
     return found.status is not Status.OK or found.lag == 0 or found.commits > 1

@@ -1,4 +1,5 @@
-"""Logs a client in with SASL (KIP-43, KIP-152): the mechanism first, then the messages of the mechanism.
+"""Logs a client in with SASL (KIP-43, KIP-152): first sends the name of the mechanism, then the messages of the
+mechanism.
 
 `log_in` needs only a function that sends one request, so each kind of asyncio connection can use it.
 """
@@ -36,7 +37,7 @@ async def log_in(ask: Ask, credentials: ClientCredentials, host: str = "") -> in
     session does not end.
 
     Raises SaslAuthenticationException, UnsupportedSaslMechanismException or IllegalSaslStateException, with the texts
-    of Kafka's clients. Computing the messages of a mechanism may take long, so a thread does it.
+    of Kafka's clients. The messages of a mechanism are computed in a thread, because this may take long.
     """
     answer = await ask(SaslHandshakeRequest(mechanism=credentials.mechanism), ApiKey.SASL_HANDSHAKE)
     assert isinstance(answer, SaslHandshakeResponse)

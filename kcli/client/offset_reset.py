@@ -47,7 +47,7 @@ class PlannedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The first offset and the end of the partitions of a plan, and their offsets at a time."""
+    """The first offsets and the end offsets of the partitions of a plan, and their offsets at a given time."""
 
     starts: Mapping[TopicPartition, OffsetAt | KafkaError]
     ends: Mapping[TopicPartition, OffsetAt | KafkaError]

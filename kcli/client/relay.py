@@ -2,8 +2,9 @@
 
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
-broker, and writes these ports into the answers that contain addresses. Each connection must log in to the relay with
-PLAIN and a secret that only this process knows, because other users of the machine can reach the ports too.
+broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Each connection must log
+in to the relay with PLAIN and a secret that only this process knows, because other users of the machine can reach the
+ports too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _CORRELATION = struct.Struct(">i")
 
 @dataclass(slots=True)
 class Relay:
-    """The ports of the relay, by the addresses of the brokers. `start` runs it until the process ends."""
+    """The ports of the relay, by the addresses of the brokers. `start` runs the relay until the process ends."""
 
     config: ClientConfig
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(SECRET_BYTES), repr=False)
@@ -68,7 +69,7 @@ class Relay:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of the relay that stand for the servers of the bootstrap list."""
+        """The addresses of the relay for the servers of the bootstrap list."""
         return ",".join(f"{HOST}:{self._ports[each]}" for each in self.config.servers)
 
     def start(self) -> None:
@@ -121,8 +122,8 @@ class Relay:
     async def _relay(self, client: _Link, broker: _Link, host: str) -> None:
         """Relays requests and answers until one side closes its connection.
 
-        The relay logs in to the broker only after the client has proved the secret. Before that, another process of
-        this machine could make the relay ask for tickets and tokens.
+        The relay logs in to the broker only after the client has sent the correct secret. Otherwise another process of
+        this machine could make the relay ask for Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
@@ -144,8 +145,9 @@ class Relay:
                 answers.cancel()
 
     async def _client_logs_in(self, client: _Link, broker: _Link) -> bytes | None:
-        """Answers the login of the client, except its last message. Returns the answer to this message, or None if the
-        client does not know the secret. Requests other than ApiVersions before the login end the connection."""
+        """Answers the login of the client, except its last message. Returns the answer to the last message, or None if
+        the client does not know the secret. Before the login, any request except ApiVersions ends the connection.
+        """
         while True:
             frame = await client.receive()
             header = decode_request_header(frame)
@@ -182,7 +184,7 @@ class Relay:
             await client.send(frame)
 
     async def _changed(self, frame: bytes, key: ApiKey, version: int) -> bytes:
-        """Writes the addresses of the relay into an answer, in place of those of the brokers."""
+        """Replaces the addresses of the brokers in an answer by the addresses of the relay."""
         correlation, answer = decode_response(key, version, frame)
         changed: Message = answer
         match answer:
@@ -216,7 +218,7 @@ class Relay:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """One connection. Frames have no size prefix here."""
+    """One connection. Requests and answers are bytes without their size prefix here."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -234,7 +236,7 @@ class _Link:
 
 
 async def _connected(address: Address, config: ClientConfig) -> _Link:
-    """Connects to a broker, with TLS if the settings ask for it."""
+    """Connects to a broker, with TLS if the settings require TLS."""
     security = config.security or ClientSecurity()
     tls = security.tls.context() if security.tls is not None else None
     return _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))

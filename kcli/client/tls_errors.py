@@ -37,8 +37,9 @@ def handshake_error(error: ssl.SSLError, address: Address) -> SslAuthenticationE
 
 
 def alert_error(error: ssl.SSLError, address: Address) -> SslAuthenticationException:
-    """Returns the exception for an alert after the handshake. With TLS 1.3, a server refuses a client's certificate in
-    this way."""
+    """Returns the exception for an alert after the handshake. With TLS 1.3, a server that refuses a client's
+    certificate sends such an alert.
+    """
     return SslAuthenticationException(AFTER_HANDSHAKE, _hint(error, address))
 
 

@@ -17,7 +17,7 @@ class AvroField(TypedDict):
 
 
 class AvroDeclaration(TypedDict, total=False):
-    """A declared type. The other keys depend on `type`."""
+    """A declared type. The value of `type` decides which other keys exist."""
 
     type: Required[AvroSchema]
     name: str

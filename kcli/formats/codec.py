@@ -35,7 +35,7 @@ class FormatError(KcliError):
 class ValueCodec:
     """The codec of one schema.
 
-    `decode` and `encode` raise the library's errors for values that do not fit the schema.
+    For values that do not fit the schema, `decode` and `encode` raise the errors of the Avro or Protobuf library.
     """
 
     decode: Callable[[bytes], Value]

@@ -24,7 +24,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 def message_class(descriptors: bytes, name: str) -> type[Message]:
     """Returns the class of the message with the full name `name`.
 
-    `descriptors` is a file of protoc --descriptor_set_out --include_imports.
+    `descriptors` is a file that `protoc --descriptor_set_out --include_imports` has written.
 
     Raises FormatError if `descriptors` is not such a file, or has no such message.
     """

@@ -1,4 +1,4 @@
-"""The body of a request, within a size and a time."""
+"""Reads the body of a request, with limits of size and time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def read_object(request: Request, *, body_max_bytes: int) -> dict[str, obj
 
 
 def _decoded(body: bytes) -> object:
-    """Decodes JSON. Raises ValueError for a text that UTF-8 cannot hold, because no broker could get it."""
+    """Decodes JSON. Raises ValueError for a text that UTF-8 cannot represent, because it cannot be sent to a broker."""
     text = body.decode()
     found: object = json.loads(text)
     if _HALF_CHARACTER.search(text):

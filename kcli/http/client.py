@@ -37,7 +37,7 @@ async def get(
     credentials: str | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Response:
-    """Sends GET `target` (a path with its query), and returns the response, whatever its status.
+    """Sends GET `target` (a path with its query), and returns the response with any status.
 
     The caller limits the time. `credentials` are user:password, sent as HTTP Basic. With `tls`, the request goes over
     HTTPS. Raises NotHttp, ResponseTooLong,

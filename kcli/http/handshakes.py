@@ -1,4 +1,4 @@
-"""The TLS handshakes of an HTTP server. They count as connections, and each one uses the newest certificate.
+"""The TLS handshakes of an HTTP server. Each handshake counts as a connection, and uses the newest certificate.
 
 A TLS server of asyncio reports a connection only after its handshake, so it cannot limit connections that never end
 their handshake. With `start_tls` and uvloop, the first bytes of a client can be lost. So this module starts asyncio's
@@ -20,7 +20,7 @@ Tls = Callable[[], ssl.SSLContext]
 
 
 class Waiting(Protocol):
-    """A connection that could be closed for a new one."""
+    """A connection that could be closed to make room for a new one."""
 
     has_served: bool
     waits_since: float
@@ -42,7 +42,9 @@ class Handshakes:
         return iter(self._open)
 
     def protocol(self, secured: asyncio.Protocol) -> asyncio.BaseProtocol:
-        """A protocol that shakes hands. `secured` is the protocol of the connection after the handshake."""
+        """Returns the asyncio protocol that makes the handshake. `secured` is the protocol of the connection after the
+        handshake.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         handshake = _Handshake(
             asyncio.get_running_loop(),

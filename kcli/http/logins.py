@@ -24,8 +24,9 @@ class Logins:
         return f"Logins({len(self._passwords)} users)"
 
     def accepts(self, header: str | None) -> bool:
-        """Whether the value of an Authorization header has a user's right password. The time of the check does not
-        depend on the place of the first wrong character, or on the name of the user."""
+        """Whether the value of an Authorization header has a user with the correct password. The time of the check does
+        not depend on the position of the first wrong character, or on the name of the user.
+        """
         name, password = _credentials(header)
         expected = self._passwords.get(name)
         is_equal = hmac.compare_digest(password, b"" if expected is None else expected)

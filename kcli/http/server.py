@@ -2,9 +2,9 @@
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
 adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
-that a client sends before it gets an answer. If all connections are in use, a new client takes the place of one that
-sends no request. So silent clients cannot block others. A limit for each address would also limit proxies. A handler is
-a coroutine `(Request) -> Response`, which may raise HttpError.
+that a client sends before it gets an answer. If the number of connections has reached its limit, a new client takes the
+place of a client that sends no request. So idle clients cannot block other clients. There is no limit for each address,
+because it would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise HttpError.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ _access_log.setLevel(logging.WARNING)
 
 
 class HttpError(KcliError):
-    """An error that a handler raises. The client gets a response with this status and the message as plain text."""
+    """An error that a handler raises. The client gets a response with the status of the error, and its message as plain
+    text.
+    """
 
     def __init__(self, status: HTTPStatus, message: str, *, close: bool = False) -> None:
         """Makes an error. If `close` is True, the connection is closed after the response, so that the rest of the
@@ -88,7 +90,9 @@ class HttpError(KcliError):
 
 
 class StreamEnded(KcliError):
-    """The client of a streamed response has gone, or reads too slowly. The handler ends with this error."""
+    """Raised in a handler if the client of a streamed response has disconnected, or reads too slowly. The handler ends
+    with this error.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ _RULES = web.AppKey("rules", Rules)
 
 
 class LoginNeeded(HttpError):
-    """A request without a valid login, to a server that has users."""
+    """Raised for a request without a valid login, if the server has users."""
 
     def __init__(self) -> None:
         super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user name and a password")
@@ -129,7 +133,7 @@ class HttpServer:
         logins: Logins | None = None,
         rules: Rules | None = None,
     ) -> None:
-        """With `tls`, the server speaks HTTPS. With `logins`, each request needs the password of a user."""
+        """With `tls`, the server uses HTTPS. With `logins`, each request needs the name and password of a user."""
         self._network = network
         self._rules = rules or Rules()
         self._handshakes = None if tls is None else Handshakes(tls)
@@ -180,8 +184,9 @@ class HttpServer:
         return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
 
     def _make_room(self, server: web.Server) -> bool:
-        """Closes the connection that has waited longest for a request, or for its handshake. Those without any request
-        come first. Returns False if every connection has a request in progress."""
+        """Closes the connection that has waited longest for a request or for its handshake. Connections without any
+        request so far are closed first. Returns False if every connection has a request in progress.
+        """
         waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
         waiting += [each for each in server.connections if isinstance(each, Connection) and not each.is_busy]
         if not waiting:
@@ -203,7 +208,9 @@ class HttpServer:
 
 
 class Connection(web.RequestHandler):
-    """A connection of aiohttp with the limit AHEAD_MAX_BYTES, and with our response to a malformed request."""
+    """A connection of aiohttp with two changes: the limit AHEAD_MAX_BYTES, and kcli's response to a malformed
+    request.
+    """
 
     __slots__ = ("ahead_bytes", "has_served", "is_busy", "waits_since")
 
@@ -217,7 +224,9 @@ class Connection(web.RequestHandler):
         super().connection_made(transport)
 
     def begin_request(self) -> None:
-        """The next bytes are ahead of the handler. The connection is not closed for another one."""
+        """Called when a request begins. Until its end, received bytes count towards AHEAD_MAX_BYTES, and the connection
+        is not closed to make room for another one.
+        """
         self.ahead_bytes = 0
         self.is_busy = True
 
@@ -265,7 +274,9 @@ _TOO_MANY = "Too many"
 
 
 class _Refusal(asyncio.Protocol):
-    """A connection above the limit of connections. It gets a response with an error, and is closed."""
+    """A connection above the limit of connections. The client gets a response with an error, and the connection is
+    closed.
+    """
 
     def __init__(self, connections_max: int) -> None:
         self._connections_max = connections_max
@@ -313,7 +324,7 @@ class Stream:
     """A response that its handler writes in parts, inside `async with`. Each part has a limited time.
 
     The next part is written when the kernel has accepted the part before it. So a slow client slows only its own
-    handler, and no part waits in memory. The methods raise StreamEnded if the client has gone.
+    handler, and no part waits in memory. The methods raise StreamEnded if the client has disconnected.
     """
 
     def __init__(

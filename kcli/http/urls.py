@@ -18,8 +18,8 @@ class UrlError(KcliError):
 
 
 async def get_url(url: str, target: str, *, body_max_bytes: int, max_seconds: float) -> Response:
-    """Sends GET `target`, below the path of `url`. `url` may have a user and a password. Returns the response, whatever
-    its status is.
+    """Sends GET `target`, below the path of `url`. `url` may have a user and a password. Returns the response with any
+    status.
 
     Raises UrlError.
     """

@@ -118,12 +118,14 @@ class LocalCluster:
     @property
     def parent_pid(self) -> int | None:
         """The process that watches the nodes, or None. The process with the lock must not read this property, because
-        that would release its lock."""
+        the check would release the lock.
+        """
         return lock_holder(self.directory / CLUSTER_LOCK)
 
 
 def exists(directory: Path) -> bool:
-    """Whether the directory has a complete cluster. The nodes of a creation that was interrupted do not count.
+    """Whether the directory has a complete cluster. If the creation of a cluster was interrupted, the cluster is not
+    complete.
 
     Raises ClusterError if the directory contains other files.
     """
@@ -147,7 +149,7 @@ def create_cluster(
 ) -> LocalCluster:
     """Writes the files of new nodes and formats their directories, as one cluster with a dynamic quorum (KIP-853).
 
-    First removes the nodes of a creation that was interrupted. The caller holds the lock of the cluster. Raises
+    First removes the nodes that an interrupted creation has left. The caller must hold the lock of the cluster. Raises
     ClusterError if an override is invalid or a file cannot be written.
     """
     for key in sorted(OWN_KEYS & overrides.keys()):
@@ -194,7 +196,7 @@ def create_cluster(
 
 
 def _incomplete_nodes(directory: Path) -> list[str]:
-    """The names of the nodes that a creation has begun to make, if it was interrupted."""
+    """The names of the nodes that an interrupted creation has left."""
     try:
         names = (directory / CREATING_FILE).read_text().splitlines()
     except OSError:
@@ -230,7 +232,7 @@ def check_agreement(
 ) -> None:
     """Compares the options of `up` with the files of an existing cluster. The files are not changed.
 
-    `wanted` has the properties of each node that the options name. Raises ClusterError for a difference.
+    `wanted` has the properties that the options set, for each node. Raises ClusterError for a difference.
     """
     if nodes is not None and nodes != len(cluster.nodes):
         raise ClusterError(

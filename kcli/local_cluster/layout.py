@@ -1,7 +1,7 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are voters of the quorum too: the largest odd number of nodes, and at
-most MAX_VOTERS. (Four voters survive one failure, as three voters do.)
+Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because four voters
+survive only one failure, as three voters do. The number is as large as possible, but at most MAX_VOTERS.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ MIN_ISR_KEYS = (
 
 
 class ClusterError(KcliError):
-    """A cluster cannot be created, started or stopped. The message names the option, file or node concerned."""
+    """Raised if a cluster cannot be created, started or stopped. The message names the option, file or node that causes
+    the error.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class NodeLayout:
 
 
 def voters_of(nodes: int) -> int:
-    """Returns how many of the nodes are voters: 1 of 1 or 2, 3 of 3 or 4, 5 of 5 or more."""
+    """Returns the number of voters: 1 for one or two nodes, 3 for three or four nodes, and 5 for more nodes."""
     return min(nodes - (nodes + 1) % 2, MAX_VOTERS)
 
 
@@ -72,7 +74,7 @@ def ports_needed(nodes: int) -> int:
 
 
 def consecutive_ports(base: int, nodes: int) -> list[int]:
-    """Returns the ports from `base` on: those of the brokers by node id, then those of the voters."""
+    """Returns consecutive ports from `base` on: first the brokers' ports by node id, then the voters' ports."""
     last = base + ports_needed(nodes) - 1
     if base < 1 or last > PORT_MAX:
         raise ClusterError(
@@ -84,7 +86,8 @@ def consecutive_ports(base: int, nodes: int) -> list[int]:
 def plan_nodes(nodes: int, ports: Sequence[int], racks: Sequence[str]) -> tuple[NodeLayout, ...]:
     """Returns the nodes with the ids 1, 2 … `ports` is in the order of `consecutive_ports`.
 
-    The nodes take the racks in turn. Raises ClusterError for an impossible number of nodes or racks.
+    The first node gets the first rack, the next node the next rack, and so on, again from the first. Raises
+    ClusterError for an invalid number of nodes or racks.
     """
     check_nodes(nodes)
     if not 1 <= len(racks) <= nodes or not all(racks):
@@ -138,8 +141,9 @@ def node_properties(node: NodeLayout, nodes: Sequence[NodeLayout], data: Path | 
 
 
 def replication(brokers: int) -> dict[str, str]:
-    """Returns the properties about replicas. There are as many replicas as brokers, at most three. With three replicas,
-    one may be missing."""
+    """Returns the properties about replicas. Topics have as many replicas as there are brokers, but at most three. With
+    three replicas, writes succeed if one replica is missing.
+    """
     replicas = min(brokers, MAX_REPLICAS)
     min_isr = max(1, replicas - 1)
     return dict.fromkeys(REPLICATION_FACTOR_KEYS, str(replicas)) | dict.fromkeys(MIN_ISR_KEYS, str(min_isr))

@@ -33,8 +33,9 @@ class NodeProcess:
         command: Sequence[str] = SERVER_COMMAND,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """If `log_file` is given, the node writes its log to this file and to other files in the same directory. Its
-        output then has only the lines before it is ready, and errors of Python."""
+        """If `log_file` is given, the node writes its log to this file and to other files in the same directory. The
+        output of the process then has only the lines before the node is ready, and errors of Python.
+        """
         self.properties_file = properties_file
         self.output_file = output_file
         self.log_file = log_file
@@ -53,7 +54,7 @@ class NodeProcess:
         return self.process.pid if self.process is not None else None
 
     def start(self) -> None:
-        """Starts the process. It is in its own session, so that Ctrl-C reaches only its parent."""
+        """Starts the process in its own session, so that Ctrl-C reaches only the parent process."""
         assert self.exit_code() is not None or self.process is None, "it runs already"
         self._is_ready = False
         bound_output_file(self.output_file)
@@ -69,7 +70,9 @@ class NodeProcess:
             )
 
     def exit_code(self) -> int | None:
-        """Returns the exit code, or None while the node runs. A negative number is the signal that ended it."""
+        """Returns the exit code, or None while the node runs. If a signal ended the process, the code is the negative
+        number of the signal.
+        """
         return self.process.poll() if self.process is not None else None
 
     def is_ready(self) -> bool:
@@ -89,12 +92,14 @@ class NodeProcess:
             self.process.send_signal(number)
 
     def wait(self, seconds: float) -> int:
-        """Waits for the end, and returns the exit code. Raises subprocess.TimeoutExpired."""
+        """Waits for the end of the process, and returns the exit code. Raises subprocess.TimeoutExpired."""
         assert self.process is not None, "it was not started"
         return self.process.wait(seconds)
 
     def last_lines(self, count: int = TAIL_LINES) -> Sequence[str]:
-        """Returns the last lines since the last start: those of the log, and then those of the output after it."""
+        """Returns the last lines since the last start of the node: first lines of the log, then later lines of the
+        output.
+        """
         if self.log_file is None or not self._is_ready:
             return _last_lines(self.output_file, self._began)[-count:]
         lines = _last_lines(self.log_file, 0) if self.log_file.exists() else []

@@ -16,8 +16,9 @@ Otherwise an outgoing connection could use a broker's port before the broker sta
 
 
 def free_port() -> int:
-    """Returns a free port. The operating system chooses it, because `random` would give parallel test processes the
-    same port."""
+    """Returns a free port. The operating system chooses the port, because `random` would give parallel test processes
+    the same port.
+    """
     while True:
         port = secrets.choice(_PORTS)
         if is_free(port):
@@ -33,7 +34,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int, host: str = HOST) -> bool:
-    """Whether a server can listen on the port now. Connections that end do not keep the port, as for a broker."""
+    """Whether a server can listen on the port now. As for a broker, connections that are being closed do not keep the
+    port in use.
+    """
     with contextlib.suppress(OSError), socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))

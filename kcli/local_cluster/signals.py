@@ -1,4 +1,6 @@
-"""The signals of the parent of a cluster. They end its pauses, so it seldom has to look at its processes."""
+"""Handles the signals of the parent process of a cluster. A signal ends the parent's pause immediately, so the pauses
+can be long.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,10 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Signals:
-    """Handles the signals of a process while it is entered, in the main thread.
+    """Handles the signals of a process inside `with`, in the main thread.
 
-    Calls `when_stopped` for each signal that asks for a stop. The end of a child ends a pause only.
+    Calls `when_stopped` for each signal that asks for a stop. The signal that a child process has ended only ends a
+    pause.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class Signals:
         self._cleanup.close()
 
     def pause(self, seconds: float) -> None:
-        """Sleeps, until a signal arrives or has arrived since the last pause."""
+        """Sleeps for a time. Returns early if a signal arrives, or has arrived since the last pause."""
         select.select([self._read_end], [], [], seconds)
         with suppress(BlockingIOError):
             os.read(self._read_end, select.PIPE_BUF)

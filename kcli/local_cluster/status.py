@@ -1,4 +1,4 @@
-"""The status of a cluster on one machine, as its processes and its servers report it at the moment."""
+"""The present status of a cluster on one machine, from its processes and from the answers of its servers."""
 
 from __future__ import annotations
 
@@ -135,7 +135,9 @@ def _state(node: ClusterNode, pid: int | None, reported: Reported) -> str:
 
 
 def _counts(partitions: Sequence[PartitionDescription] | None) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Returns by node the number of partitions that it leads, and of partitions that miss a replica in sync."""
+    """Returns for each node the number of partitions that it leads, and how many of these have a replica that is not in
+    sync.
+    """
     leads: Counter[int] = Counter()
     missing: Counter[int] = Counter()
     for each in partitions or ():

@@ -21,7 +21,7 @@ STOP_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class StoppableNode:
-    """A node that runs, and the ways to look at it and to signal it."""
+    """A running node: its state, and the signals that stop it."""
 
     node_id: int
     is_voter: bool
@@ -32,7 +32,8 @@ class StoppableNode:
 class RollingStop:
     """Stops the nodes of a cluster. `voters` is the number of all its voters.
 
-    `report` gets the id of a node and the event. As soon as `is_urgent` returns True, the nodes that run are killed.
+    `report` gets the id of a node and the event. As soon as `is_urgent` returns True, the nodes that still run are
+    killed.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class RollingStop:
                 self._report(node.node_id, event)
 
     def _reap(self, nodes: Sequence[StoppableNode]) -> None:
-        """Waits for processes that were killed, which the system ends soon."""
+        """Waits for the end of processes that were killed, which takes only a short time."""
         while any(node.is_alive() for node in nodes):
             self._pause(POLL_S)
 

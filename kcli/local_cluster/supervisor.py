@@ -1,4 +1,5 @@
-"""The parent process of a cluster: starts the nodes, starts a node again that died, and stops them one after another.
+"""The parent process of a cluster: starts the nodes, restarts a node whose process died, and stops the nodes one after
+another.
 
 `supervise` runs in the foreground until SIGTERM, SIGINT or SIGHUP. `start_in_background` runs this module as a program.
 """
@@ -44,7 +45,7 @@ OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
 
 
 class NodeState(Enum):
-    """The state of a node in the eyes of its parent."""
+    """The state of a node, as the parent process knows it."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -90,7 +91,8 @@ class _Watched:
 class Supervisor:
     """Watches the nodes of a cluster from their start to their stop. `request_stop` may be called by a signal handler.
 
-    `pause` sleeps between two looks, and may end early. Tests replace the processes, the clock and `pause`.
+    `pause` sleeps between two checks of the processes, and may end early. Tests replace the processes, the clock and
+    `pause`.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Supervisor:
                     self._ended(each, code)
 
     def _rest_s(self) -> float:
-        """The pause after a look. The end of a process and a request to stop end it early."""
+        """The length of the pause after a check. The end of a process or a request to stop ends the pause early."""
         return REST_S if all(each.state not in _CHANGING for each in self._watched) else POLL_S
 
     def _spawn(self, each: _Watched) -> None:
@@ -187,7 +189,7 @@ class Supervisor:
             self._event(each, "will be started again", f"in {pause_s:g} s, restart {each.restarts.count}")
 
     def _stop(self) -> None:
-        """Stops the nodes that run."""
+        """Stops the running nodes."""
         alive = {each.node.node_id: each for each in self._watched if each.is_alive}
         asked = self._stops_requested
         rolling = RollingStop(

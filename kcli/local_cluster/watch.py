@@ -1,6 +1,6 @@
 """The decisions of the parent process: when a node that ended is started again, and in which order nodes stop.
 
-The functions and classes here get times and exit codes, and start nothing.
+The functions and classes here only compute from times and exit codes. They start no process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Restarts:
     count: int = 0
 
     def pause_after(self, ran_seconds: float) -> float | None:
-        """Returns the seconds until a node that died is started again, or None if it stays down."""
+        """Returns the seconds until a failed node is started again, or None if the node is not started again."""
         if ran_seconds >= STEADY_S:
             self.count = 0
         if not self.enabled or self.count >= MAX_RESTARTS:
@@ -45,9 +45,9 @@ class RunningNode:
 def stop_batches(running: Sequence[RunningNode], voters: int) -> list[list[int]]:
     """Returns the ids of the nodes in the order of a rolling stop. The nodes of one batch stop at the same time.
 
-    First the nodes that are not voters stop, one after another. Then voters stop, one after another, until
-    only a majority of all `voters` is left. This majority is the last batch. Its nodes stop together, because
-    a controlled shutdown needs an active controller.
+    First the nodes that are not voters stop, one after another. Then voters stop, one after another, until only a
+    majority of all `voters` is left. These nodes are the last batch and stop together, because without a majority there
+    is no active controller, and so no controlled shutdown.
     """
     batches = [[node.node_id] for node in running if not node.is_voter]
     left = [node.node_id for node in running if node.is_voter]

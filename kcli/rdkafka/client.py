@@ -59,7 +59,7 @@ def kafka_error(error: ClientError) -> KafkaError:
 
 
 def fatal_error(raised: BaseException) -> KafkaError | None:
-    """Returns the error after which a producer cannot continue, such as a missing right to write idempotently.
+    """Returns the error after which a producer cannot continue, such as a missing permission for idempotent writes.
 
     confluent-kafka raises such an error from `poll` and `flush`. If a delivery report was due at the same time, it
     raises a SystemError, whose cause is the error.
@@ -73,7 +73,9 @@ def fatal_error(raised: BaseException) -> KafkaError | None:
 
 
 def is_fatal(error: ClientError) -> bool:
-    """Whether the client cannot continue: it is fenced, or the coordinator no longer accepts it as a member."""
+    """Whether the client cannot continue, because it is fenced, or because the coordinator no longer accepts it as a
+    member.
+    """
     from confluent_kafka import KafkaError
 
     assert isinstance(error, KafkaError)

@@ -1,8 +1,8 @@
 """Translates the properties of Java's clients to librdkafka's configuration.
 
 Most keys have the same name and meaning in both. This module renames keys that have another name in librdkafka, and
-drops keys that concern only the JVM. It keeps all other keys of Java. librdkafka refuses them, and `client.new_client`
-logs a warning.
+drops keys that concern only the JVM. This module keeps all other keys of Java. librdkafka refuses them, and
+`client.new_client` logs a warning.
 """
 
 from __future__ import annotations

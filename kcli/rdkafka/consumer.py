@@ -59,9 +59,9 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
 class JavaPositions:
     """Sets the positions of a group in its partitions as Java's consumer does.
 
-    Java's consumer commits its position in every partition, even if it has read no record there. So a group that waited
-    at the end of a topic later continues at that offset and misses no record. librdkafka commits only the offsets of
-    records that were read.
+    Java's consumer commits its position in every partition, even if it has read no record there. For example, a group
+    waits at the end of a partition, stops, and starts again later. Because its position is committed, the group then
+    reads the records that were written meanwhile. librdkafka commits only the offsets of records that were read.
 
     The positions of all partitions are set together, so that the first fetch includes all of them.
     """
@@ -107,8 +107,8 @@ def is_end(message: Message) -> bool:
 def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
-    The messages are records and ends of partitions. Markers of transactions may follow the last record. Java's consumer
-    commits the offset after these markers. This offset is known only from the end of the partition.
+    The messages are records and reports of the end of a partition. Markers of transactions may follow the last record.
+    Java's consumer commits the offset after these markers. Only the report of the end has this offset.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

@@ -1,8 +1,8 @@
 """Subscribes to every topic whose name matches a pattern, as Java's consumer does in both group protocols.
 
-This module lists the topics from time to time, and ignores internal topics. It does not use librdkafka's own patterns,
-for two reasons. In the classic protocol, these patterns have another syntax. In the newer protocol, brokers match them
-by RE2, and internal topics match too.
+This module lists the topics from time to time, and ignores internal topics. This module does not use librdkafka's own
+patterns, for two reasons. In the classic protocol, librdkafka's patterns have another syntax. In the newer protocol,
+brokers match the patterns with RE2, and internal topics match too.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class ClientError(Protocol):
-    """An error of librdkafka (`KafkaError`). A negative code is a local error. A positive code came from a broker."""
+    """An error of librdkafka (`KafkaError`). A negative code is an error of the library itself. A positive code is an
+    error of a broker.
+    """
 
     _PARTITION_EOF: int
     _AUTO_OFFSET_RESET: int

@@ -93,7 +93,7 @@ class Destination:
         self._left_bytes = 0
 
     def awaited(self) -> KafkaError | None:
-        """Waits until the topic's partitions are known. Returns an error if they cannot be known.
+        """Waits until the topic's partitions are known. Returns an error if the client cannot get them.
 
         The caller must call this method before it sends the first record. Java's producer waits in the same way in each
         send.

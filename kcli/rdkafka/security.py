@@ -96,7 +96,9 @@ def _tls(tls: ClientTls) -> dict[str, object]:
 
 
 def _ciphers(suites: Sequence[str]) -> list[str]:
-    """OpenSSL's names of the suites. librdkafka uses them for TLS 1.2, and every suite of TLS 1.3."""
+    """OpenSSL's names of the cipher suites. librdkafka uses these suites for TLS 1.2. With TLS 1.3, it uses every
+    suite.
+    """
     newer = TLS13_SUITES.intersection(suites)
     names = older_names(suites)
     if newer and newer != TLS13_SUITES:
@@ -116,7 +118,7 @@ def _login(credentials: ClientCredentials) -> dict[str, object]:
     """Translates the credentials.
 
     librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
-    these cases (`kcli/client/relay.py`). So only other programs get these two errors.
+    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get these two errors.
     """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}

@@ -30,7 +30,9 @@ def is_purged(error: ClientError) -> bool:
 
 
 class Transactions:
-    """The transactions of one librdkafka producer. The constructor fences earlier producers with this id."""
+    """The transactions of one librdkafka producer. The constructor fences earlier producers with the same transactional
+    id.
+    """
 
     def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer
@@ -42,7 +44,7 @@ class Transactions:
         self._call(producer.init_transactions)
 
     def begin(self) -> None:
-        """Commits the open transaction if it is due. Begins a transaction if none is open.
+        """Commits the open transaction if its time is over. Begins a transaction if none is open.
 
         Must be called before each record.
         """
@@ -54,7 +56,7 @@ class Transactions:
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until the open transaction is due, or None if none is open."""
+        """The seconds until the open transaction must be committed, or None if no transaction is open."""
         if self._began is None:
             return None
         return max(0.0, self._began + self._duration_s - time.monotonic())

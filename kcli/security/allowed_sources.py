@@ -1,8 +1,8 @@
 """The URLs and files that OAUTHBEARER may use (CVE-2025-27817).
 
-The settings of a client may come from another person, who could name any URL or file of this machine. So a URL or a
-file is used only if the person who starts the program has put it on a list. As in Kafka 4.1, the lists are system
-properties, and they are empty by default. A node also takes them from its properties file.
+The settings of a client may come from another person. This person could name any URL or any file of this machine. So a
+URL or a file is used only if it is on a list of the person who starts the program. As in Kafka 4.1, the lists are
+system properties, and they are empty by default. A node also takes them from its properties file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AllowedSources:
 
 
 def sources_of_environment(environment: Mapping[str, str] | None = None) -> AllowedSources:
-    """Returns the lists that the environment of the process has."""
+    """Returns the lists from the environment of the process."""
     variables = os.environ if environment is None else environment
     return AllowedSources(_listed(ALLOWED_URLS, variables), _listed(ALLOWED_FILES, variables))
 

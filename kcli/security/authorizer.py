@@ -25,10 +25,10 @@ CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """The client that asks for a right.
+    """The client whose permission is checked.
 
     `host` is the IP address of the client as text, because an ACL may be limited to an address. `api` is the name of
-    the API for the audit log, such as Produce. `audited` limits the lines of the request in the audit log.
+    the API for the audit log, such as Produce. `audited` limits the lines of one request in the audit log.
     """
 
     principal: Principal
@@ -59,7 +59,7 @@ class AuditedLines:
 
 
 class Audit(Enum):
-    """The effect of a check on the levels of its line in the audit log."""
+    """Decides the level of a check's line in the audit log."""
 
     FULL = "a request needs the right: an allowed check has level DEBUG, a denied check INFO"
     FILTER = "the check filters an answer, or another right is enough: a denied check has level TRACE"
@@ -70,8 +70,8 @@ class Authorizer(Protocol):
     """Decides on each request of a broker's clients.
 
     An authorizer may also have the attribute `decisions_version`, whose value changes whenever a decision may change.
-    Fetch sessions check their partitions again only if the version has changed. If the version is unknown (None), every
-    check must be made, because the audit log shows allowed checks.
+    Fetch sessions check their partitions again only if the version has changed. A version of None means that every
+    check must be made, because the audit log also shows allowed checks.
     """
 
     @property
@@ -89,8 +89,8 @@ class Authorizer(Protocol):
     ) -> bool:
         """Returns whether the asker's principal may do this operation.
 
-        `count` is the number of places in the request that name this resource. Raises UnknownServerException, as in
-        Kafka, while the authorizer does not have its rules yet.
+        `count` is how often the request names this resource. Raises UnknownServerException, as in Kafka, if the
+        authorizer has not loaded its ACLs yet.
         """
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
@@ -103,7 +103,9 @@ class FollowsMetadata(Protocol):
     """An authorizer that decides by the ACLs of the cluster. Only a node with such an authorizer takes new ACLs."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Is called after each commit of the metadata log. In the first call, `delta` has the whole metadata."""
+        """Applies a change of the metadata. Called after each commit of the metadata log. In the first call, `delta`
+        has the whole metadata.
+        """
 
 
 class AllowAll:

@@ -1,4 +1,4 @@
-"""Classes of operators that check passwords or tokens, or name principals.
+"""Interfaces for classes that operators write: to check passwords or tokens, or to name principals.
 
 A package declares such a class as an entry point (plugins.py), and a key of the node names the entry point:
 
@@ -6,8 +6,8 @@ A package declares such a class as an entry point (plugins.py), and a key of the
 - group `kcli.token_checks`, a `TokenChecker`: `….oauthbearer.sasl.server.callback.handler.class`
 - group `kcli.principal_builders`, a `PrincipalBuilder`: `principal.builder.class`
 
-A checker may wait for other servers, because it runs in one of a few threads. So its methods must be safe for several
-threads. A principal builder must not wait, because it runs on the event loop.
+A checker may wait for other servers, because it runs in a thread. Several threads may call its methods at the same
+time. A principal builder must not wait, because it runs on the event loop.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class PasswordChecker(Protocol):
     """Checks the passwords of PLAIN."""
 
     def check(self, username: str, password: str) -> bool:
-        """Returns True if this is the password of this user. With any other result or an exception, the login fails."""
+        """Returns True if this is the password of this user. The login fails if the result is anything else, or if the
+        method raises an exception.
+        """
 
 
 class TokenChecker(Protocol):
@@ -62,7 +64,7 @@ class PrincipalBuilder(Protocol):
     """Names the principals of a listener's clients."""
 
     def build(self, client: LoggedIn) -> Principal:
-        """Returns the principal. If it raises an exception, the connection is closed."""
+        """Returns the principal. If the method raises an exception, the connection is closed."""
 
 
 def password_checker(

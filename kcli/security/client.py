@@ -1,7 +1,7 @@
 """Reads the security settings of a client from the properties that Kafka's own clients take.
 
 Spark's options have the prefix `kafka.` before the property names. If the caller passes this prefix, errors contain the
-names with the prefix. Errors and the `repr` of these values contain no secrets.
+names with the prefix. Errors contain no secrets, and neither does the `repr` of the settings.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def client_security(
     """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
 
     Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
-    is an error. `allowed` has the allowed URLs and files of OAUTHBEARER. If it is None, the environment has them.
+    is an error. `allowed` has the allowed URLs and files of OAUTHBEARER. If `allowed` is None, the allowed URLs and
+    files come from the environment.
     """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:

@@ -16,10 +16,10 @@ _READ_BYTES = 65_536
 
 
 def called(request: Request, context: ssl.SSLContext | None, timeout_s: float, bytes_max: int) -> bytes:
-    """Returns the content of the answer. If it is longer than `bytes_max`, one byte more is returned.
+    """Returns the content of the answer, but at most `bytes_max` + 1 bytes.
 
-    `timeout_s` is the time for each wait, and for the whole content. Raises HTTPError, which is an OSError, if the
-    server does not answer with success, and OSError for every other failure.
+    `timeout_s` limits each wait for the server, and also the time for the whole content. Raises HTTPError (an OSError)
+    if the server answers with an error, and OSError for every other failure.
     """
     from http.client import HTTPException  # imported late, because few nodes and tools need these modules
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener

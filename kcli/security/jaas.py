@@ -175,8 +175,9 @@ class _Tokens:
         return text[begin : self._at]
 
     def _number(self) -> _Token:
-        """A number, or a minus sign that no number follows. No rule of the grammar accepts either, so their text does
-        not matter."""
+        """A number, or a minus sign without a number. Both are errors in every place, so the text of the token is not
+        used.
+        """
         text, begin = self._text, self._at
         self._at += 1
         if text[begin] == "-" and (text[self._at : self._at + 1] or " ") not in "0123456789.":

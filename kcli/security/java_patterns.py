@@ -1,8 +1,8 @@
 """Regular expressions in Java's syntax, for the rules of principal names (KIP-371, auth_to_local of Kerberos).
 
 Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
-pattern with such a feature runs in Python's `re`. It may take exponential time, so it is used only for names of limited
-length.
+pattern with such a feature runs in Python's `re`. Such a pattern may take exponential time, so it is used only for
+names of limited length.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A compiled pattern. If `backtracks`, it is used only for short names."""
+    """A compiled pattern. If `backtracks` is True, the pattern is used only for short names."""
 
     pattern: Pattern
     backtracks: bool = False
@@ -69,7 +69,7 @@ class JavaPattern:
         return self.pattern.fullmatch(name) is not None
 
     def replaced(self, name: str, replacement: str, *, once: bool = False) -> str:
-        """The name with the replacement in place of every match, as Java's `replaceAll` does it, or of the first match.
+        """Replaces every match in the name, as Java's `replaceAll` does, or only the first match.
 
         Raises ValueError if the replacement names a group that the pattern does not have.
         """
@@ -93,7 +93,7 @@ def compile_java(pattern: str) -> JavaPattern:
 
 
 def _compiled_by_re2(pattern: str) -> Pattern | None:
-    """Compiles a pattern. Returns None if it is invalid, or needs more than RE2 has."""
+    """Compiles a pattern. Returns None if the pattern is invalid, or has a feature that RE2 does not have."""
     import re2  # imported late, because few brokers have rules
 
     options = re2.Options()
@@ -112,8 +112,9 @@ def _compiled_by_re(pattern: str) -> Pattern:
 
 
 def _ranges(found: re.Match[str]) -> str:
-    """The characters of a class of Java, such as \\p{Alpha}. Within brackets, RE2 and `re` have no nested classes, so
-    the ranges stand alone there."""
+    """The characters of a class of Java, such as \\p{Alpha}. If the class is within brackets, the result has no
+    brackets of its own, because RE2 and `re` have no nested classes.
+    """
     ranges = _POSIX_RANGES[found[2]]
     before = re.sub(r"\\.", "", found.string[: found.start()])
     if before.rfind("[") > before.rfind("]"):
@@ -122,8 +123,9 @@ def _ranges(found: re.Match[str]) -> str:
 
 
 def _expanded(replacement: str, match: Match, groups: int) -> str:
-    """The replacement with the text of its groups, as Java expands it. A number above the last group is text, if the
-    pattern has groups."""
+    """The replacement with the text of its groups, as in Java. If the pattern has groups, a digit that would make a
+    number above the last group is plain text.
+    """
     parts, at = [], 0
     while at < len(replacement):
         character = replacement[at]

@@ -1,13 +1,14 @@
-"""sasl.kerberos.principal.to.local.rules: the name of a user from the name of its Kerberos principal.
+"""sasl.kerberos.principal.to.local.rules: the rules that turn the name of a Kerberos principal into the name of a user.
 
-A principal has the form `primary/instance@REALM`, and the instance may be missing. The rules are a list, and the first
-rule that gives a name counts:
+A principal has the form `primary/instance@REALM`, and the instance may be missing. The key has a list of rules. The
+first rule that gives a name decides:
 
     DEFAULT                                        the primary, if the realm is the default realm
     RULE:[n:format](regex)s/from/to/g/L            for a name with n parts; all after the brackets is optional
 
 In `format`, `$0` is the realm, `$1` the primary and `$2` the instance. The regex must match the formatted text. Then
-`s` replaces the first match of `from`, or with `g` every match. L or U at the end is for lower or upper case.
+`s` replaces the first match of `from` by `to`. With `g`, it replaces every match. L or U at the end converts the name
+to lower or upper case.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The login modules of a node: the JAAS entries that belong to a listener and a mechanism.
 
-The entry is in `listener.name.<listener>.<mechanism>.sasl.jaas.config` or `<mechanism>.sasl.jaas.config`. Otherwise it
-is in the file of `java.security.auth.login.config`, in the section `<listener>.KafkaServer` or `KafkaServer`. In Kafka
-this key is a system property of Java. Here it is a key of the node.
+The entry is in `listener.name.<listener>.<mechanism>.sasl.jaas.config` or `<mechanism>.sasl.jaas.config`. If neither
+key is set, the entry is in the file of `java.security.auth.login.config`, in the section `<listener>.KafkaServer` or
+`KafkaServer`. In Kafka, `java.security.auth.login.config` is a system property of Java. Here it is a key of the node's
+configuration.
 
-No class is loaded. Each mechanism accepts the name of one module, and refuses every other name.
+No Java class is loaded. Each mechanism accepts the name of one login module, and refuses every other name.
 """
 
 from __future__ import annotations

@@ -26,13 +26,14 @@ def made(
     *,
     shows_reason: bool = True,
 ) -> object:
-    """Makes an object of an operator's class from its settings, and checks that it has these members.
+    """Makes an object of an operator's class from its settings, and checks that the object has these members.
 
-    Coroutine functions are refused. A call of one returns a coroutine object, which counts as True, so every password
-    would be right.
+    Coroutine functions are refused. Such a function returns a coroutine object, which counts as True. So every password
+    would be accepted.
 
-    If the class refuses its settings, the ConfigError contains the class's own text with `shows_reason`. Without
-    `shows_reason`, it contains only the type of the exception, because the text may have a secret.
+    If the class refuses its settings, this function raises ConfigError. With `shows_reason`, the error contains the
+    text of the class's exception. Otherwise it contains only the type of the exception, because the text may contain a
+    secret.
     """
     from inspect import isasyncgenfunction, iscoroutinefunction  # imported late, because few nodes need it
 

@@ -1,4 +1,4 @@
-"""The principal of a client as bytes, which a broker sends to the controller with a forwarded request (KIP-590).
+"""The principal of a client as bytes. A broker sends these bytes to the controller with a forwarded request (KIP-590).
 
 The layout is Kafka's DefaultPrincipalData, version 0: type and name of the principal, and whether the client logged in
 with a delegation token.

@@ -42,8 +42,8 @@ Begin = Callable[[], ServerExchange]
 class NodeParts:
     """The parts of a node that the mechanisms of its listeners use.
 
-    `keys_of` makes the source of a key set, and fetches it in the background. It raises ConfigError if a file cannot be
-    read.
+    `keys_of` makes the source of a key set, and begins to fetch the key set in the background. It raises ConfigError if
+    the key set is a file that cannot be read.
     """
 
     users: scram.ScramUsers

@@ -1,4 +1,4 @@
-"""Asks a token endpoint for tokens (RFC 6749, RFC 7523): with a client's secret, or with a signed assertion.
+"""Asks a token endpoint for OAuth tokens (RFC 6749, RFC 7523): with a client's secret, or with a signed assertion.
 
 The keys are the same as in Java's clients (KIP-768, KIP-1139). The calls block and have time limits.
 """

@@ -18,11 +18,11 @@ class TokenSource(Protocol):
     """A source of tokens."""
 
     def token(self) -> str:
-        """Returns a token that is valid now. Raises SaslAuthenticationException if no token can be had."""
+        """Returns a token that is valid now. Raises SaslAuthenticationException if the source cannot get a token."""
 
 
 def read_text(path: str, key: str) -> str:
-    """Reads a small text file that a property names. Raises SaslAuthenticationException if it cannot be read."""
+    """Reads a small text file that a property names. Raises SaslAuthenticationException if the file cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(TOKEN_BYTES_MAX + 1)

@@ -1,7 +1,7 @@
 """The sources of a client's tokens for OAUTHBEARER: claims of the login module, a file, or a token endpoint.
 
 The keys are the same as in Java's clients (KIP-255, KIP-768, KIP-1139). A source blocks, so asyncio code calls it in a
-thread. No error and no `repr` contains a token or a secret.
+thread. Errors and the texts of `repr` contain no tokens or secrets.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def extensions(module: LoginModule) -> dict[str, str]:
 
 
 def expiry(token: str, now: float) -> float:
-    """The time when a JWT expires, in seconds since the epoch. An opaque token is used once, so it expires now."""
+    """The time when a JWT expires, in seconds since the epoch. A token that is not a JWT is used only once, so it
+    counts as expired now.
+    """
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

@@ -1,7 +1,8 @@
 """Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
 
-HMACs are not stored. Every node computes the HMAC of a token from the token id and its own copy of
-`delegation.token.secret.key`. The Base64 text of the HMAC is the password of the token for a login with SCRAM.
+HMACs are not stored. Every node computes the HMAC of a token from the token id and the key
+`delegation.token.secret.key`, which must be the same on all nodes. The Base64 text of the HMAC is the password of the
+token for a login with SCRAM.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def token_password(secret_key: str, token_id: str) -> str:
 
 
 def may_renew(token: DelegationToken, principal: Principal) -> bool:
-    """Whether the principal may renew and expire the token. The requester of a token for another owner may not."""
+    """Whether the principal may renew and expire the token. A principal that has only requested the token for another
+    owner may not do this.
+    """
     return str(principal) in (token.owner, *token.renewers)
 
 
@@ -59,7 +62,7 @@ def parties(token: DelegationToken) -> tuple[str, ...]:
 
 
 def party(text: str) -> Principal:
-    """The principal in a stored token. Its name may be empty, because Kafka stores such tokens."""
+    """The principal in a stored token. The name of the principal may be empty, because Kafka stores such tokens."""
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -69,7 +72,7 @@ def has_expired(token: DelegationToken, now_ms: int) -> bool:
 
 
 class TokenFinder:
-    """Finds a token by its HMAC. The HMAC of a token is computed once."""
+    """Finds a token by its HMAC. Each token's HMAC is computed only once."""
 
     def __init__(self, secret_key: str) -> None:
         self._secret_key = secret_key
@@ -106,7 +109,9 @@ class TokenCredentials:
     """
 
     def __init__(self, secret_key: str | None, tokens: Callable[[], Mapping[str, DelegationToken]]) -> None:
-        """`tokens` returns the tokens of the newest image, by token id. Without a secret key no token can log in."""
+        """`tokens` returns the tokens of the newest metadata image, by token id. Without a secret key, no login with a
+        token is possible.
+        """
         self._secret_key = secret_key
         self._tokens = tokens
         self._known: dict[tuple[str, str], ScramCredential] = {}

@@ -1,1 +1,3 @@
-"""The asyncio shell of a node: sockets, dispatch, housekeeping, and the composition of the layers below."""
+"""The code of a node that uses sockets, disks and the event loop of asyncio. It runs the rules of the other
+packages.
+"""

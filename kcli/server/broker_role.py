@@ -1,8 +1,8 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
-At the start, the role registers, loads partitions and coordinators from the image, and then asks to be unfenced. At the
-stop, the coordinators give up their groups and transactions. Then the controller moves the leaderships to other brokers
-(KIP-841).
+At the start, the broker registers with the controller, loads its partitions and coordinators, and then asks the
+controller to unfence it. At the stop, the coordinators give up their groups and transactions. Then the controller moves
+the broker's leaderships to other brokers (KIP-841).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Surroundings:
     The channels lead to the active controller. Each has a queue of its own, so that no heartbeat waits for the request
     of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
     `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `secure` has the security of
-    the inter-broker listener. `removed_topics` reads the
-    removals before an offset in the metadata log. `background` runs work that blocks. `cleaner_executor` runs the log
-    cleaner. If it is None, the cleaner makes its own threads.
+    the inter-broker listener. `removed_topics` reads from the metadata log the topics that were removed before an
+    offset. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If `cleaner_executor` is None,
+    the cleaner makes its own threads.
     """
 
     config: BrokerConfig
@@ -194,8 +194,9 @@ class BrokerRole:
         return MarkerSender(given.config.node_id, lambda: given.loader.image, self.markers, remote)
 
     def _make_group_lag(self) -> GroupLagSampler | None:
-        """Makes the sampler of lag, if the broker has a metrics endpoint that can show its values. Its code is imported
-        only then, so that other starts are faster."""
+        """Makes the sampler of lag, if the broker has a metrics endpoint. Without a metrics endpoint, the sampler's
+        code is not imported, so that the start is faster.
+        """
         if self._given.config.metrics_address is None:
             return None
         from kcli.server.coordinators.group_lag import GroupLagSampler
@@ -279,8 +280,8 @@ class BrokerRole:
             self.group_lag.start()
 
     async def _set_strays_aside(self) -> None:
-        """Deletes logs of deleted topics, which a stop or a crash may have left. Sets aside other logs that are not in
-        the metadata.
+        """Deletes the logs of deleted topics that a stop or a crash has left on the disk. Renames other logs that are
+        not in the metadata ("sets them aside").
 
         Kafka sets aside all logs that are not in the metadata, and never deletes them. This broker deletes such a log
         if the metadata log contains the removal of its topic.
@@ -304,12 +305,13 @@ class BrokerRole:
         await asyncio.to_thread(set_aside)
 
     async def finish_deletions(self) -> None:
-        """Deletes the logs of topics whose deletion was acknowledged. Call this method after the last metadata
-        change."""
+        """Deletes the logs of all deleted topics that are still on the disk. Call this method after the last metadata
+        change.
+        """
         await self.replicas.finish_deletions()
 
     async def leave(self) -> None:
-        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit.
+        """Asks for a controlled shutdown. Returns when the controller lets the broker stop, or after a time limit.
 
         Meanwhile the broker serves clients and followers and applies the metadata, because its leaderships move one
         after another.
@@ -338,7 +340,7 @@ class BrokerRole:
         await self.assignments.stop()
 
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Takes the directory offline, and reports it with the next heartbeat, which is sent without a pause."""
+        """Takes the directory offline, and immediately sends a heartbeat that reports the failure."""
         self.moves.directory_failed(directory)
         self.replicas.directory_failed(directory)
         self.lifecycle.send_soon()

@@ -1,21 +1,22 @@
-"""When a server runs Python's cyclic garbage collector, and how many objects each collection visits. Also when it gives
-free memory back to the system.
+"""Decides when a server runs Python's cyclic garbage collector, and when it gives free memory back to the system.
 
-Nearly all objects are freed by their reference counts. The collector finds only cycles of unused objects. For this it
-visits every object of a generation, about 3,000 objects in a millisecond, and the event loop waits. A node with 10,000
-topics has half a million objects, so a visit of all objects would block every client for 0.2 s.
+Nearly all objects are freed by their reference counts. The collector is needed only for unused objects that refer to
+each other in a cycle. To find cycles, the collector visits every object of a generation, about 3,000 objects in a
+millisecond. The event loop waits meanwhile. A node with 10,000 topics has half a million objects, so a visit of all
+objects would block every client for 0.2 s.
 
-Young objects. Python visits an object three times, in each generation once. Then `freeze_survivors` excludes the object
-from all later collections. So an automatic collection visits only new objects, no matter how large the metadata and the
-requests are. A frozen object is still freed by its reference count.
+Young objects. Python's collector has three generations, and visits an object once in each generation. Then
+`freeze_survivors` excludes the object from all later automatic collections ("freezes" it). So an automatic collection
+visits only new objects, no matter how large the metadata and the requests are. A frozen object is still freed by its
+reference count.
 
 Thorough collections. A cycle that was in use when it was frozen is found only by a visit of all objects. The number of
-allocated memory blocks shows whether such a visit is worth its pause. If it has grown by a quarter, objects may have
-leaked, so the next second without a byte from or to a client is used. If it has doubled for ten minutes, all objects
-are visited in any case.
+allocated memory blocks decides when all objects are visited. If the number has grown by a quarter, there may be many
+such cycles. So all objects are visited in the next second in which no client sends or receives a byte. If the number
+stays doubled for ten minutes, all objects are visited without waiting for such a second.
 
-Free memory. Large requests and answers leave free memory in the heap of the C library. It is given back in such a quiet
-second too.
+Free memory. Large requests and answers leave free memory in the heap of the C library. This memory is also given back
+in a second without traffic of clients.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ count."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
-    """Freezes all objects after a collection of the oldest generation. This takes the same time for any number of
-    objects."""
+    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. The
+    time does not depend on the number of objects.
+    """
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 
@@ -56,14 +58,14 @@ class GarbagePolicy:
         allocated_blocks: Callable[[], int] = sys.getallocatedblocks,
         give_back: Callable[[], None] | None = None,
     ) -> None:
-        """`give_back` returns free memory to the system. By default, `watch` begins to do this with its checks."""
+        """`give_back` returns free memory to the system. If it is None, `watch` sets the default function."""
         self._allocated_blocks = allocated_blocks
         self._give_back = give_back
         self._blocks = 0
         self._grown_checks = 0
 
     def start(self) -> None:
-        """Bounds the automatic collections until the process ends."""
+        """Limits the cost of automatic collections until the process ends."""
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(freeze_survivors)
         self._rebase()
@@ -78,8 +80,9 @@ class GarbagePolicy:
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:
-        """Runs a thorough collection if it is worth its pause, and gives back free memory. Called every
-        CHECK_SECONDS."""
+        """Visits all objects if enough memory may be freed, and gives free memory back to the system. Called every
+        CHECK_SECONDS.
+        """
         growth = self._allocated_blocks() / self._blocks
         self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
         is_quiet = idle_seconds >= QUIET_SECONDS

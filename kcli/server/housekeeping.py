@@ -29,11 +29,11 @@ LOGS_PER_TURN = 200
 @dataclass(frozen=True, slots=True)
 class PeriodicJob:
     """A job that is repeated. A `blocking` job waits for a disk, so it runs in a thread. Other jobs run on the event
-    loop, in turns if `work` returns steps.
+    loop. If `work` of such a job returns steps, the loop serves clients between two steps.
 
     `prepare` runs in a thread before each run of the work.
 
-    If `is_due` returns False, the job waits for another interval. An idle node saves a thread's turn in this way.
+    If `is_due` returns False, the job does nothing and waits for another interval, so that an idle node uses less CPU.
 
     `first_ms` is the longest time between the start of the node and the first run of the job.
     """

@@ -1,7 +1,7 @@
-"""The keys of a token server, fetched again and again in the background (KIP-768).
+"""The public keys of a server that signs bearer tokens. A thread fetches the keys at regular intervals (KIP-768).
 
-If a fetch fails, the old keys stay valid. Before the first fetch no key is known, so every token is refused. A thread
-fetches and parses the keys, so the event loop never waits.
+If a fetch fails, the old keys stay valid. Before the first fetch no key is known, so every token is refused. The thread
+also parses the keys, so the event loop never waits for them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class KeySource:
 
 
 def fetch_key_set(settings: KeySetSettings) -> bytes:
-    """Reads the key set from its file, or calls its URL. A redirect is an error. Raises OSError and KeySetError."""
+    """Reads the key set from its file, or gets it from its URL. A redirect is an error. Raises OSError and
+    KeySetError.
+    """
     if settings.path is not None:
         with open(settings.path, "rb") as file:
             return file.read(KEY_SET_BYTES_MAX + 1)

@@ -1,7 +1,8 @@
 """The security of the connections from this node to other nodes.
 
-As in Kafka, a node connects with the settings of its own listener: the stores, the mechanism, and the user of the login
-module. Brokers are reached over the inter-broker listener, and controllers over the first controller listener.
+As in Kafka, a node connects with the settings of its own listener: the key store and trust store, the SASL mechanism,
+and the user of the login module. A node reaches brokers over the inter-broker listener, and controllers over the first
+controller listener.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _SASL_KEYS = (
 
 
 class LinkSecurity:
-    """The client settings of a node. They follow the newest configuration.
+    """The settings with which a node connects to other nodes. They follow the newest configuration.
 
-    A TLS context stays until its settings or the files of its stores change. If the new ones cannot be used, the links
-    keep the last good context, as listeners do.
+    A TLS context is used until its settings or the files of its stores change. If the new settings or files are
+    invalid, new connections use the last good context, as on listeners.
     """
 
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:
@@ -57,8 +58,9 @@ class LinkSecurity:
         return self._of(config, config.controller_listener_names[0], CONTROLLER_MECHANISM)
 
     def check(self) -> Iterator[str]:
-        """Yields a warning for each kind of connection that cannot work. Raises ConfigError if this node needs other
-        nodes."""
+        """Yields a warning for each kind of connection whose settings are invalid. If this node cannot work without
+        other nodes, raises ConfigError instead.
+        """
         config = self._current()
         for listener, mechanism_key in (
             (config.inter_broker_listener_name, BROKER_MECHANISM),
@@ -91,7 +93,7 @@ class LinkSecurity:
         return known[1]
 
     def _keeping(self, config: ListenerConfig, security: ClientSecurity | None) -> ClientSecurity | None:
-        """The same settings, with the context that is kept for the listener."""
+        """The same settings, with the TLS context that is kept for the listener."""
         if security is None or security.tls is None:
             return security
         from kcli.security.tls.contexts import KeptContext
@@ -104,7 +106,7 @@ class LinkSecurity:
 
 
 def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> dict[str, str]:
-    """The settings of a listener, under the names that Kafka's clients have."""
+    """The settings of a listener, under the names that Kafka's clients use."""
     protocol = _protocol(config, listener)
     mechanism = config.text(mechanism_key)
     scoped = ListenerConfig(config, listener)

@@ -1,7 +1,7 @@
 """The security of each listener: its TLS, and how its connections log in.
 
-A node makes the security of all listeners at its start, and does not start if one of them has a mistake. The code of
-TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
+A node checks the security settings of all listeners at its start, and does not start if a setting is invalid. The code
+of TLS and SASL is imported late, so that a node with PLAINTEXT listeners starts faster.
 """
 
 from __future__ import annotations
@@ -88,22 +88,26 @@ class NodeSecurity:
         return made.served
 
     def prepare_change(self, after: BrokerConfig) -> None:
-        """Loads changed key stores in a thread, because this may take 0.3 s. `check_change` then finds them loaded."""
+        """Loads changed key stores in a thread, because this may take 0.3 s. `check_change` then uses the loaded
+        stores.
+        """
         for tls in tuple(self._tls.values()):
             tls.prepare_change(after)
 
     def check_change(self, after: BrokerConfig) -> None:
-        """Raises ConfigError if a running listener cannot take over the changed keys (KIP-226)."""
+        """Raises ConfigError if a running listener cannot use the changed keys (KIP-226)."""
         for tls in self._tls.values():
             tls.check(after)
 
     def change(self, after: BrokerConfig) -> None:
-        """Takes over changed keys of the TLS stores."""
+        """Applies changed keys of the TLS stores."""
         for tls in self._tls.values():
             tls.change(after)
 
     def prepare_files(self) -> None:
-        """Loads changed key stores in a thread, because this may take 0.3 s. `look_at_files` then finds them loaded."""
+        """Loads changed key stores in a thread, because this may take 0.3 s. `look_at_files` then uses the loaded
+        stores.
+        """
         for tls in tuple(self._tls.values()):
             tls.prepare()
 
@@ -124,7 +128,7 @@ class NodeSecurity:
 
 
 def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
-    """The same logins without SASL, with principals of the builder in `principal.builder.class`."""
+    """The same logins without SASL. The class of `principal.builder.class` makes their principals."""
     if config.key_of("principal.builder.class") is None:
         return authenticate
     from kcli.security.callbacks import principal_builder

@@ -1,8 +1,8 @@
-"""The TLS of a running listener, and how it changes without a restart.
+"""The TLS of a running listener, whose certificates can change without a restart.
 
-A change of the keys of a store (AlterConfigs) or of a file of a store makes a new context for the connections that come
-from then on. Open connections stay. If the new stores are invalid, the listener keeps its context, and the log has an
-error. Kafka reads files again only after AlterConfigs; here a changed file is enough.
+If AlterConfigs changes the keys of a store, or if a file of a store changes, the listener makes a new TLS context. New
+connections use the new context, and open connections are not affected. If the new stores are invalid, the listener
+keeps its context and logs an error. Kafka reads files again only after AlterConfigs; here a changed file is enough.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ListenerTls:
         return self._config.listener == self._config.config.inter_broker_listener_name
 
     def check(self, after: BrokerConfig) -> None:
-        """Raises ConfigError with Kafka's text if the listener cannot take over the configuration."""
+        """Raises ConfigError with Kafka's text if the listener cannot use the configuration."""
         config = ListenerConfig(after, self._config.listener)
         if any(config.value(name) != self._config.value(name) for name in _FIXED_KEYS):
             raise fixed_key(config.listener)
@@ -88,7 +88,7 @@ class ListenerTls:
                 raise failed_change(error) from error
 
     def change(self, after: BrokerConfig) -> None:
-        """Takes over the configuration. If its stores are invalid, logs an error and keeps the context."""
+        """Applies the configuration. If its stores are invalid, logs an error and keeps the present TLS context."""
         config = ListenerConfig(after, self._config.listener)
         if _differs(config, self._wanted):
             self._replace(config)
@@ -108,8 +108,9 @@ class ListenerTls:
                 load_key_store(store_settings(config.text))
 
     def look(self) -> None:
-        """Loads the stores again if one of their files has changed. After a change that has failed, these are the files
-        of the wanted configuration."""
+        """Loads the stores again if one of their files has changed. If the last change of the configuration has failed,
+        this method checks the files of the new configuration.
+        """
         if file_stamps(store_settings(self._wanted.text).files) != self._stamps:
             self._replace(self._wanted)
 
@@ -177,7 +178,9 @@ def _client_context(stores: ServerStores) -> ssl.SSLContext:
 
 
 def _warnings(config: ListenerConfig) -> list[str]:
-    """The keys of a listener that have no effect. Raises ConfigError for keys whose effect would be missed."""
+    """Warnings about keys of a listener that have no effect. Raises ConfigError for an ineffective key on which the
+    security may depend.
+    """
     for name in _JAVA_ONLY:
         if config.value(name) is not None:
             raise ConfigError(

@@ -1,6 +1,7 @@
 """Runs a node until a signal stops it: `kcli server-start`, or `python -m kcli.server.main server.properties`.
 
-A second SIGTERM or SIGINT ends the wait for the controlled shutdown. The rest of the stop stays clean.
+After a second SIGTERM or SIGINT, the node no longer waits for the controlled shutdown. The node still stops cleanly: it
+flushes and closes its logs.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ The start has these steps:
 6. serve the clients.
 
 At a clean stop the broker first asks for a controlled shutdown, and serves its clients until the controller has moved
-its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the steps of a
-clean stop, and raises the error. No other module uses the whole node.
+its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the controlled
+shutdown, and raises the error. No other module uses the whole node.
 """
 
 from __future__ import annotations
@@ -230,8 +230,9 @@ class Node:
         )
 
     def _channel(self, purpose: str, limit_s: float | None) -> NodeChannel:
-        """A way to the active controller, with its own queue and connection. `purpose` is its name in the
-        metrics. `limit_s` is the longest wait of a request, or None."""
+        """A connection to the active controller, with its own queue. `purpose` is its name in the metrics. `limit_s` is
+        the longest wait of a request, or None.
+        """
         remote = RemoteController(
             self.network,
             lambda: self.quorum.view.leader_address,
@@ -343,7 +344,7 @@ class Node:
         return ControllerRegistrar(channel, self.loader, self.rng, controller.registration)
 
     async def _unless_halted(self, work: Coroutine[None, None, None]) -> None:
-        """Waits for a part of the start. Raises StorageError if the node must halt before the part is done."""
+        """Waits for a part of the start. Raises StorageError if the node must halt before this part is complete."""
         task = self._loop.create_task(work)
         try:
             await asyncio.wait((task, self.halted), return_when=asyncio.FIRST_COMPLETED)
@@ -361,11 +362,11 @@ class Node:
                 await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S)
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Stops the node: gives up leaderships, answers waiting requests, flushes and closes.
+        """Stops the node: gives up its leaderships, answers waiting requests, flushes and closes its logs.
 
-        If `clean` is False, keeps leaderships and leaves the disks unchanged, as after a crash. If the node is
-        starting, cancels the start, which then stops the node in this way. If the node halts before its broker has
-        left, the rest of the stop is not clean.
+        If `clean` is False, the node keeps its leaderships and leaves the disks unchanged, as after a crash. If the
+        node is still starting, the start is cancelled, and the node stops in the same way. If a disk fails during the
+        controlled shutdown, the rest of the stop is not clean.
         """
         starting = self._starting
         if starting is not None and starting is not asyncio.current_task():
@@ -393,7 +394,7 @@ class Node:
         _log.info("[%s id=%d] shut down completed in %.0f ms", self._server, self.config.node_id, elapsed_ms)
 
     def stop_waiting(self) -> None:
-        """Makes a stop not wait for the controller any longer. The other steps of the stop stay the same."""
+        """Ends the wait for the controller during a stop. The other parts of the stop do not change."""
         if self.broker is not None:
             self.broker.lifecycle.stop_waiting()
 
@@ -538,8 +539,9 @@ class Node:
         return jobs
 
     def _make_metrics_endpoint(self) -> MetricsEndpoint | None:
-        """Makes the metrics endpoint. The code of the endpoint is imported only if the endpoint is configured, so that
-        other starts are faster."""
+        """Makes the metrics endpoint. Without a configured endpoint, its code is not imported, so that the start is
+        faster.
+        """
         if self.config.metrics_address is None:
             return None
         from kcli.server.beans.exposition.endpoint import MetricsEndpoint

@@ -43,7 +43,9 @@ class NodeTraces:
         return traced(dispatch, self._tracer)
 
     async def stop(self) -> None:
-        """Exports the last spans. Another thread waits, because the loop still has other work."""
+        """Exports the last spans. The wait for the export is in another thread, because the event loop still
+        has work.
+        """
         await asyncio.to_thread(self._queue.close, STOP_MAX_SECONDS)
 
 

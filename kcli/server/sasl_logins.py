@@ -75,8 +75,9 @@ class SaslLogins:
         return self._image().scram.get(ScramKey(name, mechanism.number))
 
     def _keys_of(self, config: ListenerConfig, settings: KeySetSettings) -> Keys:
-        """A source of keys that is refreshed until `close`. A file must be readable at the start. A token server may
-        answer later, because it may start after the node."""
+        """A source of keys for bearer tokens, which is refreshed until `close`. If the keys are in a file, the file
+        must be readable at the start. A token server may answer later, because it may start after the node.
+        """
         source = KeySource(settings, self._key_thread, fetch_key_set)
         if settings.path is not None:
             try:
@@ -98,9 +99,9 @@ class SaslLogins:
 def _secret_of_salts(shared: str | None) -> bytes:
     """The secret that makes the salts of unknown users of SCRAM.
 
-    `shared` is a secret that all nodes of the cluster have. With it, an unknown user gets the same salt from every node
-    and after each restart, as a known user does. Nothing else is known to all nodes and to no client. Without it, each
-    process has a secret of its own.
+    `shared` is a secret that all nodes of the cluster have (and no client). With this secret, an unknown user gets the
+    same salt from every node and after each restart, as a known user does. Without this secret, each process makes its
+    own.
     """
     if shared is None:
         return secrets.token_bytes(_SECRET_BYTES)

@@ -69,7 +69,9 @@ async def create_acls(client: Client, acls: Sequence[AclEntry]) -> list[KafkaErr
 
 
 async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[KafkaError | int]:
-    """Removes the ACLs that one of the filters matches. Returns the number of matches of each filter, or its error."""
+    """Removes the ACLs that match at least one of the filters. Returns for each filter the number of matching ACLs, or
+    the error.
+    """
     from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
     request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
@@ -86,7 +88,7 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Kafk
 
 
 class _FilterFields(TypedDict):
-    """The fields of a filter, which have the same names in both requests."""
+    """The fields of a filter. They have the same names in DescribeAcls and DeleteAcls."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -110,7 +112,7 @@ def _filter_fields(wanted: AclFilter) -> _FilterFields:
 
 
 def _raise_if_moved(results: Iterable[object]) -> None:
-    """Raises NotControllerException if the controller has moved, so that the call is made again."""
+    """Raises NotControllerException if another controller is active now, so that the request is sent again."""
     for result in results:
         if getattr(result, "error_code", None) is ErrorCode.NOT_CONTROLLER:
             raise_for(ErrorCode.NOT_CONTROLLER, getattr(result, "error_message", None))

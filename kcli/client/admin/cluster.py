@@ -83,7 +83,7 @@ async def api_versions(
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Unregisters a broker. Raises BrokerIdNotRegisteredException if it is not registered."""
+    """Unregisters a broker. Raises BrokerIdNotRegisteredException if the broker is not registered."""
     from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
     async def attempt() -> None:

@@ -27,7 +27,7 @@ E = TypeVar("E", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSynonym:
-    """A setting that can supply the value. The value comes from the first setting in the list."""
+    """A setting that can supply the value of a config. The value comes from the first synonym in the list."""
 
     name: str
     value: str | None
@@ -62,7 +62,7 @@ class AlterConfig:
 async def describe_configs(
     client: Client, resources: Iterable[ConfigResource], *, synonyms: bool = False
 ) -> dict[ConfigResource, Settings]:
-    """Returns for each resource all its settings, in the server's order, or its error.
+    """Returns all settings of each resource, in the server's order, or the error of the resource.
 
     A request for a broker or its loggers goes to that broker. Other requests go to any broker. Resources with equal
     settings share the same entries.

@@ -1,7 +1,7 @@
 """The bytes that classic consumers exchange through the group coordinator (ConsumerProtocolAssignment).
 
 The format is: int16 version, then an array of (topic, array of partition), then nullable user data. Newer versions only
-add fields at the end, so every version is read as version 0.
+add fields at the end, so all versions are read as version 0.
 """
 
 from __future__ import annotations

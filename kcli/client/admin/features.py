@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeType(IntEnum):
-    """The changes of a feature's level that the caller permits."""
+    """The changes of a feature's level that the caller of UpdateFeatures permits."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -48,7 +48,9 @@ _NOT_OF_THE_NEW_PROTOCOL = (GroupIdNotFoundException, UnsupportedVersionExceptio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group. State and type have the broker's names. They are "" if the broker is too old to send them."""
+    """A group. State and type have the names that the broker sends. They are empty if the broker is too old to send
+    them.
+    """
 
     group_id: str
     type: str
@@ -103,7 +105,8 @@ class CommittedOffset:
 async def list_groups(
     client: Client, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
-    """Returns the groups of all brokers, sorted by id. `states` and `types` select groups (empty: all).
+    """Returns the groups of all brokers, sorted by id. `states` and `types` select groups. If they are empty, all
+    groups are returned.
 
     If a broker does not answer, a warning is logged. An error is raised only if no broker answers.
     """
@@ -145,7 +148,7 @@ async def list_groups(
 async def describe_groups(
     client: Client, group_ids: Iterable[str]
 ) -> dict[str, GroupDescription | KafkaError]:
-    """Returns the description of each group, classic or consumer group, or its error.
+    """Returns the description or the error of each group. A group may be a classic group or a consumer group.
 
     The error of an unknown group is GroupIdNotFoundException.
     """

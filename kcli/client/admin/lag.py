@@ -1,9 +1,9 @@
 """Lag in time: the age of the first record that a group has not consumed yet.
 
 No API returns the timestamp of an offset, so the record itself is fetched. One Fetch request asks a leader for the next
-batch of each of its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74).
-If a partition got no whole batch, it comes first in the next request. This is repeated until all partitions have an
-answer.
+batch of each of its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74). A
+partition without a whole batch is the first one in the next request. The requests are repeated until all partitions
+have an answer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def lag_seconds(
     If there is no such record, the age is 0.
 
     If the record has no timestamp, the value is None. If the request for a partition failed, the value is the error.
-    The call does not wait for leaders, so a partition without a leader does not delay the other partitions.
+    The call does not wait for missing leaders, so a partition without a leader does not delay the other partitions.
     """
     found: dict[TopicPartition, Lag] = {}
     if not committed:
@@ -95,7 +95,9 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 def _places(
     metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
 ) -> dict[int, list[RecordSearch]]:
-    """Returns the places by leader. A partition without a leader gets an error in `found`."""
+    """Groups the searched offsets ("places") by the leader of the partition. A partition without a leader gets an error
+    in `found`.
+    """
     topics = {topic.name: topic for topic in metadata.topics}
     by_leader: dict[int, list[RecordSearch]] = {}
     for (name, number), offset in committed.items():
@@ -119,7 +121,7 @@ def _places(
 async def _of_leader(
     client: Client, leader: int, places: list[RecordSearch]
 ) -> dict[TopicPartition, Timestamp]:
-    """Returns the timestamp of the first record at or after each place."""
+    """Returns the timestamp of the first record at or after each searched offset."""
     found: dict[TopicPartition, Timestamp] = {}
     left = places
     moved: set[TopicPartition] = set()
@@ -151,7 +153,7 @@ async def _of_leader(
 
 
 def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) -> RecordSearch | Timestamp:
-    """Returns the result of one answer: the record's timestamp, None at the log end, or the next place to request."""
+    """Returns the result of one answer: the record's timestamp, None at the log end, or the next offset to request."""
     if answer is None:
         return error_for(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker left {place.partition} out of its answer"
@@ -187,7 +189,9 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 async def _into_range(
     client: Client, places: list[RecordSearch], found: dict[TopicPartition, Timestamp]
 ) -> list[RecordSearch]:
-    """Moves places before the log start to the log start. For places beyond the log end, stores None in `found`."""
+    """Replaces offsets before the log start by the log start offset. For offsets beyond the log end, stores None in
+    `found`.
+    """
     if not places:
         return []
     starts = await list_offsets(client, {place.partition: OffsetSpec.EARLIEST for place in places})

@@ -72,8 +72,8 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAt | KafkaError]:
     """Returns the offset of each partition at a timestamp or OffsetSpec.
 
-    If `wait_for_leaders` is False, the call does not wait for a missing or unreachable leader until
-    default.api.timeout.ms. The partition gets an error soon.
+    If a leader is missing or unreachable, the call waits until default.api.timeout.ms. With `wait_for_leaders=False`,
+    the call does not wait, and the partition gets an error.
     """
     from kcli.protocol.messages import list_offsets as messages
 
@@ -275,7 +275,7 @@ async def _by_leader(
 def _of_topics(
     metadata: MetadataResponse, partitions: Iterable[TopicPartition], *, wait_for_topics: bool
 ) -> dict[TopicPartition, KafkaError]:
-    """Returns the errors of partitions whose topics have an error that does not pass."""
+    """Returns the errors of partitions whose topic has a permanent error."""
     hopeless: dict[str, KafkaError] = {}
     for topic in metadata.topics:
         error = error_of(topic.error_code)
@@ -295,7 +295,7 @@ def _of_topics(
 
 
 def _without_metadata(partition: TopicPartition, error: KafkaError) -> KafkaError:
-    """The error with the text of Java's client."""
+    """The error for a partition without metadata, with the text of Java's client."""
     what = f"Failed to fetch metadata for partition {partition.topic}-{partition.partition}"
     match error.code:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -88,7 +88,7 @@ async def describe_quorum(client: Client) -> QuorumDescription:
 async def add_voter(
     client: Client, voter_id: int, directory_id: uuid.UUID, endpoints: Iterable[Endpoint]
 ) -> None:
-    """Makes a controller a voter. Raises DuplicateVoterException if it is a voter already."""
+    """Makes a controller a voter. Raises DuplicateVoterException if the controller is a voter already."""
     from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     request = AddRaftVoterRequest(
@@ -107,7 +107,7 @@ async def add_voter(
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: uuid.UUID) -> None:
-    """Removes a voter. Raises VoterNotFoundException if it is not a voter."""
+    """Removes a voter. Raises VoterNotFoundException if the controller is not a voter."""
     from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 
     request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)

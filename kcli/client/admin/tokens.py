@@ -90,7 +90,7 @@ async def renew_delegation_token(client: Client, hmac: bytes, period_ms: int = -
 
 
 async def expire_delegation_token(client: Client, hmac: bytes, period_ms: int = -1) -> int:
-    """Makes a token expire after the period, or at once if the period is negative. Returns the expiry time."""
+    """Makes a token expire after the period, or immediately if the period is negative. Returns the expiry time."""
     from kcli.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
@@ -107,7 +107,7 @@ async def expire_delegation_token(client: Client, hmac: bytes, period_ms: int = 
 async def describe_delegation_tokens(
     client: Client, owners: Iterable[UserName] | None = None
 ) -> list[DelegationToken]:
-    """Returns the tokens of the owners, or all tokens, that the client may see."""
+    """Returns the tokens that the client may see: those of the owners, or all tokens if no owners are given."""
     from kcli.protocol.messages.describe_delegation_token import (
         DescribeDelegationTokenOwner,
         DescribeDelegationTokenRequest,

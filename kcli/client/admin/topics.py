@@ -78,8 +78,8 @@ class Reassignment:
 class NewTopic:
     """A topic to create.
 
-    It has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. In a number,
-    -1 means the broker's default.
+    The topic has either `assignments` (the brokers of each partition), or the numbers of partitions and replicas. The
+    number -1 means the broker's default.
     """
 
     name: str
@@ -311,7 +311,7 @@ async def list_reassignments(
 
 
 def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
-    """Returns partitions by topic, both in the order of their first appearance."""
+    """Groups partitions by topic. Topics and partitions stay in the order in which they first appear."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)

@@ -184,7 +184,7 @@ async def describe_producers(
 
 
 def _refused(topic: str, answer: PartitionResponse) -> KafkaError | None:
-    """The error of a partition, or None. A missing right has the text of Java's client."""
+    """The error of a partition, or None. For a missing permission, the error has the text of Java's client."""
     text = answer.error_message
     if answer.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         text = (
@@ -241,7 +241,7 @@ async def abort_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Writes an abort marker into one partition without the coordinator, for a hanging transaction."""
+    """Ends a hanging transaction in one partition: the leader writes an abort marker without the coordinator."""
     from kcli.protocol.messages import write_txn_markers as messages
 
     topic, number = partition

@@ -1,6 +1,6 @@
 """Finds the first problem between a client and a cluster, and the change that solves it.
 
-`doctor.py` checks all steps, from the names of the servers to a record that is written and read again.
-`ports.py` checks one port with plain sockets. `certificates.py` checks the certificate of a server.
-Everything works on Apache Kafka too.
+`doctor.py` makes all checks in order. It begins with the host names of the servers, and ends with a record that is
+written and read again. `ports.py` checks one port with plain sockets. `certificates.py` checks the certificate of a
+server. Everything works on Apache Kafka too.
 """

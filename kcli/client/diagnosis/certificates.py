@@ -63,8 +63,9 @@ def issuer_of(certificate: Certificate) -> str:
 
 
 def names_of(certificate: Certificate) -> Iterator[str]:
-    """Yields the DNS names and IP addresses of the subject alternative names. The common name does not count (RFC
-    6125)."""
+    """Yields the DNS names and IP addresses of the subject alternative names. The common name is not used
+    (RFC 6125).
+    """
     from cryptography import x509
 
     try:
@@ -76,7 +77,9 @@ def names_of(certificate: Certificate) -> Iterator[str]:
 
 
 def _matches(name: str, host: str) -> bool:
-    """Whether a name of a certificate covers a host. A wildcard covers one label (RFC 6125)."""
+    """Whether a name of a certificate covers a host. A wildcard covers one part of a host name between dots
+    (RFC 6125).
+    """
     try:
         return ipaddress.ip_address(name) == ipaddress.ip_address(host)
     except ValueError:

@@ -47,7 +47,7 @@ class ClusterWalk:
         self._principal = principal
 
     async def brokers(self) -> AsyncIterator[Finding | Node]:
-        """Yields what the metadata says, and then each broker."""
+        """Yields a finding about the metadata, and then a finding about each broker."""
         subject = "cluster"
         try:
             response = await self._client.call("metadata", self._client.metadata)
@@ -61,7 +61,7 @@ class ClusterWalk:
             yield node
 
     async def topic(self, name: str) -> AsyncIterator[Finding]:
-        """Judges the existence, the leaders and replicas of a topic, and the client's rights."""
+        """Checks that a topic exists, its leaders and replicas, and the client's permissions."""
         topics = (MetadataRequestTopic(name=name),)
         request = MetadataRequest(
             topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True
@@ -93,7 +93,7 @@ class ClusterWalk:
         )
 
     async def group(self, group_id: str) -> AsyncIterator[Finding]:
-        """Judges whether the client may join a consumer group."""
+        """Checks whether the client may join a consumer group."""
         request = DescribeGroupsRequest(groups=(group_id,), include_authorized_operations=True)
 
         async def ask(node: Node) -> DescribeGroupsResponse:
@@ -115,7 +115,7 @@ class ClusterWalk:
         yield self._rights(group.authorized_operations, "group", group_id, (AclOperation.READ,))
 
     async def write_and_read(self, name: str) -> AsyncIterator[Finding]:
-        """Writes one record to the first partition with a leader, and reads it back."""
+        """Writes one record to the first partition with a leader, and reads the record again."""
         marker = f"kcli doctor {uuid.uuid4()}".encode()
         try:
             partition = await self._first_partition(name)

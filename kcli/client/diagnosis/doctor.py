@@ -19,7 +19,9 @@ ADVERTISED = "advertised"
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The topics and groups to check. If `writes` is True, a record is written to each topic and read again."""
+    """The topics and groups to check. If `writes` is True, the doctor writes a record to each topic and reads the
+    record again.
+    """
 
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
@@ -29,7 +31,7 @@ class Wishes:
 async def diagnose(
     config: ClientConfig, wishes: Wishes, *, principal: str, now: datetime
 ) -> AsyncIterator[Finding]:
-    """Yields one finding for each step. `principal` is the name of the client in ACLs, such as `User:alice`."""
+    """Yields one finding for each check. `principal` is the name of the client in ACLs, such as `User:alice`."""
     servers = ServerWalk(config, now)
     healthy: list[Address] = []
     for address in config.servers:

@@ -1,4 +1,4 @@
-"""The result of one step of a diagnosis."""
+"""The result of one check of a diagnosis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """The result of a step. After `WRONG`, the later steps are not tried, because they cannot succeed."""
+    """The result of a check. After `WRONG`, the later checks are not made, because they cannot succeed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -16,7 +16,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one step. `subject` is the server, topic or group. `advice` is the change that solves a problem."""
+    """The result of one check. `subject` is the server, topic or group. `advice` is the change that solves a
+    problem.
+    """
 
     status: Status
     step: str

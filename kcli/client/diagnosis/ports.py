@@ -1,7 +1,8 @@
-"""Checks one port with blocking sockets: the addresses of its host, whether it answers, and its protocol.
+"""Checks one port with blocking sockets: the addresses of its host, whether the port answers, and the protocol of the
+port.
 
-Every step has a time limit. No function sends a secret. So a connection with an invalid certificate does no
-harm.
+Every check has a time limit. No function sends a password or another secret, so a connection to a server with an
+invalid certificate is safe.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _SIZE = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What a port speaks.
+    """The protocol of a port.
 
-    `mechanisms` is None if the port asks for no login, or if this is unknown. If the port speaks neither Kafka's
-    protocol nor TLS, `other` names its protocol.
+    `mechanisms` is None if the port asks for no login, or if this is unknown. If the protocol is neither Kafka's
+    protocol nor TLS, `other` is the name of the protocol.
     """
 
     is_kafka: bool = False
@@ -49,7 +50,7 @@ class Port:
 
     @property
     def protocol(self) -> str:
-        """The security.protocol that the port needs, as far as it is known."""
+        """The security.protocol that the port needs, if it is known."""
         if not self.is_kafka:
             return "SSL or SASL_SSL" if self.is_tls else ""
         kind = "SSL" if self.is_tls else "PLAINTEXT"
@@ -68,7 +69,7 @@ class TlsLook:
 
 
 def resolve(address: Address) -> tuple[str, ...]:
-    """The IP addresses of the host, each once. Raises OSError if the name is unknown."""
+    """The different IP addresses of the host. Raises OSError if the host name is unknown."""
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -83,7 +84,7 @@ def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None
 
 
 def look_at(address: Address, timeout_s: float = TIMEOUT_S) -> Port:
-    """Finds out whether a port uses TLS, speaks Kafka's protocol, and asks for a login."""
+    """Finds out whether a port uses TLS, whether it uses Kafka's protocol, and whether it asks for a login."""
     # TLS comes first, because a broker without TLS closes such a connection at once. A server of TLS may wait for more
     # bytes of a request in plain text.
     try:
@@ -115,7 +116,9 @@ def look_at_tls(address: Address, timeout_s: float = TIMEOUT_S) -> TlsLook:
 
 
 def shakes_hands(address: Address, context: ssl.SSLContext, timeout_s: float = TIMEOUT_S) -> None:
-    """Makes a TLS handshake with the checks of a context. Raises OSError, such as ssl.SSLError, if it fails."""
+    """Makes a TLS handshake with the checks of a TLS context. Raises OSError, such as ssl.SSLError, if the handshake
+    fails.
+    """
     with _plain(address, timeout_s) as link, context.wrap_socket(link, server_hostname=address.host):
         pass
 

@@ -1,6 +1,6 @@
-"""Checks one server, step by step: its name, its port, TLS, the certificate, the login, the versions.
+"""Checks one server in this order: its host name, its port, TLS, its certificate, the login, its API versions.
 
-Each step yields a finding. After a step that fails, the later steps are not tried.
+Each check yields a finding. After a check that fails, the later checks are not made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAME, PORT, PROTOCOL, TLS, LOGIN, VERSIONS = "name", "port", "protocol", "tls", 
 
 
 class ServerWalk:
-    """The settings of a client, with which each server is examined. `now` has a time zone."""
+    """Checks servers with the settings of a client. `now` has a time zone."""
 
     def __init__(self, config: ClientConfig, now: datetime) -> None:
         self._config = config

@@ -1,20 +1,20 @@
 """Plans an even placement of replicas. The code is pure: it does no input or output.
 
-The plan is made in four steps. A step does not undo the results of earlier steps. Steps 2 and 3 are repeated,
-because an exchange of replicas can make another move possible:
+The plan is made in four steps, and no step undoes the results of earlier steps. Steps 2 and 3 are repeated, because an
+exchange of replicas can make another move possible:
 
-1. *Settle*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on
-   as many racks as possible. New replicas go to the broker with the fewest replicas.
+1. *Requirements*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on as
+   many racks as possible. New replicas go to the broker with the fewest replicas.
 2. *Counts*: replicas move from the broker with the most replicas to the broker with the fewest, until the
    difference is one. Without racks, the number of moves is the smallest possible.
 3. *Bytes*: two brokers exchange replicas of unequal size, if a broker's bytes differ from the average by more than
    `BYTES_TOLERANCE`.
-4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No
-   records are copied. A chain of such changes gives a leadership from a broker with too many leaders to a
-   broker with too few.
+4. *Leaders*: the replicas of partitions are reordered, because the first replica is the preferred leader. No records
+   are copied. If no single change helps, several changes together move one leadership from a broker with too many
+   leaders to a broker with too few.
 
-The result does not depend on the order of the input. If all moves of a plan are done, the next plan is empty.
-So an interrupted run can make a new plan.
+The result does not depend on the order of the input. If all moves of a plan are done, the next plan is empty. So after
+an interruption, a new plan contains only the remaining moves.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def balanced(
     *,
     replication_factor: int | None = None,
 ) -> Assignment:
-    """Returns the new replicas of each partition that changes. Only the given brokers have replicas afterwards.
+    """Returns the new replicas of each partition that changes. After the changes, only the given brokers have replicas.
 
     If `replication_factor` is None, each partition keeps its number of replicas. Raises ImpossibleError.
     """
@@ -166,11 +166,11 @@ class _Board:
         self._count(partition, broker, -1)
 
     def used(self, replicas: Iterable[int]) -> Counter[str | int]:
-        """Returns the number of replicas on each rack. Brokers that are left have no rack."""
+        """Returns the number of replicas on each rack. Brokers that must be empty do not count."""
         return Counter(self.racks[broker] for broker in replicas if broker in self.racks)
 
     def load(self, broker: int) -> tuple[int, int, int]:
-        """Returns a key that orders brokers by replicas, then by bytes. Brokers that are left come last."""
+        """Returns a key that orders brokers by replicas, then by bytes. Brokers that must be empty come last."""
         if broker not in self.racks:
             return len(self.replicas) + 1, 0, broker
         return len(self.held[broker]), self.sizes[broker], broker
@@ -208,8 +208,9 @@ def _settle(board: _Board, partition: TopicPartition, wanted: int) -> None:
 
 
 def _least_useful(board: _Board, replicas: list[int]) -> int:
-    """Returns the replica to remove. It prefers a replica on a broker that must be empty, then on a rack with another
-    replica, then one that is not the leader."""
+    """Returns the replica to remove. The first choice is a replica on a broker that must be empty. The second choice is
+    a replica on a rack with another replica, and the third is a replica that is not the leader.
+    """
     used = board.used(replicas)
 
     def uselessness(broker: int) -> tuple[bool, bool, bool, tuple[int, int, int]]:
@@ -221,7 +222,9 @@ def _least_useful(board: _Board, replicas: list[int]) -> int:
 
 
 def _best_broker(board: _Board, replicas: list[int]) -> int:
-    """Returns the broker for one more replica: on a rack that is not used yet if possible, with the smallest load."""
+    """Returns the broker for one more replica. If possible, the broker is on a rack without a replica of the partition.
+    Among these brokers, it has the smallest load.
+    """
     used = board.used(replicas)
     free = (broker for broker in board.racks if broker not in replicas)
     return min(free, key=lambda broker: (used[board.racks[broker]] > 0, board.load(broker)))
@@ -236,7 +239,8 @@ def _even_counts(board: _Board) -> bool:
 
 
 def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int], bool]) -> bool:
-    """Changes pairs of brokers, in the order of `pairs`, until no pair can be changed. Returns whether any was changed.
+    """Moves replicas between pairs of brokers, in the order of `pairs`, until no pair can be changed. Returns whether
+    any pair was changed.
 
     A pair that could not be changed is tried again after a change of one of its brokers, and at the end.
     """
@@ -309,8 +313,9 @@ def _even_bytes(board: _Board) -> bool:
 
 
 def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
-    """Yields pairs of a broker above the average and a broker below it, if one of them differs too much. The fullest
-    and the emptiest broker come first."""
+    """Yields pairs of a broker above the average and a broker below the average, if one of the two differs too much.
+    The brokers with the most and the fewest bytes come first.
+    """
     by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
     for source in reversed(by_bytes):
         for target in by_bytes:
@@ -365,7 +370,7 @@ def _nearest(
 
 
 def _even_leaders(board: _Board) -> None:
-    """Reorders replicas until no chain of changes leads to a broker with two leaders fewer."""
+    """Reorders replicas until no chain of changes can move a leadership to a broker with at least two fewer leaders."""
     led: dict[int, set[TopicPartition]] = {broker: set() for broker in board.racks}
     for partition, replicas in board.replicas.items():
         led[replicas[0]].add(partition)
@@ -386,8 +391,9 @@ def _even_leaders(board: _Board) -> None:
 def _path(
     board: _Board, led: Mapping[int, set[TopicPartition]], source: int
 ) -> list[tuple[TopicPartition, int]]:
-    """Returns the shortest chain of changes that gives one leadership of `source` to a broker with at least two fewer:
-    partitions with their next leaders. Returns an empty list if there is no such chain."""
+    """Returns the shortest chain of changes that moves one leadership from `source` to a broker with at least two fewer
+    leaders. The chain is a list of partitions with their next leaders. It is empty if there is no such chain.
+    """
     came_by: dict[int, tuple[TopicPartition, int]] = {}
     seen = {source}
     waiting = deque([source])

@@ -1,4 +1,4 @@
-"""Divides a plan into batches: values in, values out."""
+"""Divides a plan into batches. The code only computes, without requests to the cluster."""
 
 from __future__ import annotations
 

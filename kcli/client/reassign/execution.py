@@ -1,7 +1,7 @@
 """Executes a plan in batches, with a throttle that is removed at the end.
 
-The cluster stores the state: the moves in progress, the replicas and the throttle. So a new run can continue
-an interrupted run. It waits for the moves in progress, and removes the old throttle.
+The cluster stores the state: the moves in progress, the replicas and the throttle. So a new run can continue an
+interrupted run: it waits for the moves in progress, and removes the old throttle.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class BatchRow:
 
 
 class Reporter(Protocol):
-    """Gets what a run does."""
+    """Receives the progress of a run."""
 
     @property
     def shows_progress(self) -> bool:
-        """Whether `progress` is to be called. Each call costs a request to each broker that receives records."""
+        """Whether to call `progress`. Each call needs a request to each broker that receives records."""
         ...
 
     def say(self, line: str) -> None: ...
@@ -65,7 +65,7 @@ class Reporter(Protocol):
 
 
 class Execution:
-    """One run. `leaving` has the brokers that must not have replicas afterwards."""
+    """One run of a plan. `leaving` has the brokers that must have no replicas at the end."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Execution:
         )
 
     async def _throttle(self, moves: Mapping[TopicPartition, throttles.Move]) -> None:
-        """Sets the throttle on all brokers that run."""
+        """Sets the throttle on all running brokers."""
         if self._rate is None:
             busiest = await growth(self._client, sorted(self._alive), GROWTH_SECONDS)
             self._rate = max(LEAST_RATE, round(GROWTH_FACTOR * busiest))
@@ -214,7 +214,7 @@ class Execution:
         return f"{shown}, {bytes_text(copied)} of {bytes_text(total)}"
 
     async def _elect(self, partitions: Collection[TopicPartition]) -> None:
-        """Makes the first replica of each partition its leader. A failed election only gets a warning."""
+        """Makes the first replica of each partition its leader. If an election fails, only logs a warning."""
         if not partitions:
             return
         for partition, error in (await self._client.elect_leaders(partitions)).items():
@@ -239,7 +239,7 @@ class Execution:
             )
 
     async def _clear_throttle(self) -> None:
-        """Removes the throttle from all brokers that run, and from all topics that have one."""
+        """Removes the throttle from all running brokers, and from all topics with throttled replicas."""
         if not self._is_throttled:
             return
         left = []

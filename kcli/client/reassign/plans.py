@@ -41,8 +41,8 @@ def even_changes(
     replication_factor: int | None = None,
     rack_aware: bool = True,
 ) -> Assignment:
-    """Returns the new replicas of the partitions that change. Afterwards the brokers are even, and the
-    brokers `leaving` are empty.
+    """Returns the new replicas of the partitions that change. After the changes, the replicas are evenly distributed,
+    and the brokers in `leaving` are empty.
 
     Raises ReassignError if this is not possible.
     """

@@ -28,8 +28,8 @@ _DYNAMIC = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BR
 class Survey:
     """The cluster at one moment.
 
-    A partition that is moving has the replicas of its target. `min_isr` has all topics. `throttled_brokers` and
-    `throttled_topics` have a throttle of an earlier run.
+    A partition that is moving has the replicas of its target. `min_isr` has min.insync.replicas of all topics.
+    `throttled_brokers` and `throttled_topics` still have the throttle of an earlier run.
     """
 
     brokers: tuple[BrokerPlace, ...]
@@ -50,7 +50,7 @@ class Survey:
 
 
 async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
-    """Reads the cluster. `partitions` has the topics that match. Raises KafkaError or ReassignError."""
+    """Reads the state of the cluster. `partitions` has the topics that match. Raises KafkaError or ReassignError."""
     nodes = (await client.describe_cluster()).nodes
     names = [topic.name for topic in await client.list_topics()]
     running = await client.list_reassignments()
@@ -104,7 +104,7 @@ def largest_replicas(sizes: Mapping[int, Mapping[TopicPartition, int]]) -> dict[
 
 
 async def growth(client: AdminClient, brokers: Iterable[int], seconds: float) -> float:
-    """Measures how fast the replicas of the busiest broker grow, in bytes per second."""
+    """Measures the growth of all replicas of each broker, and returns the largest value in bytes per second."""
     ids = list(brokers)
     before = await replica_sizes(client, ids)
     await asyncio.sleep(seconds)

@@ -20,7 +20,7 @@ TRACE = logging.DEBUG - 5
 def audit_line(
     asker: Asker, operation: AclOperation, resource: Resource, count: int, is_allowed: bool, rule: str
 ) -> str:
-    """The text of a check. `count` is the number of places in the request that name the resource."""
+    """The line of the audit log for a check. `count` is how often the request names the resource."""
     return one_line(
         f"Principal = {asker.principal} is {'Allowed' if is_allowed else 'Denied'} operation = {operation.name} "
         f"from host = {host_address(asker.host)} on resource = {RESOURCE_TYPE_NAMES[resource.type]}:LITERAL:"
@@ -29,8 +29,9 @@ def audit_line(
 
 
 def report_left_out(asker: Asker) -> None:
-    """If the limit of lines for one request was reached, writes a line with the number of missing lines. Call this
-    after the request."""
+    """Writes a line with the number of missing lines, if the limit of lines for one request was reached. Call this
+    function after the request.
+    """
     audited = asker.audited
     if audited is not None and audited.left_out:
         AUDIT_LOG.info(

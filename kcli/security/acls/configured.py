@@ -1,4 +1,4 @@
-"""Makes the authorizer that the configuration of a node names."""
+"""Makes the authorizer of a node, as its configuration (authorizer.class.name) requires."""
 
 from __future__ import annotations
 

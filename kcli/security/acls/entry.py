@@ -36,7 +36,9 @@ def acl_text(acl: AclEntry) -> str:
 
 
 def number_name(kind: type[IntEnum], number: int) -> str:
-    """The name of a number. A newer release may have stored a number that this release does not know."""
+    """The name of a number of Kafka's protocol. A newer release may have stored a number that this release does not
+    know.
+    """
     try:
         return kind(number).name
     except ValueError:

@@ -1,4 +1,6 @@
-"""The command that gives a missing right. `kcli acls --check`, `kcli doctor` and tools that were refused show it."""
+"""The command that gives a missing permission. `kcli acls --check` and `kcli doctor` show this command. Other tools
+show it if the broker refuses them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _OPTIONS = {kind: name for name, kind in TYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation on one resource, or on all resources whose names begin with `name`."""
+    """A permission: an operation on one resource, or on all resources whose names begin with `name`."""
 
     operation: AclOperation
     resource_type: ResourceType
@@ -38,7 +40,7 @@ class Right:
 
 
 def granting(principal: str, right: Right) -> str:
-    """Returns the command that gives a right to a principal such as `User:alice`."""
+    """Returns the command that gives a permission to a principal such as `User:alice`."""
     option = _OPTIONS[right.resource_type]
     resource = "--cluster" if option == "cluster" else quoted_option(option, right.name)
     if right.is_prefix:

@@ -2,13 +2,14 @@
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
 kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
-names. For prefixes, the index looks up the beginning of the name, once for each length that some prefix has.
+names. Another dictionary has the prefixes. For each length of a stored prefix, the index looks up that many first
+characters of the resource's name.
 
-For each pattern, principal and host there is a cell. It has a bit for each allowed operation and for each denied
+For each pattern, principal and host there is a cell. The cell has a bit for each allowed operation and for each denied
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
-The prefixes are also kept for each principal. So a check looks only at the prefixes of its own principal, and not at
-those of all others, which have many more lengths.
+The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
+prefixes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _ALLOWED_BITS: dict[int, int] = {}
 
 
 class Verdict(Enum):
-    """The result of the ACLs for one check."""
+    """The decision of the ACLs for one check."""
 
     ALLOWED = "an ACL allows the operation, and no ACL denies it"
     DENIED = "an ACL denies the operation"
@@ -69,7 +70,7 @@ class _Cell:
             self.denied |= denied_bits(acl.operation)
 
     def remove(self, acl_id: uuid.UUID) -> None:
-        """Removes an ACL. Other ACLs may have the same bits, so all bits are set again."""
+        """Removes an ACL. Then computes all bits again, because other ACLs may have the same bits."""
         del self.entries[acl_id]
         self.allowed = self.denied = 0
         for other_id, other in list(self.entries.items()):
@@ -98,7 +99,7 @@ class _Prefixes(Generic[V]):
         return self._values.items()
 
     def set(self, prefix: str, value: V) -> None:
-        """Adds a prefix that is not here yet."""
+        """Adds a new prefix."""
         self._values[prefix] = value
         count = self._of_length.get(len(prefix), 0)
         self._of_length[len(prefix)] = count + 1
@@ -136,7 +137,7 @@ class _OfType:
         self.of_principal: dict[str, _Prefixes[_Hosts]] = {}
 
     def principals(self, acl: AclEntry) -> _Principals:
-        """The principals of the pattern of an ACL, which is added if it is new."""
+        """The principals of an ACL's pattern. Adds the pattern if it is new."""
         patterns: dict[str, _Principals] | _Prefixes[_Principals] = self.literal
         if acl.pattern_type == _PREFIXED:
             patterns = self.prefixed
@@ -150,7 +151,7 @@ class _OfType:
         return found
 
     def hosts(self, acl: AclEntry) -> _Hosts:
-        """The hosts of the pattern and the principal of an ACL, which are added if they are new."""
+        """The hosts of an ACL's pattern and principal. Adds the pattern and the principal if they are new."""
         principals = self.principals(acl)
         hosts = principals.get(acl.principal)
         if hosts is None:
@@ -161,8 +162,9 @@ class _OfType:
         return hosts
 
     def hosts_ended(self, acl: AclEntry) -> None:
-        """Removes the principal of an ACL from its pattern, because no ACL of the principal is left there. Removes the
-        pattern too if no principal is left."""
+        """Removes the principal of an ACL from the ACL's pattern, because the last ACL of this principal was removed.
+        If the pattern has no more principals, removes the pattern too.
+        """
         principals = self.principals(acl)
         del principals[acl.principal]
         if acl.pattern_type == _PREFIXED:
@@ -291,7 +293,7 @@ class AclIndex:
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Returns whether the ACLs allow the operation on at least one resource of the type (KIP-679).
 
-        As in Kafka, only ACLs of exactly this operation, or of ALL, count.
+        As in Kafka, only ACLs for exactly this operation or for ALL count.
         """
         key = (principal, host, operation, resource_type)
         answer = self._any.get(key)

@@ -1,6 +1,6 @@
 """The settings of the StandardAuthorizer: super.users and allow.everyone.if.no.acl.found.
 
-Kafka's table of keys does not have these keys, because only the authorizer reads them.
+These keys are not in Kafka's list of broker configs, because only the authorizer reads them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
 
 A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
-takes precedence over ACLs that allow. If no ACL matches, the operation is denied, except if
-allow.everyone.if.no.acl.found is true.
+takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides.
+Otherwise an operation that no ACL allows is denied.
 
-The node passes each change of the metadata to `metadata_changed`. So a change of an ACL is valid for the next request
-after its commit.
+The node passes each change of the metadata to `metadata_changed`. So a change of an ACL applies to every request after
+the commit of the change.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class StandardAuthorizer:
         return self._index.entries()
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Follows a change of the ACLs."""
+        """Applies a change of the ACLs."""
         for acl_id in delta.acls_changed:
             self._version += 1
             acl = image.acls.get(acl_id)

@@ -1,1 +1,3 @@
-"""Checks of bearer tokens (JWT) for OAUTHBEARER: unsecured tokens, signed tokens, and the keys of a token server."""
+"""Checks bearer tokens (JWT) for OAUTHBEARER: unsecured tokens, and signed tokens with the keys of the server that
+issues them.
+"""

@@ -60,7 +60,8 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def text(claims: Claims, name: str) -> str:
     """A claim that must be a string with a visible character. Raises TokenRefused.
 
-    A string that begins or ends with a space is refused. Kafka removes the space, so that " admin" becomes "admin".
+    A string that begins or ends with a space is refused. In Kafka, such a space is removed, so " admin" becomes
+    "admin".
     """
     value = claims.get(name)
     if not isinstance(value, str) or not value or value != value.strip():
@@ -92,7 +93,9 @@ def required_time_ms(claims: Claims, name: str) -> int:
 
 
 def texts(claims: Claims, name: str) -> tuple[str, ...]:
-    """A claim that is a string or a list of strings. No strings if it is missing. Raises TokenRefused."""
+    """A claim that is a string or a list of strings. If the claim is missing, the list is empty. Raises
+    TokenRefused.
+    """
     value = claims.get(name)
     if value is None:
         return ()

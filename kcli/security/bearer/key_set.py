@@ -1,4 +1,4 @@
-"""The public keys of a token server, as it publishes them: a JSON Web Key Set (RFC 7517).
+"""The public keys of the server that issues tokens. The server publishes them as a JSON Web Key Set (RFC 7517).
 
 Only keys for signatures are used. The type of a key decides its algorithms. So a token cannot choose the algorithm
 "none", and cannot use a public key as the secret of HS256.
@@ -44,7 +44,9 @@ class KeySet:
     keys: tuple[VerificationKey, ...] = ()
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id for this algorithm. A token without a key id needs a set with a single such key."""
+        """The key with this id for this algorithm. A token without a key id is accepted only if the set has exactly one
+        key for this algorithm.
+        """
         usable = [each for each in self.keys if algorithm in each.algorithms]
         if key_id is None:
             return usable[0] if len(usable) == 1 else None

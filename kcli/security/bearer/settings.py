@@ -1,7 +1,7 @@
-"""The settings of signed tokens on a listener: the place of the key set, and the claims that must be right.
+"""The settings of signed tokens on a listener: the place of the key set, and the required values of the claims.
 
-Kafka 4.1 accepts every token with its default validator (CVE-2026-33557). Here a node does not start without a key set,
-an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
+The default validator of Kafka 4.1 accepts every token (CVE-2026-33557). A node of kcli does not start without a key
+set, an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
 `sasl.oauthbearer.allow.unverified.audience` switch the checks of issuer and audience off.
 """
 
@@ -40,8 +40,8 @@ _VALIDATORS = frozenset({f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwt
 class KeySetSettings:
     """The place of a key set, and the times of its refresh.
 
-    `path` is set if the key set is a file. Otherwise `url` is called. `module_options` has the options of the login
-    module, of which `ssl.…` are for the TLS connection to the URL.
+    `path` is set if the key set is a file. Otherwise the key set comes from `url`. `module_options` has the options of
+    the login module. Its options `ssl.…` are for the TLS connection to the URL.
     """
 
     url: str
@@ -54,7 +54,7 @@ class KeySetSettings:
 
 
 def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
-    """Raises ConfigError if a check is neither configured nor turned off."""
+    """Reads the settings. Raises ConfigError if a check is neither configured nor switched off."""
     validator = config.text(f"{_PREFIX}jwt.validator.class", _NAME)
     if validator not in _VALIDATORS:
         raise _refused(
@@ -82,7 +82,7 @@ def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
 
 
 def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) -> KeySetSettings:
-    """Raises ConfigError if the URL is missing, invalid, or not allowed."""
+    """Reads the place of the key set. Raises ConfigError if the URL is missing, invalid, or not allowed."""
     name = "jwks.endpoint.url"
     url = config.text(f"{_PREFIX}{name}", _NAME)
     if not url:
@@ -110,7 +110,7 @@ def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) 
 
 
 def allowed_sources(listed: Callable[[str], Sequence[str]]) -> AllowedSources:
-    """The URLs and files that a node may use: those of its properties, and those of its environment."""
+    """The URLs and files that a node may use, from its properties and from its environment."""
     return sources_of_environment().with_more(listed(ALLOWED_URLS), listed(ALLOWED_FILES))
 
 

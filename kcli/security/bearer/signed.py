@@ -15,12 +15,14 @@ class Keys(Protocol):
     """The current keys of a token server."""
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id. If the key is unknown, a new key set may be fetched for later tokens."""
+        """The key with this id. If the key is unknown, the key set may be fetched again, for later tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTokenSettings:
-    """The keys `sasl.oauthbearer.…` of a listener. An issuer of None, or no audience, is not checked."""
+    """The settings `sasl.oauthbearer.…` of a listener. If the issuer is None, the issuer of a token is not checked. If
+    there is no audience, the audience of a token is not checked.
+    """
 
     issuer: str | None = None
     audiences: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class SignedTokenSettings:
 
 
 class SignedCheck:
-    """The check of Kafka's OAuthBearerValidatorCallbackHandler with its BrokerJwtValidator."""
+    """Makes the same checks as Kafka's OAuthBearerValidatorCallbackHandler with BrokerJwtValidator."""
 
     def __init__(self, settings: SignedTokenSettings, keys: Keys, now_ms: Callable[[], int]) -> None:
         self._settings = settings
@@ -84,7 +86,9 @@ class SignedCheck:
         return expires_ms
 
     def _check_scopes(self, found: claims.Claims) -> None:
-        """A string is one scope here. Scopes are not used later, but Kafka refuses tokens with invalid scopes."""
+        """Checks the scopes of a token, because Kafka refuses tokens with invalid scopes. A string counts as one scope.
+        Scopes have no other effect.
+        """
         scopes = claims.texts(found, self._settings.scope_claim)
         if len(set(scopes)) != len(scopes) or not all(scope.strip() for scope in scopes):
             raise TokenRefused(f"the claim {self._settings.scope_claim} has an empty or repeated scope")

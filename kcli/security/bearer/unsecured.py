@@ -1,4 +1,6 @@
-"""Unsecured tokens: JWTs without a signature (KIP-255). Every client can write such a token, so they are for tests."""
+"""Unsecured tokens: JWTs without a signature (KIP-255). Every client can write such a token, so unsecured tokens are
+only for tests.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _SKEW_MS = "unsecuredValidatorAllowableClockSkewMs"
 
 
 class UnsecuredCheck:
-    """The check of Kafka's default handler. Its settings are options of OAuthBearerLoginModule."""
+    """Makes the same checks as Kafka's default handler. The settings are options of OAuthBearerLoginModule."""
 
     def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
         """Raises ValueError if an option is invalid."""

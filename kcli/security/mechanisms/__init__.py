@@ -1,1 +1,3 @@
-"""SASL mechanisms that take and return bytes, so that blocking and asyncio connections can use the same code."""
+"""SASL mechanisms. They take and return bytes, so that blocking connections and asyncio connections can use the same
+code.
+"""

@@ -1,7 +1,7 @@
 """The client's side of a SASL login, with any mechanism.
 
-The caller has the connection. It sends the bytes that `respond` returns, and passes the server's answer to `respond`.
-It repeats both steps until `respond` returns None:
+The caller has the connection. The caller sends the bytes that `respond` returns, and passes the server's answer to
+`respond`. It repeats both actions until `respond` returns None:
 
     exchange = client_exchange(credentials, host)
     ours = exchange.respond(b"")
@@ -88,16 +88,16 @@ class ClientExchange(Protocol):
     def respond(self, received: bytes) -> bytes | None:
         """Returns the next message to the server, or None when the login is complete.
 
-        `received` is the server's last message, and is empty at first. Raises SaslAuthenticationException if the
-        server's message is invalid, or if the server cannot prove that it knows the password.
+        `received` is the server's last message. In the first call, it is empty. Raises SaslAuthenticationException if
+        the server's message is invalid, or if the server cannot prove that it knows the password.
         """
 
 
 def client_exchange(credentials: ClientCredentials, host: str = "") -> ClientExchange:
-    """Begins a login to the server `host`, which only GSSAPI needs.
+    """Begins a login. `host` is the name of the server, which only GSSAPI needs.
 
-    Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS, and SaslAuthenticationException if no token can be
-    had, or the library for Kerberos is missing.
+    Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS. Raises SaslAuthenticationException if the client
+    cannot get a token, or if the library for Kerberos is missing.
     """
     match credentials:
         case BearerCredentials():

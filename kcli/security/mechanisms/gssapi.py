@@ -1,11 +1,12 @@
 """The GSSAPI mechanism (RFC 4752), which is Kerberos 5 in Kafka.
 
-First both sides exchange the tokens of Kerberos. Then the server offers a security layer in four wrapped bytes: a bit
-mask of layers, and the largest size of a message. The client answers with four wrapped bytes and the identity for
-authorization. Kafka uses no layer, so the requests after the login are not wrapped.
+First both sides exchange messages of Kerberos, which are called tokens. Then the server sends four bytes, protected by
+Kerberos: a bit mask of the security layers that it offers, and the largest size of a message. The client answers with
+four protected bytes and the identity for authorization. Kafka uses no security layer, so Kerberos does not protect the
+requests after the login.
 
-The library `gssapi` calls MIT krb5. It reads files and may call the Kerberos server, so each step runs in a thread. The
-library is an optional extra of kcli.
+The Python library `gssapi` calls the C library MIT krb5, which reads files and may call the Kerberos server. So each
+part of the login runs in a thread. `gssapi` is an optional extra of kcli.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class KerberosMissing(Exception):
 
 
 class KerberosClient:
-    """The client's side of one login (see `ClientExchange`). Each step may call the Kerberos server, so it may wait."""
+    """The client's side of one login (see `ClientExchange`). Each call may wait for the Kerberos server."""
 
     def __init__(
         self, service: str, host: str, principal: str | None = None, keytab: str | None = None
@@ -102,8 +103,9 @@ class KerberosServer:
     """The server's side of one login (see `ServerExchange`)."""
 
     def __init__(self, credentials: gssapi.Credentials, short_name: Callable[[str], str]) -> None:
-        """`credentials` are those of the node (`server_credentials`). `short_name` returns the name of the user, and
-        raises NoName."""
+        """`credentials` are the credentials of the node (`server_credentials`). `short_name` returns the user name for
+        a Kerberos principal. It raises NoName if no rule gives a name.
+        """
         self._library = _library()
         self._context = self._library.SecurityContext(creds=credentials, usage="accept")
         self._short_name = short_name
@@ -199,6 +201,6 @@ def _library() -> gssapi:
 
 
 def _code(error: gssapi.exceptions.GSSError) -> int:
-    """The number of the error in Kerberos (RFC 4120), which is in the minor status."""
+    """The number of the Kerberos error (RFC 4120), from the minor status of GSSAPI."""
     signed = (error.min_code + 2**31) % 2**32 - 2**31
     return int(signed) - _KRB5_ERROR_BASE

@@ -3,7 +3,7 @@
     n,[a=<name>],^A *( key=value ^A ) ^A
 
 The key `auth` has the token. The other keys are SASL extensions (KIP-342). If the server refuses the token, it sends
-the reason as JSON. The client answers with the byte ^A, and only then the login fails.
+the reason as JSON. The client answers with the byte ^A. Then the server ends the login with an error.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ class BearerClient:
         self._refusal: bytes | None = None
 
     def respond(self, received: bytes) -> bytes | None:
-        """Returns the message at the first call. If the server refuses the token, returns the confirmation that the
-        server expects."""
+        """Returns the client's message at the first call. If the server refuses the token, the second call returns the
+        confirmation that the server expects.
+        """
         if self._message is not None:
             message, self._message = self._message, None
             return message
@@ -92,7 +93,9 @@ class BearerClient:
 
 
 class BearerServer:
-    """The server's side of one login (see `ServerExchange`). If `in_thread`, the check may wait for another server."""
+    """The server's side of one login (see `ServerExchange`). If `in_thread` is True, the check runs in a thread,
+    because it may wait for another server.
+    """
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class BearerServer:
 
 
 def invalid_extensions(extensions: Mapping[str, str]) -> SaslAuthenticationException:
-    """The error of a token check that does not accept some SASL extensions."""
+    """The error to raise if a token check does not accept some SASL extensions."""
     listed = "; ".join(f"{name}: {reason}" for name, reason in extensions.items())
     return SaslAuthenticationException(
         f"Authentication failed: {len(extensions)} extensions are invalid! They are: {listed}"

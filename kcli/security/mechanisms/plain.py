@@ -25,7 +25,7 @@ class PlainClient:
         self._message: bytes | None = b"\0".join((b"", username.encode(), password.encode()))
 
     def respond(self, received: bytes) -> bytes | None:
-        """Returns the message at the first call, then None. See `ClientExchange`."""
+        """Returns the client's message at the first call, and None at the second call. See `ClientExchange`."""
         message, self._message = self._message, None
         return message
 
@@ -48,7 +48,9 @@ class Passwords:
 
 
 class PlainServer:
-    """The server's side of one login. If `in_thread`, the password check may wait for another server."""
+    """The server's side of one login. If `in_thread` is True, the password check runs in a thread, because it may wait
+    for another server.
+    """
 
     def __init__(self, check: PasswordCheck, *, in_thread: bool = False) -> None:
         self._check = check

@@ -1,10 +1,10 @@
 """SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and both sides of a login.
 
-`salted_password` computes the salted password from a password, and `server_keys` computes from it the keys that a
-server stores. Only these keys are written to the metadata log. A client cannot log in with these keys.
+`salted_password` computes the salted password from a password. `server_keys` computes the keys that a server stores
+from the salted password. Only the keys are written to the metadata log. The keys are not enough to log in as a client.
 
-For an unknown user, the server sends the same messages as for a known user, with a salt that it derives from the name.
-So a client cannot find out which users exist.
+For an unknown user, the server sends the same messages as for a known user. The salt in these messages is derived from
+the user name. So a client cannot find out which users exist.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class TokenLogin(Protocol):
 class ScramUsers:
     """The credentials that a server knows.
 
-    `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token. It may
-    take milliseconds, so it is called in a thread. `secret` makes the salts of unknown users.
+    `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token.
+    `token_of` may take milliseconds, so it is called in a thread. The salts of unknown users are derived from `secret`.
     """
 
     credential_of: Callable[[str, Mechanism], ScramCredential | None]
@@ -176,7 +176,9 @@ class ScramUsers:
     secret: bytes = field(default=b"", repr=False)
 
     def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """The credential of an unknown user: no password fits it. It is always the same for a user name."""
+        """A credential for an unknown user, which no password matches. The same user name always gets the same
+        credential.
+        """
 
         def derived(label: str, size: int) -> bytes:
             said = f"{label},{mechanism.name},{name}".encode()
@@ -193,7 +195,9 @@ class ScramUsers:
 
 @dataclass(frozen=True, slots=True)
 class _Challenged:
-    """The state of a login between the two messages of its client. `is_known` is False if nothing can complete it."""
+    """The state of a login between the two messages of its client. `is_known` is False if the user is unknown, so that
+    the login will fail.
+    """
 
     header: str
     nonce: str

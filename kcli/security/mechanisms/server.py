@@ -1,14 +1,14 @@
 """The server's side of a SASL login, with any mechanism.
 
-The caller has the connection. It passes each token of the client to `step`, until the outcome is a `Success`. A failed
-login raises one of these exceptions:
+The caller has the connection. The messages of a SASL login are called tokens. The caller passes each token of the
+client to `step`, until the outcome is a `Success`. A failed login raises one of these exceptions:
 
 - SaslAuthenticationException: the client gets the text of the exception;
 - LoginRefused: the client gets a text that contains only the name of the mechanism, so that a stranger learns nothing;
 - LoginInterrupted: the client gets no answer, and may try again.
 
-A step never waits. If it needs much time or another server, its outcome is `InThread`, and the caller runs this work
-in a thread.
+`step` never waits. If it needs much time or another server, its outcome is `InThread`, and the caller runs the work of
+this object in a thread.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ Outcome = Challenge | Success
 
 @dataclass(frozen=True, slots=True)
 class InThread:
-    """Work that would block the event loop. It returns the outcome of the step, or raises the exceptions of a failed
-    login."""
+    """Work that would block the event loop. The work returns the outcome of `step`, or raises the exceptions of a
+    failed login.
+    """
 
     work: Callable[[], Outcome] = field(repr=False)
 
@@ -69,7 +70,9 @@ class ServerExchange(Protocol):
     """The server's side of one login. A second login needs a new exchange."""
 
     def step(self, token: bytes) -> Outcome | InThread:
-        """Handles the client's next token. It is not called again before the work of `InThread` has ended."""
+        """Handles the client's next token. After an outcome `InThread`, this method is not called again before the work
+        in the thread has ended.
+        """
 
 
 @dataclass(frozen=True, slots=True)

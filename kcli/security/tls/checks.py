@@ -1,4 +1,4 @@
-"""The errors of ssl.* keys, with Kafka's texts, and the rules for keys that do not fit together."""
+"""The errors of ssl.* keys, with Kafka's texts, and the checks for keys that contradict each other."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class StoreError(ConfigError):
 
 
 class HandshakeError(ConfigError):
-    """A client with the stores of a listener cannot connect to the listener."""
+    """Raised if a client with the stores of a listener cannot connect to this listener."""
 
 
 _CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
 def check_key_store(stores: StoreSettings) -> None:
-    """Raises ConfigError if the keys of the key store do not fit together."""
+    """Raises ConfigError if the keys of the key store contradict each other."""
     kind = stores.keystore_type
     has_key, has_chain = stores.keystore_key is not None, stores.keystore_chain is not None
     if has_key and not has_chain:
@@ -66,7 +66,7 @@ def check_key_store(stores: StoreSettings) -> None:
 
 
 def check_trust_store(stores: StoreSettings) -> None:
-    """Raises ConfigError if the keys of the trust store do not fit together."""
+    """Raises ConfigError if the keys of the trust store contradict each other."""
     kind = stores.truststore_type
     if stores.truststore_certificates is not None:
         if kind != PEM:
@@ -107,8 +107,9 @@ class EntryNames:
 def check_names(
     old: Sequence[EntryNames], new: Sequence[EntryNames], *, allow_dn: bool, allow_san: bool
 ) -> None:
-    """Raises ConfigError if a changed key store has other names than before (ssl.allow.dn.changes,
-    ssl.allow.san.changes)."""
+    """Raises ConfigError if the certificates of a changed key store have other names than before. ssl.allow.dn.changes
+    and ssl.allow.san.changes permit other names.
+    """
     if len(old) != len(new) and not (allow_dn and allow_san):
         raise _refused("Keystore entries do not match", "ssl.keystore.location")
     for before, after in zip(old, new, strict=False):
@@ -155,7 +156,7 @@ def failed_change(error: ConfigError) -> ConfigError:
 
 
 def fixed_key(listener: str) -> ConfigError:
-    """The error of a change of a key that a running listener cannot take over."""
+    """The error of a change of a key that a running listener cannot apply."""
     return invalid_change(
         f"Configs cannot be updated dynamically for existing listener ListenerName({listener}), restart broker or "
         "create a new listener for update"

@@ -1,9 +1,9 @@
-"""TLS contexts from the ssl.* keys.
+"""Makes TLS contexts from the ssl.* keys.
 
-A context behaves as in Java: a trusted certificate need not be the root of its chain. ssl.enabled.protocols and
-ssl.cipher.suites set the versions and ciphers. There are no session tickets and no renegotiation. With TLS 1.2, a
-client may resume a session by its id, because Python cannot switch this off. The transport then checks the dates of the
-client's certificate again.
+A context behaves as in Java: a trusted certificate does not have to be the root of a certificate chain.
+ssl.enabled.protocols and ssl.cipher.suites set the versions and ciphers. There are no session tickets and no
+renegotiation. With TLS 1.2, a client may resume a TLS session by its id, because Python cannot switch this feature off.
+So the server checks the dates of the client's certificate again when a session is resumed.
 
 stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
 """
@@ -112,7 +112,7 @@ class ClientTls:
     kept: KeptContext | None = field(default=None, compare=False, repr=False)
 
     def context(self) -> ssl.SSLContext:
-        """Makes the TLS context, or takes the kept one. Raises ConfigError if a store or a key is invalid."""
+        """Returns the kept TLS context, or makes a new one. Raises ConfigError if a store or a key is invalid."""
         return self.kept.of(self) if self.kept is not None else self.made()
 
     def made(self) -> ssl.SSLContext:
@@ -133,16 +133,17 @@ class ClientTls:
 
 
 class KeptContext:
-    """The last good TLS context of a client that connects often. It is made again when the settings or the files of the
-    stores change. The authorities of the operating system are read once.
+    """The last valid TLS context of a client that connects often. The context is made again when the settings or the
+    files of the stores change. The authorities of the operating system are read only once.
 
-    As on a listener, a changed key store with other names is refused, except if `allow_dn` and `allow_san` permit this.
+    As on a listener, a new key store must have the same names in its certificates. `allow_dn` and `allow_san` permit
+    other names.
     """
 
     __slots__ = ("_context", "_from", "_names", "_whose", "allow_dn", "allow_san")
 
     def __init__(self, whose: str) -> None:
-        """`whose` begins the line of the log about stores that cannot be used."""
+        """If stores cannot be used, the line in the log begins with `whose`."""
         self._whose = whose
         self.allow_dn = self.allow_san = False
         self._names: Sequence[EntryNames] | None = None
@@ -150,8 +151,9 @@ class KeptContext:
         self._from: tuple[ClientTls, tuple[Stamp | None, ...]] | None = None
 
     def of(self, tls: ClientTls) -> ssl.SSLContext:
-        """The context of these settings. If their stores cannot be used, logs one error and keeps the last good
-        context. The first call raises ConfigError then."""
+        """The context of these settings. If the stores of the settings cannot be used, logs one error and returns the
+        last valid context. The first call has no such context, so it raises ConfigError.
+        """
         # The stamps are older than the content, so the next call finds a change in between.
         wanted = (tls, file_stamps(tls.stores.files))
         if self._context is not None and wanted == self._from:
@@ -207,8 +209,9 @@ def _trust(context: ssl.SSLContext, trusted: TrustStore | None) -> None:
 
 
 def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
-    """Gives a key to the context. The ssl module loads keys from files only, so the key is in a file of the memory for
-    this moment."""
+    """Gives a key to the context. The module `ssl` loads keys only from files, so the key is in a file in memory for a
+    short time.
+    """
     try:
         with _memory_file() as (file, path):
             file.write(f"{entry.key}{entry.chain_text}".encode())
@@ -225,8 +228,9 @@ def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextlib.contextmanager
 def _memory_file() -> Iterator[tuple[IO[bytes], str]]:
-    """A file that only this process can open, and its path. On Linux it is in memory. Other systems get a temporary
-    file with mode 0600, which is deleted at once."""
+    """A file that only this process can open, and its path. On Linux the file is in memory. On other systems it is a
+    temporary file with mode 0600, which is deleted immediately.
+    """
     if sys.platform == "linux":
         descriptor = os.memfd_create("kcli-tls", os.MFD_CLOEXEC)
         with open(descriptor, "wb") as file:

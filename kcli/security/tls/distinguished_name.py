@@ -108,14 +108,14 @@ def _number(content: bytes) -> str:
 
 
 def _values(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The values that follow each other in DER: tag and content of each."""
+    """Yields the tag and the content of each of several consecutive DER values."""
     for tag, whole in _fields(content):
         begin = 2 + (whole[1] & 0x7F if whole[1] & 0x80 else 0)
         yield tag, whole[begin:]
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The values that follow each other in DER: the tag of each, and its bytes with tag and length."""
+    """Yields the tag of each of several consecutive DER values, and the whole bytes of the value."""
     at = 0
     while at < len(content):
         size, begin = content[at + 1], at + 2

@@ -1,4 +1,4 @@
-"""The files of stores: whether they have changed, and who may read them."""
+"""Checks whether the files of stores have changed, and whether other users of the machine may read them."""
 
 from __future__ import annotations
 

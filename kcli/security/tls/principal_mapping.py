@@ -1,9 +1,11 @@
-"""ssl.principal.mapping.rules: the name of a user from the distinguished name of its certificate (KIP-371).
+"""ssl.principal.mapping.rules: the rules that turn the distinguished name of a certificate into the name of a user
+(KIP-371).
 
-The value is a list of rules, separated by commas. A rule is DEFAULT, which gives the distinguished name, or
-`RULE:pattern/replacement/` with an L or U at its end for lower or upper case. In pattern and replacement a backslash
-escapes any character, such as a slash. A pattern must match the whole distinguished name. Then the replacement takes
-the place of every match, as Java's `replaceAll` does. The first rule that matches gives the name.
+The value is a list of rules, separated by commas. The rule DEFAULT gives the distinguished name itself. All other rules
+have the form `RULE:pattern/replacement/`. An L or U at the end of a rule converts the name to lower or upper case. In
+pattern and replacement a backslash escapes any character, such as a slash. A pattern must match the whole distinguished
+name. Then every match of the pattern is replaced, as by Java's `replaceAll`. The first rule that matches gives the
+name.
 
 Patterns are in Java's syntax (java_patterns.py).
 """
@@ -75,7 +77,9 @@ def parse_rules(text: str | None) -> PrincipalMapping:
 
 
 def _next_rule(text: str, at: int) -> tuple[Rule | None, int]:
-    """Parses the rule that begins at `at`. Returns None for an empty rule, and the place of the next rule."""
+    """Parses the rule that begins at `at`. Returns the rule (None if it is empty), and the index at which the next rule
+    begins.
+    """
     found = _RULE.match(text, at)
     begins = found.end() if found else at + len(_DEFAULT) if text.startswith(_DEFAULT, at) else at
     end = _END.search(text, begins)

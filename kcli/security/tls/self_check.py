@@ -18,7 +18,7 @@ _STEPS_MAX = 16
 
 
 def check_handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
-    """Raises HandshakeError if a client with the first context cannot connect to a server with the second."""
+    """Raises HandshakeError if a client with the first context cannot connect to a server with the second context."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_side=False),

@@ -1,7 +1,7 @@
-"""Key stores and trust stores, from PEM text, PEM files (KIP-651), PKCS12 files and JKS files.
+"""Reads key stores and trust stores from PEM text, PEM files (KIP-651), PKCS12 files and JKS files.
 
-Each of them becomes the same value: private keys with their certificates, or trusted certificates. No error contains a
-part of a file or a password.
+In every format, a key store becomes a `KeyStore`, and a trust store becomes a `TrustStore`. No error contains a
+password or a part of a file.
 """
 
 from __future__ import annotations
@@ -135,19 +135,23 @@ class TrustStore:
 
 
 def key_store(look_up: LookUp) -> KeyStore | None:
-    """Loads the key store that the keys name. Returns None if they name none. Raises ConfigError if it cannot be
-    loaded."""
+    """Loads the key store of the ssl.* keys. Returns None if no key store is set. Raises ConfigError if the key store
+    cannot be loaded.
+    """
     return load_key_store(store_settings(look_up))
 
 
 def trust_store(look_up: LookUp) -> TrustStore | None:
-    """Loads the trust store that the keys name. Returns None if they name none. Raises ConfigError if it cannot be
-    loaded."""
+    """Loads the trust store of the ssl.* keys. Returns None if no trust store is set. Raises ConfigError if the trust
+    store cannot be loaded.
+    """
     return load_trust_store(store_settings(look_up))
 
 
 def load_key_store(settings: StoreSettings) -> KeyStore | None:
-    """Loads the key store. Returns None if no key names one. Raises ConfigError if it cannot be loaded."""
+    """Loads the key store. Returns None if no key store is set. Raises ConfigError if the key store cannot be
+    loaded.
+    """
     check_key_store(settings)
     location, password = settings.keystore_location, settings.key_password
     if settings.keystore_key is not None and settings.keystore_chain is not None:
@@ -174,7 +178,9 @@ def load_key_store(settings: StoreSettings) -> KeyStore | None:
 
 
 def load_trust_store(settings: StoreSettings) -> TrustStore | None:
-    """Loads the trust store. Returns None if no key names one. Raises ConfigError if it cannot be loaded."""
+    """Loads the trust store. Returns None if no trust store is set. Raises ConfigError if the trust store cannot be
+    loaded.
+    """
     check_trust_store(settings)
     if settings.truststore_certificates is not None:
         try:
@@ -224,8 +230,9 @@ def _alternative_name(name: x509.GeneralName) -> str:
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, bytes]]:
-    """The blocks whose name ends with `kind`: the name and the content of each. Other text may stand between blocks,
-    and the lines of a block may be separated by spaces or by the characters \\n."""
+    """The name and the content of each block whose name ends with `kind`. There may be other text between blocks. The
+    lines of a block may be separated by spaces or by the two characters \\n.
+    """
     # A property of one line has no line ends, so the two characters \n may take their place.
     found = _BLOCK.findall(text.replace("\\n", "\n"))
     blocks = [
@@ -280,8 +287,9 @@ def _pkcs8_text(key: PrivateKeyTypes) -> str:
 
 @lru_cache(maxsize=PKCS12_KEPT)
 def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
-    """The keys of a PKCS12 store. The library checks the primes of an RSA key, which takes 0.05 to 0.3 s, so the last
-    stores are kept: a listener and the links of a node use the same one."""
+    """The keys of a PKCS12 store. The library checks the primes of an RSA key, which takes 0.05 to 0.3 s. So the last
+    stores are kept, because a listener and the node's own connections often use the same store.
+    """
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     store = pkcs12.load_pkcs12(content, password.encode())

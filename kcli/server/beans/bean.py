@@ -37,10 +37,10 @@ class Kind(StrEnum):
 
 
 class Bean(NamedTuple):
-    """One bean. `properties` of its name are in Kafka's order: type, name, then the labels.
+    """One bean. `properties` are those of its object name, in Kafka's order: type, name, then the labels.
 
-    It is a named tuple, because a scrape makes up to 100,000 beans, and making a frozen dataclass takes three times as
-    long.
+    A bean is a named tuple, because a scrape makes up to 100,000 beans, and a frozen dataclass takes three times as
+    long to make.
     """
 
     domain: str
@@ -87,7 +87,7 @@ def gauges(domain: str, type_: str, values: Attributes, **labels: str) -> Bean:
 
 
 def single_beans(found: Bean) -> Iterator[Bean]:
-    """Yields the beans that Kafka has: several gauges one by one, and every other bean as it is."""
+    """Yields the beans under Kafka's names. A bean that combines several gauges becomes one bean for each gauge."""
     if found.kind is not Kind.GAUGES:
         yield found
         return

@@ -1,7 +1,7 @@
 """The filter of metrics: `metrics.jmx.include` and `metrics.jmx.exclude`, regular expressions of whole object names.
 
 A bean is shown if its object name matches `include` and does not match `exclude`. Both keys are dynamic. Operators use
-them if a cluster has too many metrics.
+these keys if a cluster has too many metrics.
 """
 
 from __future__ import annotations

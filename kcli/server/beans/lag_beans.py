@@ -97,7 +97,7 @@ def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
 
 
 def _seconds(value: float | None, *, is_at_least: bool) -> float | None:
-    """The lag in seconds. The first sample after a start has no value, because it would only be "at least 0"."""
+    """The lag in seconds. The first sample after a start has no value, because the lag is not known yet."""
     return value or None if is_at_least else value
 
 

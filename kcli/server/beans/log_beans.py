@@ -28,7 +28,7 @@ def _directories(sources: BeanSources) -> Beans:
 
 
 def _moves(sources: BeanSources) -> Bean:
-    """The largest number of records that a copy in another log directory lacks."""
+    """The largest number of records that a copy in another log directory still has to get."""
     logs, lag = sources.logs, 0
     for key, copy in list(logs.futures.logs.items()):
         current = logs.get(key.topic, key.partition)

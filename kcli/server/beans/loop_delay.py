@@ -1,4 +1,4 @@
-"""The delay of the event loop: how long its next work has to wait.
+"""The delay of the event loop: the time for which new work waits until the loop begins it.
 
 One loop serves all clients, so this delay is part of the time of every request.
 """

@@ -1,7 +1,7 @@
-"""Beans that Kafka does not have, in the domain `kcli`. exposition/own_names.py has their names for Prometheus.
+"""Beans that Kafka does not have, in the domain `kcli`. exposition/own_names.py has the names of their metrics.
 
-Only the active controller reports figures of the whole cluster. Only the leader reports figures of a partition. So a
-sum over all nodes is correct.
+Only the active controller reports figures of the whole cluster, and only the leader of a partition reports figures of
+the partition. So no figure is counted twice in a sum over all nodes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
 
 
 def _requests(metrics: Metrics) -> Beans:
-    """The times of requests. broker_beans has folded the newest ones before."""
+    """The times of requests. broker_beans.py has already added the newest ones to the histograms."""
     for times in list(metrics.requests.apis.values()):
         api = times.name
         total = bean(

@@ -1,4 +1,4 @@
-"""The places for answers that are made or sent at the same time. An answer with all metrics needs much memory."""
+"""Limits how many answers are made or sent at the same time, because an answer with all metrics needs much memory."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def quota_beans(sources: BeanSources) -> Beans:
 
 
 def _queue(sources: BeanSources, type_: str, limits: Limits[SampledRate] | Limits[TokenBucket]) -> Bean:
-    """The clients that are throttled now, because they have exceeded a limit of this type most."""
+    """The number of clients that are throttled now by a limit of this type. A client that exceeds several limits counts
+    for the limit with the longest delay.
+    """
     return bean(SERVER, type_, {"queue-size": limits.delays.count(sources.now)})
 
 

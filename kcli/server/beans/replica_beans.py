@@ -59,6 +59,8 @@ def image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | N
 
 
 def is_under_replicated(state: LeaderState, image: PartitionImage | None) -> bool:
-    """Whether the ISR is too small. Replicas that a reassignment adds do not count until it is complete (KIP-455)."""
+    """Whether the ISR is too small. Replicas that a reassignment adds do not count until the reassignment is complete
+    (KIP-455).
+    """
     adding = () if image is None else image.adding
     return len(state.isr.members) < len(state.replicas) - len(adding)

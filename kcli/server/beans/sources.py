@@ -41,8 +41,9 @@ STEPS_PER_PAUSE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
-    """The parts of the broker role that only beans read, in addition to the ports of the broker. `links` are the
-    connections to other brokers, by the prefixes of their beans."""
+    """The parts of the broker role that only beans read. The other parts are in `BrokerPorts`. `links` are the
+    connections to other brokers, by the prefixes of the beans.
+    """
 
     cleaning: LogCleaning
     lifecycle: BrokerLifecycle
@@ -52,8 +53,9 @@ class BrokerParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
-    """The parts of a node that the beans read. In a broker, `ports` are a `BrokerPorts` and `parts` is not None.
-    `channels` are the ways to the active controller, by the prefixes of their beans."""
+    """The parts of a node that the beans read. In a broker, `ports` is a `BrokerPorts` and `parts` is not None.
+    `channels` are the connections to the active controller, by the prefixes of the beans.
+    """
 
     ports: NodePorts
     sockets: SocketServer

@@ -10,7 +10,7 @@ from kcli.server.metrics.meters import Attributes, Meter
 
 
 class _Row(NamedTuple):
-    """Kafka's name of a field of `Traffic`, the unit, and whether there is also a bean for each topic."""
+    """A field of `Traffic`: its name in Kafka, its unit, and whether each topic also has a bean for this field."""
 
     name: str
     event_type: str

@@ -1,4 +1,4 @@
-"""The timer of a shard's runner: calls a function at the earliest deadline of the shard."""
+"""The timer of a coordinator's shard: calls a function at the earliest deadline of the shard."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ short beside the shortest session timeout of Kafka's clients (6 s)."""
 
 
 class Alarm:
-    """Rings once at the earliest of its deadlines.
+    """Calls its function once, at the earliest of its deadlines.
 
-    If the event loop was blocked at the time of the alarm, heartbeats of this time are still unread in their sockets.
-    They must be served before the deadline has an effect. So the alarm is postponed once, by the time for which the
-    loop was blocked. Kafka has the same order: an expired timer adds an event at the end of the coordinator's queue.
+    If the event loop was blocked when a deadline passed, the sockets may have unread heartbeats from this time. The
+    heartbeats must be served before a session expires. So the call is postponed once, by the time for which the loop
+    was blocked. Kafka has the same order: an expired timer adds an event at the end of the coordinator's queue.
     """
 
     def __init__(self, now_ms: Callable[[], int], ring: Callable[[], None]) -> None:
@@ -32,7 +32,9 @@ class Alarm:
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:
-        """Adds a deadline. The alarm keeps only the earliest deadline: add a later one again after the alarm."""
+        """Adds a deadline. The alarm keeps only the earliest deadline. After the call, later deadlines must be added
+        again.
+        """
         if self._handle is not None:
             if self._deadline_ms <= deadline_ms:
                 return

@@ -1,8 +1,8 @@
 """Requests from this broker to other brokers.
 
 `BrokerLinks` has one connection to each broker, over the inter-broker listener. `GatheredRequests` sends items of many
-callers over these connections. Each broker gets one such request at a time. As in Kafka, items that arrive meanwhile
-are sent together in the next request.
+callers over these connections. Each broker gets one such request at a time. As in Kafka, items that callers add before
+the answer arrives are sent together in the next request.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class _Link:
 
 
 class BrokerLinks:
-    """Connections to other brokers, for one purpose. `listener` is the name of the inter-broker listener, and `secure`
-    has its security."""
+    """Connections to other brokers, for one purpose. `listener` is the name of the inter-broker listener. `secure` has
+    the security of this listener.
+    """
 
     def __init__(
         self,
@@ -74,8 +75,8 @@ class BrokerLinks:
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
         """Sends a request in the newest version that both brokers support, and returns the response.
 
-        Raises NetworkException if the broker cannot be reached or does not answer, UnsupportedVersionException if the
-        broker does not support version `at_least`.
+        Raises NetworkException if the broker cannot be reached or does not answer. Raises UnsupportedVersionException
+        if the broker does not support version `at_least`.
         """
         link = self._link(broker_id)
         try:
@@ -139,10 +140,10 @@ class _Waiting(Generic[ItemT, ResultT]):
 class GatheredRequests(Generic[ItemT, ResultT]):
     """Sends items to brokers, several of them in one request.
 
-    `exchange` sends a request with several items to a broker. It returns one result per item, or raises KafkaError for
-    all of them. A response identifies items by `key_of`, so two items with the same key are never in one request. The
-    sizes of the items in a request are at most `max_size` in total. The queues have no limit, because every item
-    belongs to a request of a client or to a transaction in memory.
+    `exchange` sends a request with several items to a broker. `exchange` returns one result for each item, or raises a
+    KafkaError for all items. A response identifies items by `key_of`, so two items with the same key are never in one
+    request. The sizes of the items in a request are at most `max_size` in total. The queues have no limit, because
+    every item belongs to a request of a client or to a transaction in memory.
     """
 
     def __init__(
@@ -162,7 +163,8 @@ class GatheredRequests(Generic[ItemT, ResultT]):
         self._is_stopped = False
 
     def send(self, broker_id: int, item: ItemT) -> asyncio.Future[ResultT]:
-        """Returns a future of the result. If the caller cancels it before the item is sent, the item is dropped.
+        """Returns a future of the result. If the caller cancels the future before the item is sent, the item is
+        dropped.
 
         Raises NetworkException after `stop`.
         """

@@ -36,8 +36,8 @@ def client_host(context: RequestContext[object]) -> str:
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:
-    """Returns the requested partitions that exist and whose topic is allowed. If these are all, returns `asked`
-    itself.
+    """Returns the requested partitions that exist and whose topic is allowed. If all requested partitions are such,
+    returns the object `asked` itself.
 
     Yields after each partition.
     """
@@ -62,8 +62,9 @@ def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str])
 
 
 def decisions(topics: tuple[TopicT, ...]) -> Iterator[tuple[TopicT, ...]]:
-    """Divides the partitions of a request into decisions of the group, in order. Topics without partitions are left
-    out."""
+    """Divides the partitions of a request into parts that the group decides about one after another. Topics without
+    partitions are left out.
+    """
     some: list[TopicT] = []
     room = PARTITIONS_PER_DECISION
     for topic in topics:
@@ -92,8 +93,8 @@ def merged_codes(
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
     """Returns each requested topic with its partitions. The code of a partition is the group's code. If the partition
-    does not exist, the group was not asked, and the code is UNKNOWN_TOPIC_OR_PARTITION. If its topic is not allowed,
-    the code is TOPIC_AUTHORIZATION_FAILED.
+    does not exist, the code is UNKNOWN_TOPIC_OR_PARTITION. If its topic is not allowed, the code is
+    TOPIC_AUTHORIZATION_FAILED.
 
     Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
     """

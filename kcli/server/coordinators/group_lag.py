@@ -1,15 +1,15 @@
 """Samples the lag of the groups that this broker coordinates, for the metrics.
 
-A sample reads the table of committed offsets every 10 seconds. This table has the last commit of each partition, with
-its time. So the commits of clients need no extra work. If a group commits more often, only its last commit before each
-sample counts, as with Burrow's `min-distance`.
+Every 10 seconds, a sample reads the table of committed offsets. The table has the last commit of each partition and its
+time, so a commit of a client needs no extra work. If a group commits more often than every 10 seconds, only its last
+commit before each sample counts. Burrow's setting `min-distance` has the same effect.
 
 The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
-The broker asks other leaders for other end offsets (`remote_ends.py`). Samples are taken in slices, and only if the
-broker has a metrics endpoint.
+The broker asks the leaders of all other partitions for the end offsets (`remote_ends.py`). Samples are taken only if
+the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
 
 After a start or a fail-over, the first unread record may be older than the history of end offsets. If this broker leads
-the partition, the sampler reads the timestamp of this record once, and the history begins with it.
+the partition, the sampler reads the timestamp of this record once, and the history begins with this timestamp.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _Ends = tuple[set[TopicPartition], dict[TopicPartition, int], dict[int, list[Top
 
 
 class GroupLagSampler:
-    """`image` returns the metadata, and `remote` asks other brokers for end offsets."""
+    """Takes the samples. `image` returns the metadata, and `remote` asks other brokers for end offsets."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class GroupLagSampler:
 
     @property
     def windows(self) -> int:
-        """The groups times partitions that are followed."""
+        """The number of windows: one for each group and partition."""
         return len(self._tracker)
 
     def start(self) -> None:
@@ -265,7 +265,9 @@ class GroupLagSampler:
             yield
 
     def _forget(self, groups: list[_Group], wanted: set[TopicPartition]) -> Steps[None]:
-        """Drops the windows of offsets that are gone, for example because another broker coordinates their group."""
+        """Drops the windows whose committed offsets no longer exist here, for example because another broker
+        coordinates the group.
+        """
         present = set()
         for group in groups:
             for partition, _, _ in group.commits():
@@ -336,8 +338,9 @@ def _classic_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
 
 
 def _assigned(raw: bytes) -> tuple[TopicPartition, ...]:
-    """Returns the partitions of an assignment. The assignment of a group that is not of consumers, such as Connect, has
-    none."""
+    """Returns the partitions of an assignment. Groups that are not groups of consumers, such as Connect, have no
+    partitions.
+    """
     try:
         return decode_assignment(raw)
     except ProtocolError:

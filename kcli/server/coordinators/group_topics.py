@@ -9,7 +9,7 @@ from kcli.metadata.image import MetadataImage, TopicImage
 
 
 class ImageTopics:
-    """A view of an image. If a topic has not changed since the view `before`, its object is reused."""
+    """A view of a metadata image. If a topic has not changed since the view `before`, its object is reused."""
 
     def __init__(self, image: MetadataImage, before: ImageTopics | None = None) -> None:
         self._image = image

@@ -105,8 +105,9 @@ class GroupCoordinator:
         verification: Verification | None = None,
         shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a group (`ShardRunner.call`). Returns the answer or a future of it. Raises
-        KafkaError like `runner`."""
+        """Calls a function with the shard of a group (`ShardRunner.call`). Returns the answer or a future of it. Raises
+        KafkaError like `runner`.
+        """
         return self.shards.call(group_id, step, verification=verification, shows_writes=shows_writes)
 
     @property
@@ -117,7 +118,7 @@ class GroupCoordinator:
     # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Loads the first image at the start, before the broker leads any partition."""
+        """Loads the first metadata image at the start, before the broker leads any partition."""
         self._image = image
         self._topics = ImageTopics(image)
         self.shards.load(image)
@@ -125,7 +126,8 @@ class GroupCoordinator:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Applies a change of metadata. Call this method after the replicas have applied the change.
 
-        Groups drop the offsets of deleted topics, and consumer groups with changed topics get new targets.
+        Groups drop the offsets of deleted topics. If topics of a consumer group have changed, the group computes a new
+        target assignment.
         """
         self._image = image
         self._topics = ImageTopics(image, self._topics)
@@ -145,8 +147,9 @@ class GroupCoordinator:
             runner.ask(lambda shard, _: shard.topics_changed(self._topics, changed, has_new=has_new))
 
     def times_of(self, group_id: str) -> ConsumerTimes:
-        """Returns the times of a consumer group: the group's own configs or, without them, the configs of the
-        broker."""
+        """Returns the session timeout and the heartbeat interval of a consumer group, from the group's configs or the
+        broker's configs.
+        """
         found = self._times.get(group_id)
         if found is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
@@ -165,7 +168,7 @@ class GroupCoordinator:
         return shard
 
     def _loaded(self, runner: GroupRunner, before: MetadataImage) -> None:
-        """Brings a shard up to date with the changes of topics since its load began."""
+        """Applies to a shard the changes of topics since the shard's load began."""
         if before is self._image:
             return
         runner.ask(lambda shard, _: shard.topics_changed(self._topics, (), has_new=True))
@@ -183,7 +186,9 @@ class GroupCoordinator:
         runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches expressions in a thread, because matching many expressions with thousands of topics takes long."""
+        """Matches regular expressions in a thread, because this takes long for many expressions and thousands of
+        topics.
+        """
         found = None
         try:
             found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())

@@ -1,9 +1,9 @@
 """Reads a coordinator's partition from its start and replays it into a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
-After every `RECORDS_PER_TURN` records, the event loop can do other work. Of several records in a piece with the same
-key, only the last one is replayed. Large pieces without transactions are decoded with numpy. For small pieces, the
-import of numpy would take too long.
+After every `RECORDS_PER_TURN` records, the event loop can do other work. If several records in a piece have the same
+key, only the last of these records is replayed. Large pieces without transactions are decoded with numpy. For small
+pieces, the import of numpy would take too long.
 
 A new leader also reads records above its high watermark. The shard begins to serve when all these records are
 committed.
@@ -74,8 +74,8 @@ async def load(
 async def _committed(leader: LeaderPartition, offset: Offset) -> None:
     """Waits until all records before `offset` are committed.
 
-    A new leader has records that its followers may not have yet. If the shard used these records for answers, the
-    answers could be wrong after another election. If the shard ignored these records, it could decide something twice.
+    A new leader has records that its followers may not have yet. The shard must not use them for answers, because they
+    may be lost at another election. It must not ignore them either, because it could then make the same decision twice.
     """
     while True:
         try:

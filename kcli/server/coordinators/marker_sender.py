@@ -1,9 +1,9 @@
 """Writes the markers of a transaction's end to all its partitions, on this broker and on others.
 
-The leader of a partition writes its marker. This broker writes the markers of its own partitions, and sends
-WriteTxnMarkers to other leaders (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until
-it succeeds, each time with the present leader. There is one task for each leader, so that a slow leader does not delay
-the partitions of other leaders.
+This broker writes the markers of the partitions that it leads, and sends WriteTxnMarkers to the leaders of the other
+partitions (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until it succeeds, each time
+with the present leader. There is one task for each leader, so that a slow leader does not delay the partitions of other
+leaders.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class _Marker:
 
 
 class RemoteMarkers:
-    """Sends WriteTxnMarkers to other brokers. Several transactions share a request, but never two of one producer id,
-    because a response has only the producer id."""
+    """Sends WriteTxnMarkers to other brokers. Several transactions share a request. Two transactions of the same
+    producer id never share one, because the response identifies a transaction only by its producer id.
+    """
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
@@ -74,7 +75,9 @@ class RemoteMarkers:
         )
 
     async def write(self, broker_id: int, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
-        """Returns the error code of each partition. Very many partitions are sent one part after the other."""
+        """Returns the error code of each partition. A very large number of partitions is sent in several requests, one
+        after another.
+        """
         codes: dict[TopicPartition, ErrorCode] = {}
         for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
             some = partitions[begin : begin + PARTITIONS_PER_REQUEST]
@@ -135,7 +138,7 @@ class MarkerSender:
         partitions: Sequence[TopicPartition],
         written: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
-        """Returns when every partition has its marker. Calls `written` with some partitions at a time.
+        """Returns when every partition has its marker. Calls `written` after each part of the partitions.
 
         If a partition was deleted, it needs no marker. Raises Overtaken.
         """
@@ -158,7 +161,9 @@ class MarkerSender:
         left: Sequence[TopicPartition],
         written: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
-        """Writes to the leader of the first partition until it has all its markers. Other leaders get a task each."""
+        """Writes to the leader of the first partition until this leader has all its markers. Starts a task for each
+        other leader.
+        """
         pause_s = MARKER_RETRY_SECONDS
         while True:
             (broker_id, partitions), *others = self._by_leader(left).items()

@@ -32,8 +32,9 @@ class RemoteEnds:
         self._links = links
 
     async def ends(self, wanted: Mapping[int, Sequence[TopicPartition]]) -> dict[TopicPartition, int]:
-        """Returns the end offsets of partitions, which are given by leader. Partitions whose leader does not answer, or
-        answers with an error, are left out."""
+        """Returns the end offsets of partitions. The argument has the partitions of each leader. If a leader does not
+        answer, or answers with an error, its partitions are left out.
+        """
         found: dict[TopicPartition, int] = {}
         await asyncio.gather(*(self._of_leader(leader, part, found) for leader, part in wanted.items()))
         return found

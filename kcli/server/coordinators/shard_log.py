@@ -44,8 +44,9 @@ class ControlMarker:
 
 @dataclass(slots=True)
 class Write(Generic[RecordT, SendT]):
-    """A write: either the encoded records of a `Ready` or a marker. After the append it also has the offsets of the
-    records."""
+    """A write: either the encoded records that a shard has decided to write, or a marker. After the append, the object
+    also has the offsets of the records.
+    """
 
     ready: Ready[RecordT, SendT]
     records: list[Record]
@@ -107,7 +108,7 @@ class ShardLog:
         return Offset(offsets[-1] + 1)
 
     def _appends(self, batches: list[bytes]) -> list[bytes]:
-        """Joins all batches into one append, so that no batch is written if one batch is refused.
+        """Joins all batches into one append. So if one batch is refused, no batch is written.
 
         The log refuses an append that is larger than a segment. If all batches together are too large, they are
         appended one by one.

@@ -1,12 +1,13 @@
 """Runs one coordinator shard: appends its records, waits for the commit, sends its replies, and sets its timer.
 
-A runner obeys the contract of `coordinator.runtime`. Writes are collected for `group.coordinator.append.linger.ms` and
-appended as one batch. When the high watermark is past this batch, the runner replays its records and answers the
-waiting requests. On a single node, a batch is committed as soon as it is appended. All steps run on the event loop, so
-the shard needs no lock. If the runner must wait for other replicas, one task waits for all writes.
+The rules between a runner and its shard are in `coordinator.runtime`. Writes are collected for
+`group.coordinator.append.linger.ms` and appended as one batch. When the high watermark is past this batch, the runner
+replays its records and answers the waiting requests. On a single node, a batch is committed as soon as it is appended.
+All calls to the shard come from the event loop, so the shard needs no lock. If the runner must wait for other replicas,
+one task waits for all writes.
 
-The server uses the shard through `call`, `run` and `ask`. Metrics use `look`, whose time is not counted. Every call may
-change the shard's next deadline, so the timer is set after each call.
+The server uses the shard through `call`, `run` and `ask`. Metrics use `look`. Only the time of the first three methods
+is counted as the shard's work. Every call may change the shard's next deadline, so the timer is set after each call.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """Runs one shard. `write_error` converts an error of the log to the error of the answer. `send` does the work in
-    the `sends` of a `Ready`."""
+    """Runs one shard. `write_error` converts an error of the log to the error of the answer. A result of the shard is a
+    `Ready`, and `send` sends the messages in its field `sends`.
+    """
 
     def __init__(
         self,
@@ -81,8 +83,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         broken: Callable[[], None],
         times: ShardTimes | None = None,
     ) -> None:
-        """Makes the runner of a loaded shard. It calls `broken` if the shard cannot apply a record of its log. The
-        caller must then stop the runner and load the shard again."""
+        """Makes the runner of a loaded shard. The runner calls `broken` if the shard cannot apply a record of its log.
+        The owner must then stop the runner and load the shard again.
+        """
         self._times = times or ShardTimes()
         self._send = send
         self._broken = broken
@@ -116,14 +119,16 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._times.processing_ms.add((self._loop.time() - began) * 1000)
 
     def look(self, question: Callable[[ShardT, int], T]) -> T:
-        """Does the same for metrics. The call is not in the coordinator's processing time."""
+        """Does the same as `ask`, for metrics. The time of the call is not part of the coordinator's
+        processing time.
+        """
         try:
             return question(self._shard, self._now_ms())
         finally:
             self._wake_in_time()
 
     def run(self, step: Callable[[ShardT, int], Ready[RecordT, SendT]]) -> None:
-        """Runs a step that no request waits for. Does nothing if another broker has the shard."""
+        """Calls a function of the shard for which no request waits. Does nothing if another broker has the shard."""
         if not self._stopped:
             self._accept(self.ask(step))
 
@@ -134,11 +139,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         verification: Verification | None = None,
         shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs a step for a request. Returns the answer or a future of it.
+        """Calls a function of the shard for a request. Returns the answer, or a future of the answer.
 
         If the records belong to a transaction, `verification` shows that the producer may write them. With
-        `shows_writes`, the answer may depend on earlier writes that are not committed yet, so it is sent only after
-        their commit. Raises NotCoordinatorException if another broker has the shard.
+        `shows_writes`, the answer may depend on earlier writes that are not committed yet. So the answer is sent only
+        after their commit. Raises NotCoordinatorException if another broker has the shard.
         """
         self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()
@@ -151,7 +156,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
         """Carries out a `Ready`: writes its records, and sends its replies when the records are committed. If there are
-        no records, the replies are sent at once."""
+        no records, the replies are sent immediately.
+        """
         if not ready.records:
             self._deliver(ready)
             return
@@ -186,14 +192,15 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             raise NotCoordinatorException
 
     def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        """Runs work of the shard in a task, which is cancelled when the runner stops."""
+        """Runs work of the shard in a task. The task is cancelled when the runner stops."""
         task = self._loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def when_written(self) -> asyncio.Future[None] | None:
         """Returns None if all writes are committed. Otherwise returns a future that is done when the present writes are
-        committed. The future raises KafkaError if they fail."""
+        committed. The future raises KafkaError if a write fails.
+        """
         if not self._gathered and not self._in_flight:
             return None
         token: asyncio.Future[None] = self._loop.create_future()
@@ -201,7 +208,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         return token
 
     def _deliver_after_writes(self, ready: Ready[RecordT, SendT]) -> None:
-        """Delivers a `Ready` without records when the present writes are committed, or an error if they fail."""
+        """Sends the replies of a `Ready` without records when the present writes are committed. If a write fails, sends
+        an error.
+        """
         write: Write[RecordT, SendT] = Write(ready, [], 0)
         if self._gathered:
             self._gathered.append(write)
@@ -251,8 +260,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
 
     async def _await_commits(self) -> None:
         """Waits for the commits, and completes the appended writes in the order of the log. If a commit takes longer
-        than the time limit, the requests get an error. The records stay in the log. If they are committed later, they
-        are replayed."""
+        than the time limit, the requests get an error. Their records stay in the log, and are replayed if they are
+        committed later.
+        """
         while self._in_flight:
             end_offset, writes = self._in_flight[0]
             try:
@@ -327,8 +337,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             task.cancel()
 
     async def drain(self, timeout_s: float) -> None:
-        """Writes the collected records, for a clean stop. Raises KafkaError, or TimeoutError if they are not committed
-        in time."""
+        """Writes the collected records before a clean stop. Raises KafkaError, or TimeoutError if the records are not
+        committed in time.
+        """
         self._flush()
         barrier = self.when_written()
         if barrier is not None:
@@ -364,8 +375,9 @@ def _delivered(ready: Ready[RecordT, SendT]) -> Steps[None]:
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:
-    """Replays a committed write, and reports the commit to the shard. If the write has timed out, the shard already has
-    an error, and gets no second report. Returns the shard's next `Ready`."""
+    """Replays a committed write, and reports the commit to the shard. If the write has timed out, the shard has already
+    got an error, and the commit is not reported. Returns the shard's next `Ready`.
+    """
     if write.marker is not None:
         shard.end_transaction(write.marker.producer_id, committed=write.marker.committed)
     else:

@@ -9,8 +9,9 @@ from kcli.model.observations import Observations
 
 @dataclass(frozen=True, slots=True)
 class ShardTimes:
-    """Milliseconds of all shards of a coordinator: of loads, of calls to a shard, from the append of a batch to its
-    commit, and of appends."""
+    """Times in milliseconds of all shards of a coordinator. They are the times of loads, of calls to a shard, of
+    appends, and from the append of a batch to its commit.
+    """
 
     load_ms: Observations = field(default_factory=Observations)
     processing_ms: Observations = field(default_factory=Observations)

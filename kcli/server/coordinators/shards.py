@@ -1,10 +1,10 @@
 """The shards of one coordinator on this broker: one for each partition of its internal topic that the broker leads.
 
-A shard is loaded when the broker becomes the leader of its partition, and dropped when the leadership ends. If the
-broker stays the leader with a new leader epoch, the shard stays as it is. While a shard is being loaded, its requests
-get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another broker, or for a shard that could not be loaded, get
-NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind` contains the differences between groups and
-transactions.
+A shard is the coordinator's state for one partition. A shard is loaded when the broker becomes the leader of the
+partition, and dropped when the leadership ends. If the broker stays the leader with a new leader epoch, the shard stays
+as it is. While a shard is being loaded, its requests get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another
+broker, or for a shard that could not be loaded, get NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind`
+contains the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ the same time, the last writes cannot be committed."""
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The differences between group and transaction shards. `send` does the work in the `sends` of a shard's `Ready`.
-    `loaded` is called when a shard is loaded, with the metadata at the beginning of its load."""
+    """The differences between group and transaction shards. A result of a shard is a `Ready`, and `send` sends the
+    messages in its field `sends`. `loaded` is called after a shard is loaded. Its argument is the metadata at the
+    beginning of the load.
+    """
 
     topic: str
     load_buffer_bytes: int
@@ -134,8 +136,9 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return partition in self._runners
 
     async def wait_until_loaded(self, partitions: Iterable[int], seconds: float) -> None:
-        """Waits until the shards of these partitions are loaded, but at most `seconds`. The caller must then find out
-        whether a shard is loaded."""
+        """Waits until the shards of these partitions are loaded, but at most `seconds`. After the wait, the caller must
+        check whether a shard is loaded.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 for partition in partitions:
@@ -150,8 +153,9 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         verification: Verification | None = None,
         shows_writes: bool = False,
     ) -> AnswerT | Awaitable[AnswerT]:
-        """Runs one step on the shard of a key (`ShardRunner.call`). Returns the answer or a future of it. Raises
-        KafkaError like `runner`."""
+        """Calls a function with the shard of a key (`ShardRunner.call`). Returns the answer or a future of it. Raises
+        KafkaError like `runner`.
+        """
         return self.runner(key).call(step, verification=verification, shows_writes=shows_writes)
 
     # --- leadership
@@ -160,7 +164,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         """Loads the shard of a partition that this broker begins to lead, and stops a shard whose leadership has ended.
         The replicas call this method for every partition.
 
-        If the load of a shard has failed, it is tried again in the next leader epoch.
+        If the load of a shard has failed, the broker loads the shard again in the next leader epoch.
         """
         if leader.topic != self._kind.topic or self._stopped:
             return
@@ -187,7 +191,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             self._begin_load(leader)
 
     def _is_of(self, leader: LeaderPartition) -> bool:
-        """Whether the shard of a partition is loaded, or is being loaded, from this very leader."""
+        """Whether the shard of a partition is loaded, or is being loaded, from this `LeaderPartition` object."""
         runner = self._runners.get(leader.partition)
         loading = self._loading.get(leader.partition)
         return (runner is not None and runner.partition is leader) or (
@@ -258,7 +262,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             awaited.set()
 
     def _log_loads(self) -> None:
-        """Logs the sum of the loads that overlap, after the last load."""
+        """After the last of several loads that overlap, logs one line about all of them."""
         loads = self._loads
         if loads.partitions and not self._loading:
             self._kind.logger.info(
@@ -272,7 +276,7 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Takes an image: the first one before the broker leads any partition, and later ones after each change.
+        """Applies a metadata image. Called first before the broker leads any partition, and then after each change.
 
         If the internal topic exists, its number of partitions takes precedence over the configuration, because every
         broker must find the same coordinator for a key.

@@ -1,7 +1,7 @@
 """Creates topics automatically: the internal topics of coordinators, and missing topics that clients use.
 
 If auto.create.topics.enable is set, topics that clients use are created in the background. If many clients ask for the
-same topic, one request to the controller creates it.
+same topic, the broker sends only one request to the controller.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TopicCreator:
     async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
         """Creates an internal topic. If other requests need the topic too, one creation serves all of them.
 
-        Returns False if the controller refuses, or if the creation takes longer than INTERNAL_WAIT_SECONDS. Clients
-        then send their request again.
+        Returns False if the controller refuses the topic, or if the creation takes longer than INTERNAL_WAIT_SECONDS.
+        In both cases, clients send their request again.
         """
         creation = self._internal.get(topic.name)
         if creation is None:
@@ -76,8 +76,9 @@ class TopicCreator:
         return True
 
     def _refused(self, topic: InternalTopic, reason: str) -> None:
-        """Logs a reason once, because clients ask again several times a second, for example while brokers are still
-        missing."""
+        """Logs a reason only once, because clients ask again several times a second, for example while too few brokers
+        run.
+        """
         if self._refusals.get(topic.name) != reason:
             self._refusals[topic.name] = reason
             _log.warning("Topic %s cannot be created yet: %s", topic.name, reason)
@@ -122,7 +123,7 @@ class TopicCreator:
         """Returns the settings of a new topic.
 
         Internal topics have their own settings. Other topics get the settings in this broker's file. If the file has no
-        such settings, they get the settings of the controller.
+        such settings, the controller's settings apply.
         """
         internal = INTERNAL.get(name)
         if internal is not None:

@@ -40,8 +40,9 @@ PARTITIONS_PER_REQUEST = 5_000
 
 
 class RemoteVerifications:
-    """Sends AddPartitionsToTxn to other brokers. Several transactions share a request, but never two requests of one
-    transactional id, because a response has only this id."""
+    """Sends AddPartitionsToTxn to other brokers. Several verifications share a request. Two verifications of the same
+    transactional id never share one, because the response identifies a verification only by its transactional id.
+    """
 
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
@@ -111,7 +112,7 @@ class TransactionCoordinators:
     ) -> Codes | Awaitable[Codes]:
         """Verifies that partitions belong to a transaction. If `add` is True (TV2), adds the partitions.
 
-        If the coordinator cannot be asked, each partition has the error.
+        If a request to the coordinator is not possible, each partition has the error.
         """
         coordinator = self._coordinator(transactional_id)
         if coordinator == self._node_id:

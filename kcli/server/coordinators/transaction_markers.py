@@ -1,7 +1,7 @@
 """Writes transaction markers to partitions of this broker. A marker ends a producer's transaction in one partition.
 
-A marker in `__consumer_offsets` goes through the shard of the group coordinator. When the marker is committed, this
-shard applies or drops the offsets of the transaction. In all other topics the marker is only appended to the log.
+A marker in `__consumer_offsets` goes through the shard of the group coordinator. When the marker is committed, the
+shard stores or drops the offsets of the transaction. In all other topics the marker is only appended to the log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class MarkerWriter:
 
     def write(self, end: TransactionEnd, topic: str, partition: int) -> ErrorCode | asyncio.Task[ErrorCode]:
         """Writes a marker. Returns the error code. If other replicas must first replicate the marker, returns a task
-        that waits for them. It continues even if the caller stops to wait."""
+        that waits for these replicas. The task continues even if the caller is cancelled.
+        """
         try:
             if topic == GROUP_TOPIC.name:
                 runner = self._groups.shards.runner_at(partition)

@@ -46,8 +46,8 @@ class TransactionalClient:
     knows the error TRANSACTION_ABORTABLE.
 
     `knows_coordinators` is True if the client knows the errors of a coordinator that is not ready. Clients that commit
-    offsets know these errors. If it is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead, because every client
-    then sends the request again.
+    offsets know these errors. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
+    because every client sends the request again after this error.
     """
 
     transactional_id: str
@@ -64,7 +64,7 @@ class TransactionalClient:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class VerificationCounts:
-    """The partitions that the coordinator has refused since the start."""
+    """The number of partitions that failed the verification since the start of the broker."""
 
     failures: int = 0
 
@@ -164,8 +164,9 @@ class TransactionVerifier:
         """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
         for them.
 
-        Each attempt makes new verifications, because a marker makes the old ones invalid. If a marker is written while
-        the coordinator is being asked, the answer may be about the next transaction. So the coordinator is asked again.
+        Each attempt makes new verifications, because a marker makes the old verifications invalid. If a marker is
+        written before the coordinator has answered, the answer may be about the next transaction. So the coordinator is
+        asked again.
         """
         began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
@@ -198,7 +199,7 @@ def _is_dropped(
     batches: list[tuple[LeaderPartition, int]],
     asked: Mapping[TopicPartition, Verification],
 ) -> bool:
-    """Whether the log has dropped a verification in the meantime."""
+    """Whether the log has dropped a verification since the verification began."""
     producer_id = ProducerId(client.producer_id)
     return any(
         (verification := asked.get(TopicPartition(leader.topic, leader.partition))) is not None

@@ -1,4 +1,5 @@
-"""Formats log directories: gives them an identity, and a new cluster its first metadata (KIP-631, KIP-853).
+"""Formats log directories (KIP-631, KIP-853): gives each directory its ids, and writes the first metadata of a new
+cluster.
 
 Every directory gets `meta.properties` and `bootstrap.checkpoint`. If the voters are dynamic, the metadata directory
 also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module. The first `kcli server-start`
@@ -83,8 +84,8 @@ def format_directories(
 ) -> None:
     """Formats the directories that are not formatted yet. `say` is called with each line that Kafka's tool prints.
 
-    Raises FormatError or FeatureError if the request is refused, StorageError if a directory belongs to another cluster
-    or node, and OSError if it cannot be written.
+    Raises FormatError or FeatureError if the request is refused. Raises StorageError if a directory belongs to another
+    cluster or node, and OSError if a directory cannot be written.
     """
     levels = effective_levels(
         request.features,
@@ -123,9 +124,10 @@ def standalone_voters(config: BrokerConfig, rng: Rng) -> VoterSet:
 def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str], None]) -> str:
     """Returns the cluster id of this node's directories. If all directories are new and empty, formats them first.
 
-    Only the single node of a new cluster is formatted here. (A node that joins a cluster needs the id of this cluster.)
-    Raises StorageError if the directories have different ids, or if an administrator must format them. It is also an
-    error if only some directories are empty, because an empty directory may be the mount point of a missing disk.
+    Formats only if this node is the only node of a new cluster. (A node that joins a cluster needs the id of the
+    cluster.) Raises StorageError if the directories have different ids, or if an administrator must format them. If
+    only some directories are empty, it also raises StorageError, because an empty directory may be the mount point of a
+    missing disk.
     """
     survey = survey_directories(config.all_dirs, machine.disk)
     if survey.formatted:
@@ -159,7 +161,7 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class DirectorySurvey:
-    """The state of the directories: formatted with an identity, empty, or unreadable."""
+    """The state of the directories: formatted with ids, empty, or unreadable."""
 
     formatted: Mapping[str, MetaProperties]
     empty: Sequence[str]

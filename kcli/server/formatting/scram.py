@@ -1,6 +1,6 @@
 """Parses the option `--add-scram SCRAM-SHA-256=[name=alice,password=…]`, which gives a new cluster a user (KIP-900).
 
-The password is not stored. The record holds the keys that a server stores according to RFC 5802.
+The password is not stored. The record in the metadata has only the keys that a server needs (RFC 5802).
 """
 
 from __future__ import annotations

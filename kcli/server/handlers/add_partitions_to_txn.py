@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (key 24, versions 0-5): adds partitions to a transaction (KIP-98, KIP-890).
 
-Up to version 3 a client sends the partitions of its transaction. If one of these partitions does not exist, none is
-added. The missing partition gets UNKNOWN_TOPIC_OR_PARTITION, and each other partition gets OPERATION_NOT_ATTEMPTED.
-From version 4 on, the leaders of partitions send this request, for several transactions. They add partitions (TV2), or
-only verify that partitions belong to a transaction. In a verification, a partition that is not part of the transaction
-gets TRANSACTION_ABORTABLE.
+Up to version 3 a client sends the partitions of its transaction. If one of these partitions does not exist, no
+partition is added. The missing partition gets UNKNOWN_TOPIC_OR_PARTITION, and each other partition gets
+OPERATION_NOT_ATTEMPTED. From version 4 on, the leaders of partitions send this request, for several transactions. The
+request adds partitions (TV2, the second transaction protocol), or only verifies that partitions belong to a
+transaction. In a verification, a partition that is not part of the transaction gets TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ def _add(
 async def _of_brokers(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Asks about all transactions before it waits for the answers, because each answer may wait for other replicas."""
+    """Begins the work for all transactions before it waits for an answer, because each answer may wait for other
+    replicas.
+    """
     begun = []
     for at, transaction in enumerate(request.transactions, start=1):
         begun.append((transaction, await _begin(context, transaction)))

@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80, version 0): an operator adds a controller to the quorum (KIP-853).
 
-The leader asks the new controller for its range of kraft.version, and answers when the new voters are committed.
+The leader asks the new controller for its range of kraft.version, and answers when the new set of voters is committed.
 """
 
 from __future__ import annotations

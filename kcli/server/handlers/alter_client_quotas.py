@@ -1,7 +1,7 @@
 """AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546). The rules are in
 controller/client_quotas.py.
 
-Host names are resolved in a thread before the controller decides, because the resolver blocks.
+If an entity is a host name, a thread looks up its IP address before the controller decides, because the look-up blocks.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ errors:
 - UNKNOWN_TOPIC_OR_PARTITION: the partition does not exist;
 - LOG_DIR_NOT_FOUND: the new directory is not one of this broker's log directories;
 - KAFKA_STORAGE_ERROR: the new directory or the present directory is offline;
-- INVALID_TOPIC_EXCEPTION: the topic name is too long for the directory of a copy;
-- REPLICA_NOT_AVAILABLE: the replica is not on this broker. If it is created later, it gets the new directory.
+- INVALID_TOPIC_EXCEPTION: the topic name is too long for the name of the directory in which the copy is made;
+- REPLICA_NOT_AVAILABLE: the replica is not on this broker. If the replica is created later, it is created in the new
+  directory.
 """
 
 from __future__ import annotations

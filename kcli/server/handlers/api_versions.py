@@ -1,8 +1,8 @@
 """ApiVersions (key 18, versions 0-4): lists the APIs, versions and features of this node (KIP-35, KIP-511, KIP-584).
 
-A request of an unsupported version gets an answer in version 0. It has UNSUPPORTED_VERSION and the supported versions
-of ApiVersions, so that the client can use an older version. A malformed client software name (v3+) gets
-INVALID_REQUEST.
+A request of an unsupported version gets an answer in version 0. The answer has the error UNSUPPORTED_VERSION and the
+supported versions of ApiVersions, so that the client can use an older version. A malformed client software name (v3+)
+gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def error_response(
 
 
 def _limits(context: NodeContext) -> Limits:
-    """The versions of the active controller, if it runs elsewhere. A broker forwards requests to it (KIP-590)."""
+    """The API versions of the active controller, if the controller runs on another node. A broker forwards requests to
+    the controller (KIP-590).
+    """
     known = context.ports.controller_versions()
     return tuple((key, known.get(key, _NO_VERSION)) for key in sorted(ELIGIBLE)) if known else ()
 
@@ -92,8 +94,8 @@ def _limits(context: NodeContext) -> Limits:
 def _ranges(keys: tuple[ApiKey, ...], _version: int, limits: Limits) -> SharedArray[ApiVersion]:
     """The ranges of these APIs, as far as the controller supports the APIs that are forwarded to it.
 
-    They are made and encoded once for each version, because each new connection asks for them, and a consumer opens
-    three connections.
+    The ranges are made and encoded once for each version, because each new connection asks for them, and a consumer
+    opens three connections.
     """
     by_key = dict(limits)
     ranges = (_limited(_range(key), by_key.get(key)) for key in keys)

@@ -39,7 +39,7 @@ def handle(
 
 
 def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    """The refusal of a client. As in Kafka, it has no text."""
+    """The error for a client without permission. As in Kafka, the error has no text."""
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
@@ -62,6 +62,6 @@ def _heartbeat(
 
 
 def _visible(context: BrokerContext) -> VisibleTopics | None:
-    """Finds the topics that the client may describe, among those that match its regular expression."""
+    """Returns the topics that match the client's regular expression and that the client may describe."""
     rights = context.rights
     return None if rights.is_open else partial(rights.allowed_steps, DESCRIBE_TOPIC, traced=True)

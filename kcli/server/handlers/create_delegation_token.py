@@ -21,8 +21,9 @@ ACCESS = per_resource(CREATE_TOKENS)
 async def handle(
     context: NodeContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """A client needs no right for its own token. A token for another owner needs CreateTokens on this user
-    (KIP-373)."""
+    """A client needs no permission for its own token. For a token of another owner, the client needs the permission
+    CreateTokens on this user (KIP-373).
+    """
     check_may_ask(context)
     requester = context.session.principal
     owner = token_owner(request, requester)
@@ -34,7 +35,7 @@ async def handle(
 def error_response(
     context: NodeContext, request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
-    """Names the owner and the requester of the token, as Kafka does also in a refusal."""
+    """As in Kafka, the response names the owner and the requester of the token even if the token is refused."""
     requester = context.session.principal
     owner = token_owner(request, requester)
     return CreateDelegationTokenResponse(

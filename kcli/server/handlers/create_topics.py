@@ -1,8 +1,8 @@
 """CreateTopics (key 19, versions 2-7): asks the controller. The rules are in controller/topics.py.
 
-From version 4 on, -1 means the controller's defaults (KIP-464). The response contains the effective configuration from
-version 5 on (KIP-525) and the topic id from version 7 on (KIP-516). If the whole request is refused, every topic gets
-the error, because the response has no top-level error field.
+From version 4 on, -1 partitions or replicas mean the controller's defaults (KIP-464). The response contains the
+effective configuration from version 5 on (KIP-525) and the topic id from version 7 on (KIP-516). If the whole request
+is refused, every topic gets the error, because the response has no top-level error field.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
 The groups of a shard are deleted with one write, or with several writes if there are many groups. A group with many
-offsets first loses its offsets, with several writes. The response is sent when all writes are committed. It has the
-order of the request.
+offsets first loses its offsets, with several writes. The response is sent when all writes are committed. Its groups are
+in the order of the request.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _writes(
 
 
 def _offset_count(context: BrokerContext, group_id: str) -> int:
-    """The number of offsets of a group. 0 if another broker coordinates the group, whose deletion then fails."""
+    """The number of offsets of a group. If another broker coordinates the group, the result is 0, and the deletion of
+    the group fails later.
+    """
     try:
         return context.ports.groups.runner(group_id).ask(lambda shard, _: shard.offset_count_of(group_id))
     except KafkaError:
@@ -89,7 +91,7 @@ def _offset_count(context: BrokerContext, group_id: str) -> int:
 
 
 async def _delete_offsets(context: BrokerContext, group_id: str) -> ErrorCode:
-    """Deletes the offsets of a large group that may be deleted, in slices."""
+    """Deletes the offsets of a large group with several writes, if the group may be deleted."""
     try:
         deleted = await _delete_slice(context, group_id, None)
         while not deleted.is_last:

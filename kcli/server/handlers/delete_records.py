@@ -1,7 +1,8 @@
-"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). -1 means the high watermark.
+"""DeleteRecords (key 21, versions 0-2): moves the log start offset forward (KIP-107). The offset -1 means the high
+watermark.
 
-The leader deletes at once. The response waits until all live replicas have deleted the records too, at most the timeout
-of the request. A follower learns the log start offset of its leader by its next fetch.
+The leader deletes the records immediately. The response waits until all live replicas have deleted the records too, but
+not longer than the timeout of the request. A follower learns the log start offset of its leader by its next fetch.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ def _delete(
 def _wait(
     context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    """Returns a future of the response, which is done when all partitions have reached their low watermarks or the time
-    is over."""
+    """Returns a future of the response. The future is done when all partitions have reached their low watermarks, or
+    when the time is over.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
     results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}

@@ -60,9 +60,9 @@ def _states(context: NodeContext, request: DeleteTopicsRequest) -> tuple[DeleteT
 def _checked(
     context: NodeContext, rights: Rights, states: tuple[DeleteTopicState, ...]
 ) -> Steps[tuple[tuple[DeleteTopicState, ...], tuple[DeletableTopicResult, ...]]]:
-    """Divides the topics into those that the controller is asked for, and the refused ones.
+    """Divides the topics into topics for the controller and refused topics.
 
-    The controller is also asked for names and ids that occur twice, because it refuses them.
+    Names and ids that occur twice also go to the controller, which refuses them.
     """
     topics = context.ports.metadata.topics
     counts = Counter(states)

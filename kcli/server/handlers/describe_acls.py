@@ -30,7 +30,7 @@ PER_TURN = 1000
 def handle(
     context: NodeContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse | Awaitable[DescribeAclsResponse]:
-    """Raises ProtocolError for a filter with an unknown element. As in Kafka, this closes the connection."""
+    """Raises ProtocolError for a filter with an unknown element. As in Kafka, this error closes the connection."""
     acl_filter = AclFilter(
         request.resource_type_filter,
         request.resource_name_filter,

@@ -1,8 +1,8 @@
 """DescribeConfigs (key 32, versions 1-4): the keys of a resource, with their values and the source of each value.
 
-KIP-226 (synonyms, v1), KIP-569 (type and documentation, v3), KIP-1142 (groups and subscriptions). Entries are in the
-order of Java's HashMap, because tools print entries in the order of the response.
-A success has an empty error message, as in Kafka.
+KIP-226 defines synonyms (v1), KIP-569 defines type and documentation (v3), and KIP-1142 adds groups and subscriptions.
+Kafka's response has entries in the order of Java's HashMap, and tools print this order. So the entries have the same
+order here. A success has an empty error message, as in Kafka.
 """
 
 from __future__ import annotations

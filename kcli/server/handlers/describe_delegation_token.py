@@ -1,6 +1,7 @@
 """DescribeDelegationToken (key 41, versions 1-3): the tokens that the client may see, with their HMACs (KIP-48).
 
-A node answers from its own metadata. Controllers answer too, although Kafka 4.1 only lists the API there.
+A node answers from its own metadata. Controllers answer too. Kafka 4.1 lists the API on controllers, but does not
+answer it there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""DescribeProducers (key 61, version 0): the producer state of a partition on this broker, the leader or a follower
-(KIP-664)."""
+"""DescribeProducers (key 61, version 0): the producer state of a partition (KIP-664). The leader and the followers of
+the partition answer.
+"""
 
 from __future__ import annotations
 

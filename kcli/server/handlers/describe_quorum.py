@@ -31,8 +31,9 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Describes the partition of the metadata log. If the request names anything else, each of its partitions is
-    unknown."""
+    """Describes the partition of the metadata log. If the request names another partition, each partition in the
+    response gets UNKNOWN_TOPIC_OR_PARTITION.
+    """
     asked = [
         (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
     ]

@@ -112,7 +112,7 @@ def _after(names: Sequence[str], at: int) -> ResponseCursor | None:
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """The answer for a topic that the client may not describe. It does not tell whether the topic exists."""
+    """The answer for a topic that the client may not describe. The answer is the same if the topic does not exist."""
     return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 

@@ -1,4 +1,6 @@
-"""DescribeTransactions (key 65, version 0): the state of transactional ids that this broker coordinates (KIP-664)."""
+"""DescribeTransactions (key 65, version 0): the state of the transactional ids that this broker coordinates
+(KIP-664).
+"""
 
 from __future__ import annotations
 

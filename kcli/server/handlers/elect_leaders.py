@@ -1,4 +1,6 @@
-"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 elects preferred replicas."""
+"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 elects only preferred
+replicas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (key 54, versions 0-1): a leader that stops reports this to the voters (KIP-595, KIP-853)."""
+"""EndQuorumEpoch (key 54, versions 0-1): a leader informs the voters before it stops (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Envelope (key 58, version 0): a request of a client that a broker forwards to the active controller (KIP-590).
 
-The Envelope itself needs the rights of a broker. The request inside is served with the principal and the address of the
-client. The response inside has the correlation id of the client's request.
+The sender of an Envelope needs the permissions of a broker. The request inside is served with the principal and the
+address of the client. The response inside has the correlation id of the client's request.
 """
 
 from __future__ import annotations

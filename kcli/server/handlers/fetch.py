@@ -1,9 +1,9 @@
 """Fetch (key 1, versions 4-18): returns whole batches of the logs, and waits up to max_wait_ms for min_bytes.
 
 Consumers read up to the high watermark. With read_committed they read up to the last stable offset, and get the list of
-aborted transactions (KIP-98). Followers read up to the log end. These KIPs define fetch sessions (KIP-227), divergence
-by epoch (KIP-595), topic ids (KIP-516, v13) and leader hints (KIP-951, v16). This module reads only a few small slices
-of records. The connection sends all other records from their files (network/answer_sender.py).
+aborted transactions (KIP-98). Followers read up to the log end. Fetch sessions are from KIP-227, diverging epochs from
+KIP-595, topic ids from KIP-516 (v13) and leader hints from KIP-951 (v16). This module reads records only if there are
+few of them. The connection sends all other records directly from their files (network/answer_sender.py).
 """
 
 from __future__ import annotations
@@ -95,8 +95,10 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
 
 
 def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
-    """Finds the topics of a consumer's fetch that the consumer may read. A session has every partition checked in each
-    fetch, also those that have nothing new, unless all were allowed before and no right has changed."""
+    """Finds the topics of a consumer's fetch that the consumer may read. In a session, each fetch checks every
+    partition, also partitions that have nothing new. The check is skipped if all partitions were allowed before and no
+    permission has changed.
+    """
     rights = context.rights
     key = rights.kept_key()
     if scope.is_allowed_by(key):
@@ -140,15 +142,16 @@ def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[Fe
 
 
 def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
-    """The bytes that a partition adds to the bytes for which a fetch waits. At least `min_bytes` if waiting is of no
-    use."""
+    """The bytes that a partition counts towards min_bytes. If a wait cannot help, the result is at least
+    `min_bytes`.
+    """
     if read.slice is None or (read.is_full and read.slice.size_bytes):
         return min_bytes
     return read.slice.size_bytes
 
 
 def _settle(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
-    """Lets the session watch the partition instead of reading it again, if only a change can give it more."""
+    """If the client has everything of the partition, the session reads the partition again only after a change."""
     if not is_quiet(read, scope):
         return False
     assert read.source is not None, "a quiet partition has no error"
@@ -227,7 +230,7 @@ class _WaitingFetch:
         self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
-        """Measures the partitions that have changed since they were read in an earlier turn of the loop."""
+        """Measures the partitions that have changed since this fetch has read them."""
         for read in reads:
             source = read.source
             assert source is not None
@@ -243,7 +246,9 @@ class _WaitingFetch:
                 self._read_woken(target)
 
     def _read_woken(self, target: FetchTarget) -> None:
-        """Waits for a partition that was quiet when the fetch arrived, and changed while others were read."""
+        """Adds a partition that had nothing new when the fetch arrived, but has changed while other partitions were
+        read.
+        """
         read = read_partition(self._context, self._scope, target, self._bytes_max, True)
         if read.source is None:
             self._parked.finish()
@@ -256,8 +261,9 @@ class _WaitingFetch:
         return min(self._scope.request.max_bytes, self._context.ports.fetch_max_bytes)
 
     def _measure(self, changed: Iterable[FetchTarget]) -> int:
-        """Reads the changed partitions again. Returns the size of all slices. Unchanged partitions keep the sizes of
-        their last reads."""
+        """Reads the changed partitions again. Returns the readable bytes of all partitions. For an unchanged partition,
+        the size of its last read counts.
+        """
         bytes_max = self._bytes_max
         for target in changed:
             read = read_partition(self._context, self._scope, target, bytes_max, True)
@@ -330,8 +336,9 @@ class _WaitingFetch:
 
 
 def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
-    """Copies a few small slices of records into the response. All other slices are read when they are sent. Empties
-    `reads`."""
+    """Copies a few small reads into the response. All other records are read from their files when they are sent.
+    Empties `reads`.
+    """
     left = COPIED_PER_ANSWER_MAX_BYTES
     results = []
     leaders: set[int] = set()
@@ -407,7 +414,9 @@ def _finish(
     results: list[tuple[FetchTarget, PartitionData]],
     leaders: set[int],
 ) -> Steps[FetchResponse]:
-    """Completes the response. `leaders` are the leaders of refused partitions, and the client needs their addresses."""
+    """Completes the response. `leaders` are the leaders of refused partitions, because the client needs their
+    addresses.
+    """
     if context.throttle is not None:
         size_bytes = sum(len(read.records or b"") for _target, read in results)
         if context.throttle.refuses_fetch(size_bytes):

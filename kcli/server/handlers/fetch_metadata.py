@@ -1,8 +1,8 @@
 """Fetch (key 1, versions 4-18) on a controller: another node replicates the metadata log (KIP-595).
 
-A broker listener has another handler (fetch.py). The leader of the quorum answers when it has records, another high
-watermark, or when the time of the request is over. Version 17 has directory ids, version 18 the high watermark that the
-other node knows (KIP-1166).
+A broker listener has another handler (fetch.py). The leader of the quorum answers when it has new records, when its
+high watermark has changed, or when the time of the request is over. Version 17 has directory ids. Version 18 has the
+high watermark that the other node knows (KIP-1166).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
 
 
 def _check_partition(context: NodeContext, request: FetchRequest) -> None:
-    """Raises InvalidRequestException unless the request is for the metadata partition alone."""
+    """Raises InvalidRequestException if the request has any partition except the metadata partition."""
     with_ids = context.api_version >= TOPIC_IDS_SINCE
     asked = [
         (topic.topic_id if with_ids else topic.topic, [each.partition for each in topic.partitions])

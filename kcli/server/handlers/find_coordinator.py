@@ -90,7 +90,7 @@ def handle(
 def _refused_share_keys(
     context: BrokerContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """The refusal of keys of share groups. Only these entries have a text in Kafka."""
+    """The error for keys of share groups. As in Kafka, only these errors have a text."""
     refused = ClusterAuthorizationException()
     keys = _keys(context.api_version, request)
     found = in_turns(
@@ -196,8 +196,9 @@ def _located(
 
 
 def _steps_of(key: str) -> Steps[None]:
-    """The number of steps for a key. A long key counts as several steps, because computing Java's hash code takes 50 ns
-    for each character."""
+    """The cost of a key in steps (the loop does a fixed number of steps at a time). A long key counts as several steps,
+    because Java's hash code takes 50 ns for each character.
+    """
     for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
         yield
 

@@ -1,6 +1,7 @@
 """Heartbeat (key 12, versions 0-4): keeps a member's session alive and reports a rebalance (KIP-345).
 
-While the group is being loaded, every heartbeat succeeds, because the sessions of members begin again afterwards.
+While the group is being loaded, every heartbeat succeeds, because the sessions of all members begin again after the
+load.
 """
 
 from __future__ import annotations

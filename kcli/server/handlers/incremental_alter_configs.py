@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs (key 44, versions 0-1): changes single configs of resources (KIP-339).
 
-The broker checks changes of its own keys, and the controller checks all other changes. The broker changes log levels
-(KIP-412) without the controller.
+The broker checks changes of its own configuration. The controller checks all other changes. The broker changes its log
+levels (KIP-412) without the controller.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ async def handle(
 def _split(
     resources: tuple[AlterConfigsResource, ...],
 ) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
-    """The resources that this broker changes without the controller, and the resources that the controller decides
-    about."""
+    """Divides the resources into those that this broker changes itself, and those that the controller changes."""
     own: list[AlterConfigsResource] = []
     others: list[AlterConfigsResource] = []
     for resource in resources:
@@ -111,7 +110,7 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
 
 
 def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
-    """The text for a refused resource. As in Kafka, the refusal of a change of log levels has none."""
+    """The error text for a refused resource. As in Kafka, there is no text if a change of log levels is refused."""
     is_refused = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return (
         None if is_refused and resource.resource_type == ConfigResourceType.BROKER_LOGGER else error.message

@@ -1,5 +1,5 @@
-"""InitProducerId (key 22, versions 0-5): returns a producer id, and the epoch that fences earlier users of this id
-(KIP-98, KIP-360).
+"""InitProducerId (key 22, versions 0-5): returns a producer id and an epoch. The epoch fences earlier producers with
+this id (KIP-98, KIP-360).
 
 A request without a transactional id gets a new producer id with epoch 0. The transaction coordinator answers a request
 with a transactional id. If the transactional id has an open transaction, the coordinator first aborts this transaction.
@@ -49,8 +49,9 @@ def handle(
 
 
 def _require_rights(context: BrokerContext, transactional_id: str | None) -> None:
-    """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the right to write to
-    any topic (KIP-679), or the older IdempotentWrite."""
+    """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the permission to write
+    to at least one topic (KIP-679), or the older permission IdempotentWrite.
+    """
     rights = context.rights
     if rights.is_open:
         return

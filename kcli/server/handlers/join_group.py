@@ -40,8 +40,9 @@ def error_response(context: BrokerContext, request: JoinGroupRequest, error: Kaf
 
 
 def _with_protocol(context: BrokerContext, response: JoinGroupResponse) -> JoinGroupResponse:
-    """Returns the response. If it has no protocol name, the name is null from version 7 on, and an empty text in older
-    versions."""
+    """Returns the response. If the group has no protocol name, the name in the response is null from version 7 on, and
+    empty in older versions.
+    """
     missing = None if context.api_version >= _NULL_PROTOCOL_FROM else ""
     if response.protocol_name or response.protocol_name == missing:
         return response

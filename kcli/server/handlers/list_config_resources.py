@@ -1,6 +1,6 @@
 """ListConfigResources (key 74, versions 0-1): the resources that have, or could have, a configuration (KIP-1142).
 
-Version 0 was called ListClientMetricsResources and lists only client-metrics subscriptions. If a request contains no
+Version 0 lists only client-metrics subscriptions. Its name was ListClientMetricsResources. If a request contains no
 types, the response lists all types.
 """
 

@@ -122,7 +122,7 @@ async def _answer_later(
 def _answer_all(
     context: BrokerContext, request: ListOffsetsRequest, allowed: Container[str]
 ) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
-    """Yields after each slice of the partitions, and for each partition that takes long."""
+    """Answers for all partitions. Yields regularly, so that the event loop can serve other clients."""
     # As in Kafka, a topic or partition that is asked for twice has one answer.
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     twice: set[tuple[str, int]] = set()

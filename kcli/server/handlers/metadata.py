@@ -1,9 +1,9 @@
 """Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates requested topics, if they may be created.
 
-From version 1 on, null means all topics (KIP-4). Later versions add the cluster id (v2), the permission to create
-topics (v4, KIP-204), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and topic ids (v10, KIP-516).
-Requests may contain topic ids from version 12 on. The authorized operations of the cluster are in versions 8 to 10
-only.
+From version 1 on, a null list of topics means all topics (KIP-4). Later versions add the cluster id (v2), the field
+allow_auto_topic_creation (v4, KIP-204), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and topic
+ids (v10, KIP-516). Requests may contain topic ids from version 12 on. Only versions 8 to 10 have the authorized
+operations of the cluster.
 
 While a topic is being created, the response reports it as unknown. The client asks again.
 """
@@ -142,7 +142,9 @@ def _all_visible(context: BrokerContext, answers: KindOfAnswers, image: Metadata
 
 
 def _refused(name: str | None, topic_id: uuid.UUID | None = None) -> TopicArray:
-    """The answer for a topic that the client may not describe. Only the name or the id of the request is in it."""
+    """The answer for a topic that the client may not describe. The answer contains only the name or the id from the
+    request.
+    """
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return SharedArray((MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id),))
 

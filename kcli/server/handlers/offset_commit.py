@@ -1,8 +1,8 @@
 """OffsetCommit (key 8, versions 2-9): stores the offsets of a group (KIP-211, KIP-320, KIP-345, KIP-848).
 
 The group id may be empty, for old consumers that only store offsets. Partitions that do not exist get
-UNKNOWN_TOPIC_OR_PARTITION. The offsets of the other partitions go to the group. If the group refuses them, each of
-these partitions gets the error of the group.
+UNKNOWN_TOPIC_OR_PARTITION. The offsets of the other partitions go to the group. If the group refuses the offsets, each
+of these partitions gets the error of the group.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def commit_allowed(
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commits the offsets of existing partitions that the client may read, and refuses the other partitions.
 
-    The checks and the merging run in turns. A large request is committed in several decisions of the group.
+    A large request is committed in several parts, and the event loop serves other clients between the parts.
     """
     allowed = context.rights.allowed_in_turns(READ_TOPIC, (topic.name for topic in request.topics))
     return then(allowed, lambda names: commit_existing(context, request, names, commit))
@@ -61,8 +61,9 @@ def commit_allowed(
 def commit_existing(
     context: BrokerContext, request: OffsetCommitRequest, allowed: Container[str], commit: Commit
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Does the same as `commit_allowed` after the check of the rights. `allowed` are the topics of the request that
-    the client may read."""
+    """Does the same as `commit_allowed` after the check of the permissions. `allowed` are the topics of the request
+    that the client may read.
+    """
     known = run_in_turns(
         existing(context.ports.metadata.topics, request.topics, allowed), PARTITIONS_PER_TURN
     )
@@ -92,8 +93,9 @@ async def _merged(
     allowed: Container[str],
     commit: Commit,
 ) -> OffsetCommitResponse:
-    """Merges the answers of all decisions and the refused partitions, in the order of the request. If a decision fails,
-    the partitions after this decision get the same error."""
+    """Merges the group's answers for all parts, and the refused partitions, in the order of the request. If one part
+    fails, the partitions of later parts get the same error.
+    """
     answered: list[OffsetCommitResponseTopic] = []
     failure: KafkaError | None = None
     for topics in decisions(known):

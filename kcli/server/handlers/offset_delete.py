@@ -53,8 +53,9 @@ async def _delete(
     known: tuple[OffsetDeleteRequestTopic, ...],
     allowed: Container[str],
 ) -> OffsetDeleteResponse:
-    """Merges the answers of all decisions and the refused partitions, in the order of the request. A request without
-    partitions still asks the group, which may refuse it."""
+    """Merges the group's answers for all parts, and the refused partitions, in the order of the request. The group also
+    gets a request without partitions, because the group may refuse it.
+    """
     answered: list[OffsetDeleteResponseTopic] = []
     for topics in tuple(decisions(known)) or ((),):
         await next_turn()

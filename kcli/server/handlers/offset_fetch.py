@@ -1,9 +1,9 @@
 """OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
-If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error. If
-require_stable is set (v7+, KIP-447), the response is sent when earlier writes are committed, and a partition with an
-offset in an open transaction gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the
-top of the response (v2-7) or in each partition (v1).
+If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error.
+With require_stable (v7+, KIP-447), the response is sent after earlier writes are committed. A partition with an offset
+in an open transaction then gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the top
+of the response (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations
@@ -148,10 +148,10 @@ def _fetch_all(
 def _fetch(
     context: BrokerContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> Steps[OffsetFetchResponseGroup]:
-    """The offsets of one group. For many partitions the shard is asked several times, each time in a separate turn.
+    """The offsets of one group. If there are many partitions, they are read in several parts, and other requests are
+    served between the parts.
 
-    So the offsets of one answer may come from different commits. If a client needs offsets of the same commit, it must
-    fetch them after this commit.
+    So if the group commits during the request, the answer may contain offsets of both commits.
     """
     rights = context.rights
     try:
@@ -206,8 +206,9 @@ def _refused(
 
 
 class _Part(NamedTuple):
-    """Some partitions of a topic. `continues` is True if the part before contains other partitions of the same
-    topic."""
+    """Some partitions of a topic. `continues` is True if the previous part contains other partitions of the
+    same topic.
+    """
 
     topic: str
     partitions: tuple[int, ...]
@@ -215,8 +216,7 @@ class _Part(NamedTuple):
 
 
 def _questions(wanted: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
-    """Divides the wanted partitions into questions of bounded size. Yields at least one question, which may be
-    empty."""
+    """Divides the requested partitions into parts of limited size. Yields at least one part, which may be empty."""
     question: list[_Part] = []
     room = PARTITIONS_PER_TURN
     for topic, partitions in wanted:

@@ -57,7 +57,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The parts that every node has, whatever its roles are."""
+    """The parts that every node has, with any roles."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig

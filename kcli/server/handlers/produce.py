@@ -1,10 +1,10 @@
 """Produce (key 0, versions 3-13): appends each partition's batch to the log of its leader.
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
-response is sent, and an error closes the connection. If decompressing and checking a batch takes long, a thread does
-this, and the next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD,
-CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
-(KIP-98). KIP-467 defines errors of single records, and KIP-516 defines topic ids (v13).
+response is sent, and an error closes the connection. A large batch is decompressed and checked in a thread, and the
+next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def handle(
 def _authorized(
     context: BrokerContext, request: ProduceRequest, transactional: list[TransactionalBatch]
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Checks the rights of the client, and appends the batches of the topics to which it may write."""
+    """Checks the permissions of the client, and appends the batches of the topics to which the client may write."""
     transactional_id = request.transactional_id
     if transactional and (
         transactional_id is None or not context.rights.allows(WRITE_TRANSACTIONAL_ID, transactional_id)
@@ -178,7 +178,7 @@ def _partition_topics(context: BrokerContext, request: ProduceRequest) -> Iterat
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:
-    """Copies the records of the request, because the connection reads the next frame into the same buffer."""
+    """Copies the records of the request, because the connection reads the next request into the same buffer."""
     return replace(
         request,
         topic_data=tuple(
@@ -459,8 +459,9 @@ def _close_on_error(response: ProduceResponse) -> None:
 def _wait(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, pending: Pending
 ) -> asyncio.Future[ProduceResponse]:
-    """Returns a future of the response, which is done when the records of all partitions are committed. If the timeout
-    passes first, each uncommitted partition has an error."""
+    """Returns a future of the response. The future is done when the records of all partitions are committed, or after
+    the timeout. After the timeout, each uncommitted partition has an error.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[ProduceResponse] = loop.create_future()
     outcomes = [ErrorCode.REQUEST_TIMED_OUT] * len(pending)

@@ -1,6 +1,7 @@
 """RemoveRaftVoter (key 81, version 0): an operator removes a controller from the quorum (KIP-853).
 
-The leader answers when the new voters are committed. If it removes itself, it then gives up the lead.
+The leader answers when the new set of voters is committed. If the leader has removed itself, it then gives up the
+leadership.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The served APIs and their modules. ApiVersions lists exactly these APIs.
 
-A handler module is imported when its API is first called or after the start, so that the start does not wait for it.
+A handler module is imported after the start of the node, or earlier if its API is called. So the start does not wait
+for the import.
 """
 
 from __future__ import annotations

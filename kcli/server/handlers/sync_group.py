@@ -1,5 +1,5 @@
-"""SyncGroup (key 14, versions 0-5): receives the leader's assignment and returns to each member its part (KIP-345,
-KIP-559).
+"""SyncGroup (key 14, versions 0-5): receives the assignment from the leader of the group, and returns to each member
+its part (KIP-345, KIP-559).
 
 From version 5 on the request contains the protocol type and name, so that a member with the protocol of another
 generation gets an error.

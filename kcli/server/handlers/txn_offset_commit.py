@@ -1,8 +1,9 @@
 """TxnOffsetCommit (key 28, versions 0-5): stores offsets of a group as part of a transaction (KIP-98).
 
 The group checks the member (KIP-447). The group's partition of `__consumer_offsets` must belong to the transaction.
-From version 5 on this request adds the partition (KIP-890). The offsets are written to that partition as records of the
-producer's transaction. They take effect when the commit marker of the transaction is written.
+From version 5 on, this request adds the partition to the transaction (KIP-890). The offsets are written to the
+partition as records of the producer's transaction. They take effect when the commit marker of the transaction is
+written.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _FIRST_SEQUENCE = 0
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """First refuses missing partitions. Only existing partitions reach the group and the transaction."""
+    """Refuses missing partitions first. The group and the transaction get only existing partitions."""
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)

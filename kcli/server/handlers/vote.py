@@ -1,4 +1,4 @@
-"""Vote (key 52, versions 0-2): a controller asks this voter for its vote (KIP-595).
+"""Vote (key 52, versions 0-2): another controller asks this voter for its vote (KIP-595).
 
 Version 1 has directory ids and the leader's address (KIP-853), version 2 the pre-vote (KIP-996).
 """

@@ -78,7 +78,7 @@ def leave_console() -> None:
 
 
 def _set_levels(settings: LogSettings) -> None:
-    """Sets the levels of Kafka's log4j2.yaml, and then those of the settings."""
+    """Sets the levels of Kafka's log4j2.yaml, and then the levels of the settings."""
     logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger(PACKAGE).setLevel(logging.INFO)
     logging.getLogger(REQUESTS).setLevel(logging.WARNING)
@@ -116,8 +116,9 @@ def _formatter(name: str, *, is_journal: bool = False) -> logging.Formatter:
 
 
 def _is_journal(stream: TextIO) -> bool:
-    """Whether the stream is the journal of systemd. If the output is redirected, the variable is set but the stream is
-    another one."""
+    """Whether the stream is the journal of systemd. If the output is redirected, systemd's environment variable is set,
+    but the stream is not the journal.
+    """
     named = os.environ.get(JOURNAL_STREAM)
     if not named:
         return False

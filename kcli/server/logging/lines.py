@@ -56,7 +56,9 @@ class KafkaFormatter(LineFormatter):
 
 
 class JournalFormatter(LineFormatter):
-    """Formats a line for the journal of systemd: a priority in place of the time, because the journal adds the time."""
+    """Formats a line for the journal of systemd. The line begins with a priority and has no time, because the journal
+    adds the time.
+    """
 
     def line(self, record: logging.LogRecord, message: str) -> str:
         level = level_name(record.levelno)

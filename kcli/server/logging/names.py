@@ -1,6 +1,6 @@
 """The names of loggers. Clients and log lines show loggers under Kafka's names.
 
-A logger of kcli has the name of the package: `kcli.server.ReplicaManager`. It is shown as
+A logger of kcli has a name such as `kcli.server.ReplicaManager`. Clients and log lines show this logger as
 `kafka.server.ReplicaManager`, so that scripts and operators find the name that they know (KIP-412). A few loggers have
 names outside of Kafka's package `kafka`. `_NAMES` lists them.
 """

@@ -1,9 +1,11 @@
 """A file of the log that is renamed at each full hour, and earlier if it is large. The oldest files are deleted.
 
-The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If a file of this hour exists
-already, because the size was reached, the name also gets a number: `server.log.2026-11-21-08.1`.
+The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If the file was too large before
+the end of the hour, a file with this name exists already. Then the name also gets a number:
+`server.log.2026-11-21-08.1`.
 
-Another program may rename or remove the file. So the code checks the name from time to time, and opens the file again.
+Another program may rename or remove the file. So the code checks the file's name from time to time, and opens a new
+file if necessary.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ class FileLimits:
 
 
 class RotatedFile(logging.Handler):
-    """Writes lines to a file, and renames the file at the right time. If the disk fails, lines are lost, and the server
-    continues."""
+    """Writes lines to a file, and renames the file when it is due. If the disk fails, lines are lost, and the server
+    continues.
+    """
 
     def __init__(self, path: Path, limits: FileLimits, now: Callable[[], float] = time.time) -> None:
         """Opens the file. Raises OSError if the file cannot be opened."""
@@ -77,7 +80,9 @@ class RotatedFile(logging.Handler):
         self._is_torn = False
 
     def _write(self, line: bytes) -> None:
-        """Writes the whole line. If the disk is full after a part of it, the next line begins with a new line."""
+        """Writes the whole line. If the disk becomes full after a part of the line, the next write begins with a line
+        break.
+        """
         rest = b"\n" + line if self._is_torn else line
         while rest:
             written = self._file.write(rest)
@@ -88,7 +93,7 @@ class RotatedFile(logging.Handler):
             rest = rest[written:]
 
     def _prepare(self, more_bytes: int) -> None:
-        """Opens the file again if it has lost its name, and renames it if it is time."""
+        """Opens a new file if the present file was renamed or removed. Renames the file if it is due."""
         now = self._now()
         if self._must_rotate(now, more_bytes) or _has_passed(self._looked_at, now):
             self._looked_at = now
@@ -131,8 +136,9 @@ class RotatedFile(logging.Handler):
             self._delete_oldest()
 
     def _renamed_and_new(self) -> FileIO:
-        """Returns the new file. It is opened under another name first, because the old file must keep its name if
-        the new one cannot be opened."""
+        """Returns the new file. The new file is first opened under another name. So if it cannot be opened, the old
+        file keeps its name.
+        """
         fresh = self.path.with_name(f"{self.path.name}.new")
         file = fresh.open("wb", buffering=0)
         try:
@@ -170,7 +176,7 @@ class RotatedFile(logging.Handler):
             path.unlink(missing_ok=True)
 
     def _report(self, error: OSError) -> None:
-        """Writes one line to stderr when writing begins to fail, and not for each line that fails."""
+        """Writes one line to stderr when the first write fails, and none for the next failures."""
         if not self._is_broken:
             self._is_broken = True
             print(f"The log cannot be written to {self.path}: {error.strerror}", file=sys.stderr)
@@ -187,7 +193,7 @@ def _hour(seconds: float) -> int:
 
 
 def _has_passed(since: float, now: float) -> bool:
-    """Whether the pause has passed. A clock that was put back ends the pause too."""
+    """Whether the pause has passed. The pause also ends if the clock is set back."""
     return not 0 <= now - since < CHECK_SECONDS
 
 

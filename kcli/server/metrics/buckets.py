@@ -1,5 +1,6 @@
-"""Histograms with fixed limits. The counts of all brokers can be added, and percentiles of the whole cluster computed
-from the sums. This is not possible with the percentiles of Kafka's own histograms."""
+"""Histograms with fixed limits. The counts of all brokers can be added, and the sums give percentiles of the whole
+cluster. The percentiles of Kafka's own histograms cannot be combined in this way.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Buckets:
         self.total += value
 
     def add_all(self, values: Sequence[float]) -> None:
-        """Adds many values. They are sorted, so that each limit is searched once."""
+        """Adds many values. Sorts the values first, so that each limit is searched only once."""
         if len(values) < len(self._limits):
             for value in values:
                 self.add(value)

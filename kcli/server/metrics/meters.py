@@ -1,10 +1,11 @@
 """Meters, histograms and rates, as Kafka's two metric libraries define them. Every method that needs the time gets it
 as an argument.
 
-Code that serves requests only counts, and appends to lists. Each tick and each read of the metrics folds the lists into
-the meters and histograms. Kafka uses the library Yammer for kafka.server:type=BrokerTopicMetrics and other beans.
-Yammer's meters are averages over 1, 5 and 15 minutes with exponential weights. In Yammer's quantiles, a value that is a
-minute old has less than half the weight of a new value.
+Code that serves requests only counts, and appends values to lists. Every second and at each read of the metrics, the
+values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
+kafka.server:type=BrokerTopicMetrics and other beans. Yammer's meters are averages over 1, 5 and 15 minutes with
+exponential weights. In Yammer's quantiles, new values have more weight than old values: after a minute, the weight of a
+value is less than half.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Histogram:
         self._weights: dict[int, float] = {}  # bucket -> weight, relative to the time of the last scaling
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Adds the observations since the last fold, each multiplied by `scale`. No observation may be negative."""
+        """Adds the observations since the last call, each multiplied by `scale`. No observation may be negative."""
         if not values:
             return
         samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
@@ -191,8 +192,9 @@ def _middle(bucket: int) -> float:
 
 
 class WindowedRate:
-    """A rate of Kafka's own library: the growth per second in the last windows. `samples` is metrics.num.samples, and
-    the length of a window metrics.sample.window.ms."""
+    """A rate of Kafka's own library: the growth per second in the last windows. `samples` is metrics.num.samples.
+    metrics.sample.window.ms is the length of a window.
+    """
 
     __slots__ = ("_samples", "_window", "_windows")
 

@@ -55,8 +55,9 @@ class Metrics:
     # Time.
 
     def tick(self) -> Generator[None, None, None]:
-        """Folds the counts into the rates, in steps. Call this method on the thread of the event loop, because it
-        measures the CPU time of that thread."""
+        """Updates the rates from the counts, in steps. Call this method in the thread of the event loop, because it
+        measures the CPU time of this thread.
+        """
         now = self.clock.monotonic()
         cpu_seconds = thread_cpu_seconds()
         if self._cpu_seconds is not None:

@@ -1,14 +1,14 @@
 """The number of requests, their times, and the slowest requests.
 
 `measured` wraps the dispatch of requests and measures the time. Each request costs two reads of the clock and two
-appends to lists. `fold` turns the lists into counts and histograms, once a second and before every read. As in Kafka,
-the local time of a request is the time in which the broker works on it. The remote time is the time in which the
-request waits for commits, for records or for other members of a group.
+appends to lists. `fold` moves the values from the lists into counts and histograms, once a second and before every read
+of the metrics. As in Kafka, the local time of a request is the time in which the broker works on it. The remote time is
+the time in which the request waits for commits, for records or for other members of a group.
 
-Most requests are served as soon as they are received. If a client sends many requests together, they wait in the
-request line: this is the queue time. A small answer is passed to the socket immediately, so its send time is 0. There
-is no queue of answers. If an answer waits for an earlier answer of its connection, this time belongs to the remote
-time.
+Most requests are served as soon as they are received. If a client sends many requests together, the requests wait in a
+queue (`network/request_line.py`). This wait is the queue time. A small answer is passed to the socket immediately, so
+its send time is 0. Kafka has a queue for answers, and this broker has none. If an answer waits for an earlier answer of
+its connection, this wait is part of the remote time.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
 
 
 class VersionTimes:
-    """The requests of one API, or of one kind, in one version. The lists have the times (in seconds) and the sizes of
-    the requests since the last fold. `whole` is the API for which a kind counts too."""
+    """The requests in one version of one API, or of one kind, such as FetchConsumer. The lists have the times (in
+    seconds) and the sizes of the requests since the last fold. Requests of a kind also count for their whole API, which
+    is in `whole`.
+    """
 
     __slots__ = (
         "api",
@@ -88,7 +90,7 @@ class VersionTimes:
         self.meter = Meter(now, began=began)
 
     def sent(self, seconds: float) -> None:
-        """Takes the time of sending a large answer."""
+        """Records the time that the connection needed to send a large answer."""
         self.sends.append(seconds)
 
     def fold(self, now: float) -> None:
@@ -123,7 +125,9 @@ class Taken(NamedTuple):
 
 
 class ApiTimes:
-    """The requests of one API in all versions: histograms in milliseconds and bytes, and the errors in answers."""
+    """The requests of one API in all versions: histograms of times (in milliseconds) and of sizes (in bytes), and the
+    errors in answers.
+    """
 
     __slots__ = (
         "error_meters",
@@ -261,7 +265,7 @@ class RequestMetrics:
         return found
 
     def of_version(self, head: bytes) -> VersionTimes:
-        """The counts of the requests that begin with `head`."""
+        """The counts for requests with the API key and version in `head`."""
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
@@ -278,7 +282,7 @@ class RequestMetrics:
         return found
 
     def of_kind(self, times: VersionTimes, kind: str) -> VersionTimes:
-        """The counts of one kind of the requests that `times` counts."""
+        """The counts for one kind of the requests in `times`."""
         whole = times.whole or times
         found = whole.kinds.get(kind)
         if found is None:
@@ -347,7 +351,7 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
 
 
 def _noted(metrics: RequestMetrics, times: VersionTimes, notes: RequestNotes) -> VersionTimes:
-    """Takes the notes of a request. Returns the counts of its kind."""
+    """Reads and clears the notes of a request. Returns the counts of the request's kind."""
     notes.has_news = False
     if notes.kind:
         times = metrics.of_kind(times, notes.kind)
@@ -362,7 +366,7 @@ def _noted(metrics: RequestMetrics, times: VersionTimes, notes: RequestNotes) ->
 
 
 class Begun(NamedTuple):
-    """A request that has begun at the time `at`, and has taken `local` seconds of work so far."""
+    """A request that has begun at the time `at`. The broker has worked on it for `local` seconds so far."""
 
     at: float
     local: float

@@ -1,5 +1,4 @@
-"""Counts of the traffic of topics, as plain integers. Produce and fetch add to the counts. All other code only reads
-them."""
+"""Counts of the traffic of topics, as plain integers. Only the code of Produce and Fetch changes the counts."""
 
 from __future__ import annotations
 
@@ -42,8 +41,9 @@ _NOT_REACHED = frozenset(
 
 @dataclass(slots=True)
 class Traffic:
-    """The traffic of one topic on this broker since the start of the broker. A request counts once for each of its
-    partitions, as in Kafka."""
+    """The traffic of one topic since the start of this broker. As in Kafka, a request counts once for each of its
+    partitions.
+    """
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -110,8 +110,7 @@ class TrafficTable:
                 return total
 
     def total_steps(self) -> Generator[None, None, Traffic]:
-        """Adds up the traffic of all topics. Yields after each topic. A total is never smaller than an earlier
-        total."""
+        """Adds up the traffic of all topics. Yields after each topic. The total never decreases."""
         total = counts_of(self._elsewhere)
         for traffic in list(self.topics.values()):
             total = tuple(map(add, total, counts_of(traffic)))

@@ -23,8 +23,9 @@ class Waiting:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Expired:
-    """The waits that ended because their time was over, since the start. Each partition of a Produce or DeleteRecords
-    request counts."""
+    """The number of waits that reached their time limit, since the start of the broker. For Produce and DeleteRecords,
+    each partition of a request counts.
+    """
 
     consumer_fetches: int = 0
     follower_fetches: int = 0

@@ -1,7 +1,7 @@
-"""Computes rates of the counts of other rooms, and statistics of the values that other rooms observe.
+"""Computes rates from the counts of other packages, and statistics from the values that other packages observe.
 
-A room only counts and observes. `Watches` remembers which objects were asked for, and updates their rates at each tick.
-An object that no longer exists is forgotten.
+The other packages only count and observe. `Watches` remembers the objects whose figures were requested, and updates
+their rates every second. An object that no longer exists is forgotten.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class WatchedValues:
 
 
 class Watches:
-    """The watched objects of a node."""
+    """The objects of a node whose rates and statistics are computed."""
 
     def __init__(self, window: Window, began: float) -> None:
         self._window = window
@@ -135,14 +135,14 @@ class Watches:
             values.fold(observed, now)
 
     def counts(self, counts: object) -> WatchedCounts:
-        """The rates of a dataclass of counts. The first call begins to watch it."""
+        """The rates of a dataclass of counts. From the first call on, the rates are updated."""
         found = self._counts.get(counts)
         if found is None:
             found = self._counts[counts] = WatchedCounts(self._window, self._began)
         return found
 
     def values(self, observed: Values, now: float) -> WatchedValues:
-        """The statistics of observed values, up to now. The first call begins to watch them."""
+        """The present statistics of observed values. From the first call on, the statistics are updated."""
         found = self._values.get(observed)
         if found is None:
             found = self._values[observed] = WatchedValues(self._window, self._began)

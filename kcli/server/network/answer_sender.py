@@ -1,11 +1,12 @@
 """Sends the large answers of a connection in pieces, whenever the socket accepts more bytes.
 
 The records of a Fetch stay in their files until they are sent (FileRange). A piece is copied from the page cache into a
-shared buffer, and is immediately written to the socket. Over the loopback, this needs less CPU time than sendfile, or
-than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest. The sender
-continues when the transport has sent the rest.
+shared buffer, and is immediately written to the socket. Over the loopback, this copy needs less CPU time than sendfile,
+and less than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest.
+The sender continues when the transport has sent the rest.
 
-With TLS and in the simulated network, the transport gets all pieces, in the same order.
+With TLS and in the simulated network, the sender cannot write to the socket itself. So it gives all pieces to the
+transport, in the same order.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ class SharedSending:
         self._is_turn_over = False
 
     def take_turn(self, sender: AnswerSender) -> bool:
-        """Returns True if `sender` may send in this turn of the loop. Otherwise its `go_on` is called in a later turn.
+        """Returns True if `sender` may send in this iteration ("turn") of the event loop. Otherwise the method `go_on`
+        of the sender is called in a later iteration.
 
-        Only one sender sends in a turn, so that many clients that read fast do not delay other clients.
+        Only one sender sends in each iteration, so that clients with many large answers do not delay other clients.
         """
         if self._is_turn_over:
             self._due.append(sender)
@@ -159,7 +161,7 @@ class AnswerSender:
             self._shared.close_the_slowest(except_for=self)
 
     def go_on(self) -> None:
-        """Sends until the socket is full or SENT_PER_TURN_BYTES are sent."""
+        """Sends until the socket accepts no more bytes, or SENT_PER_TURN_BYTES are sent."""
         if self._read is not None or not self._parts:
             return
         if self._transport.is_closing():
@@ -205,8 +207,9 @@ class AnswerSender:
         self._failed(reason)
 
     def _fill(self) -> int:
-        """Moves the next bytes into the shared buffer. Returns their number. 0 means that they must first be read from
-        the device."""
+        """Moves the next bytes into the shared buffer. Returns the number of bytes. 0 means that the bytes must first
+        be read from the disk.
+        """
         piece, filled, room = self._shared.piece, 0, PIECE_SIZE_BYTES
         while self._parts and room:
             part, at = self._parts[0], self._at

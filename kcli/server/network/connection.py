@@ -1,25 +1,26 @@
 """The connection of one client: splits its bytes into frames, serves them, and sends the answers in their order.
 
-Reading. All connections of an event loop that have no unfinished frame read into one shared scratch buffer. The event
-loop asks for the buffer and reports the received bytes in the same callback. So no other connection uses the buffer
-between these two calls. Whole frames are served directly from the scratch buffer. An unfinished frame gets a buffer of
-its size, and the rest of the frame is read into this buffer. When the handler has returned, the connection uses the
-memory of the frame again. So no code may use the frame later.
+Reading. A frame is the bytes of one request. All connections of an event loop that have no unfinished frame read into
+one shared scratch buffer. In the same callback, the event loop asks for the buffer and reports the received bytes. So
+no other connection can use the buffer in between. Whole frames are served directly from the scratch buffer. An
+unfinished frame gets a buffer of its size, and the rest of the frame is read into this buffer. When the handler has
+returned, the connection uses the memory of the frame again. So no code may use the frame later.
 
-Login. A connection begins with a session, or with a phase (phase.py) that receives the frames until it yields a
-session. During the login the phase replaces the dispatch, so later requests need no check for a login.
+Login. A connection without a login has a session from its beginning. Otherwise it begins with a phase (phase.py). The
+phase receives the frames until the client is logged in, and then returns the session. Meanwhile no frame reaches the
+dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered immediately delays the requests after it, as in Kafka. There is one exception:
-a Produce request is served while earlier Produce requests wait for their commit. Otherwise a producer with acks=all
-would have to wait for each commit. Appends and answers keep the order of the requests.
+a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
+with acks=all would have to wait for each commit. Appends and answers keep the order of the requests.
 
 Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
 connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
-connections, and answer_sender.py limits their unsent answers. If several requests are received together, they are
-served in turns with the requests of other connections (request_line.py).
+connections, and answer_sender.py limits their unsent answers. If a client sends many requests together, they are served
+alternately with the requests of other clients (request_line.py).
 
-This file is long because the order and the limits depend on the state of one connection. connection_login.py has the
-login, and waiting.py the answers that are not ready.
+This file is long because the order and the limits depend on the state of one connection. connection_login.py contains
+the login, and waiting.py contains the answers that are not ready.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def enter(self, phase: Phase) -> None:
-        """Gives the next frames to `phase`, until the phase yields a session. Until then the old session stays."""
+        """Gives the next requests to `phase` until the login is complete. Until then, the old session is valid."""
         self.login.phase = self.login.last = phase
         self._serve = serve_in_phase
         self._frame_size_max_bytes = min(phase.frame_size_max_bytes, self._request_size_max_bytes)
@@ -275,7 +276,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._serve_requests(self, frame)
 
     def send_last(self, answer: bytes | None) -> None:
-        """Closes the connection after this answer. No earlier answer may be outstanding, as during a login."""
+        """Closes the connection after this answer. The caller must make sure that all earlier answers have
+        been sent.
+        """
         if answer is not None:
             self._write(answer)
         self.close()
@@ -283,7 +286,8 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Leaves the client's bytes in the kernel until `admit`.
 
-        Takes effect one turn of the loop later, because uvloop always begins to read after `connection_made`.
+        The effect begins in the next iteration of the event loop, because uvloop always begins to read after
+        `connection_made`.
         """
         asyncio.get_running_loop().call_soon(self._pause_unless_admitted)
 
@@ -302,8 +306,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. A mute may last for days, and meanwhile the connection cannot notice that
-        the client has left.
+        False while the connection is muted. A mute may last for days. During the mute, the connection does not read, so
+        it does not notice if the client disconnects.
         """
         if self._pending or not self._admitted:
             return True
@@ -327,11 +331,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_sending(self) -> bool:
-        """Whether an answer or a part of an answer is unsent, because the client has not read the bytes before it."""
+        """Whether an answer or a part of an answer is unsent, because the client has not read earlier bytes."""
         return self._sender is not None and self._sender.is_busy
 
     def when_sent(self, callback: Callable[[], None]) -> None:
-        """Calls `callback` when all unsent answers are sent, or never if the client leaves before."""
+        """Calls `callback` when all unsent answers are sent. If the client disconnects before, `callback` is not
+        called.
+        """
         self._when_sent.append(callback)
 
     def close(self) -> None:
@@ -379,8 +385,8 @@ class Connection(asyncio.BufferedProtocol):
         return 0
 
     def _serve_frames(self, received: memoryview, left: int) -> int:
-        """Serves frames until the frames and their answers have used `left` bytes. Keeps the other frames. Returns the
-        number of used bytes.
+        """Serves frames until the frames and their answers are larger than `left` bytes. Keeps the other frames.
+        Returns the size of the served frames and their answers.
 
         `received` is a part of the scratch buffer, or the frames that an earlier call kept.
         """
@@ -469,7 +475,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._rest is not None or (self._frame is not None and self._filled == len(self._frame))
 
     def _go_on(self) -> None:
-        """Joins the request line if a received request can be served now. Resumes reading if no request waits."""
+        """Adds this connection to the queue (request_line.py) if a received request can be served now. Resumes reading
+        if no request waits.
+        """
         if self._closed or self._in_line or self._waits_for_memory:
             return
         if not self._has_request():
@@ -490,7 +498,7 @@ class Connection(asyncio.BufferedProtocol):
     # Answers.
 
     def _answer(self, frame: memoryview) -> int:
-        """Serves a frame. Returns the bytes that the frame and its answer use of BYTES_PER_TURN."""
+        """Serves a frame. Returns the bytes of the frame and of its answer, which count towards BYTES_PER_TURN."""
         served = len(frame)
         self._counts.requests += 1
         try:
@@ -542,7 +550,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _write(self, answer: Buffer | list[Part]) -> int:
-        """Sends an answer, or its first part. Returns the bytes that the answer uses of BYTES_PER_TURN."""
+        """Sends an answer, or its first part. Returns the bytes that count towards BYTES_PER_TURN."""
         transport = self.transport
         if transport is None or self._closed:
             return 0
@@ -597,7 +605,9 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _answer_failed(self, reason: str) -> None:
-        """Closes the connection, because the client has received a part of an answer that cannot be completed."""
+        """Closes the connection, because the client has received only a part of an answer, and the rest
+        cannot be read.
+        """
         self.warn(reason)
         self.abort()
 
@@ -611,7 +621,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def tls_failed(self, reason: str) -> None:
-        """Logs the reason for which the transport closes the connection."""
+        """Logs why the TLS transport closes the connection."""
         if not self._closed:
             self._closed = True
             self.logins.failed += 1

@@ -1,10 +1,10 @@
-"""The login of a connection: the phases (phase.py) that yield a session, and the end of a session.
+"""The login of a connection, and the end of its session. A login is a phase (phase.py) that ends with a session.
 
 During a login, `serve_in_phase` serves the frames in place of the dispatch. So later requests need no check for a
 login. If the session expires, `serve_until_expiry` checks the time before each request.
 
-These are functions over a plain state, because an object that knows its connection would be a cycle, and would keep the
-memory of a connection that is lost.
+This module has functions and a plain state, and no object with a reference to its connection. Such an object and the
+connection would refer to each other, so the memory of a lost connection would not be freed immediately.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _log = logging.getLogger("kcli.server.Connection")
 
 @dataclass(slots=True, eq=False)
 class LoginState:
-    """The login of one connection. `phase` is the login that runs now. `last` is the last phase, which can begin again
-    while requests are served. `timer` ends a phase that takes too long."""
+    """The login of one connection. `phase` is the login that runs now. `last` is the last phase. The client can begin
+    it again while requests are served. `timer` ends a phase that takes too long.
+    """
 
     phase: Phase | None = None
     last: Phase | None = None
@@ -109,7 +110,7 @@ def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting
 
 
 def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
-    """The error that closes the connection. The log has an unexpected error, and the client does not see it."""
+    """The error that closes the connection. An unexpected error is written to the log, and not sent to the client."""
     if isinstance(error, ProtocolError):
         return error
     _log.error(

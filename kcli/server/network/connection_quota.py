@@ -45,8 +45,9 @@ class ConnectionQuota:
             task.add_done_callback(self._resolving.pop)
 
     def throttle_seconds(self, host: str) -> float:
-        """Counts a new connection, and returns 0. If the connection exceeds the limit, it is not counted. Then the
-        result is the number of seconds after which the caller must close it."""
+        """Counts a new connection, and returns 0. If the connection exceeds the limit, the connection is not counted,
+        and the result is the number of seconds after which the caller must close it.
+        """
         limit = self._limits.get(host, self._default)
         if limit is None:
             return 0.0

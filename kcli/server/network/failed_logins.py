@@ -1,8 +1,8 @@
 """Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
 Kafka has no such limit. An address may fail FAILURES_MAX times, and then once per INTERVAL_SECONDS. Above this limit,
-each login of the address waits, also a login with the right password. So a client cannot try many passwords, and other
-clients with the same address can still log in.
+each login from the address waits, also a login with the correct password. So a client cannot try many passwords, and
+other clients with the same address can still log in.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ _IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addres
 
 
 class FailedLogins:
-    """The failed logins of one listener. Each listener has its own, so that failures on one of them do not delay the
-    logins on another one. Times are in seconds of a clock that never goes back."""
+    """The failed logins of one listener. Failures on one listener do not delay the logins on another listener. Times
+    are in seconds of a clock that never goes back.
+    """
 
     def __init__(self, *, factor: int = 1) -> None:
-        """`factor` multiplies the number of failures that an address has free, and their number per second."""
+        """`factor` multiplies both limits of an address: FAILURES_MAX, and the number of further failures per
+        second.
+        """
         self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
         self._interval = INTERVAL_SECONDS / factor
         # The time at which each address has no failure left. It grows by the interval with each failure.
@@ -47,8 +50,10 @@ class FailedLogins:
         self._lines = LimitedLines()
 
     def wait_seconds(self, host: str, now: float) -> float:
-        """The time that a login of this address must wait. Each call with a result above 0 takes a turn, so the next
-        login waits longer. Returns infinity if the wait would be longer than WAIT_MAX_SECONDS."""
+        """The time for which a login of this address must wait. Logins of an address wait one after another, so each
+        call with a result above 0 makes the next login wait longer. Returns infinity if the wait would be longer than
+        WAIT_MAX_SECONDS.
+        """
         address = _address(host)
         forgiven_at = self._forgiven_at.get(address)
         if forgiven_at is None:
@@ -64,7 +69,7 @@ class FailedLogins:
     def failed(
         self, host: str, now: float, listener: str, reason: str, defect: Exception | None = None
     ) -> None:
-        """Counts a failed login, and logs it if the last line is old enough.
+        """Counts a failed login. Logs the failure if the last such line is old enough.
 
         `defect` is an error in the login itself, such as in an operator's own check. The log has its traceback.
         """

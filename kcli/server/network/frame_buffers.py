@@ -1,4 +1,5 @@
-"""The memory for frames: one scratch buffer and recycled frame buffers. All connections of an event loop share them.
+"""The memory for frames (a frame is the bytes of one request). All connections of an event loop share one scratch
+buffer and the recycled frame buffers.
 
 queued.max.request.bytes limits the total size of the frames that do not fit into the scratch buffer. If a frame would
 exceed the limit, its connection is not read until memory is free. Small and large frames have separate limits, so that
@@ -56,7 +57,9 @@ class _Held:
 
 
 class FrameLimit:
-    """The memory of frames of one kind. One frame is always allowed, even if it is larger than the limit."""
+    """The memory of small frames or of large frames. One frame is always allowed, even if the frame is larger than the
+    limit.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -77,8 +80,9 @@ class FrameLimit:
         return True
 
     def release(self, receiver: Receiver) -> None:
-        """Releases the memory of the frame of `receiver`, or ends its wait. Then counts the waiting frames that have
-        room now."""
+        """Releases the memory of the frame of `receiver`, or ends the frame's wait. Then the frames that wait for
+        memory get the free memory.
+        """
         self._waiting.pop(receiver, None)
         held = self._held.pop(receiver, None)
         if held is not None:
@@ -144,7 +148,7 @@ class FrameBuffers:
         return self.small.held_bytes + self.large.held_bytes
 
     def limit_of(self, size: int) -> FrameLimit | None:
-        """The limit that a frame counts for. None if the frame fits into the scratch buffer."""
+        """The limit for a frame of this size. None if the frame fits into the scratch buffer."""
         if size <= SCRATCH_SIZE_BYTES:
             return None
         return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large

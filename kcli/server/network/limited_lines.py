@@ -16,8 +16,9 @@ class LimitedLines:
         self._silent_count = 0
 
     def ending(self, now: float) -> str | None:
-        """Returns the text for the end of the next line: the number of lines that were not logged before it. Returns
-        None if the next line must not be logged."""
+        """Returns the text for the end of the next line: the number of lines that were not logged since the last line.
+        Returns None if the next line must not be logged.
+        """
         if now - self._logged_at < INTERVAL_SECONDS:
             self._silent_count += 1
             return None

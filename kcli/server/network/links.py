@@ -1,7 +1,7 @@
 """Connections from this node to other nodes.
 
-A node is the client of other brokers and of controllers. Each link asks for the security of its listener when it
-connects. So a link uses new certificates from its next connection on.
+A node is the client of other brokers and of controllers. Each link reads the security settings of its listener when the
+link connects. So new certificates apply from the next connection on.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ async def open_link(
     """Connects to another node, and logs in. `counts` are the shared counts of all links with the same purpose.
 
     Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
-    NetworkException too, because the other node may accept the next attempt: certificates and credentials are changed
-    on one node after the other.
+    NetworkException too. The other node may accept the next attempt, because operators change certificates and
+    credentials on one node after the other.
     """
     from kcli.client.connection import Connection  # its codec is the slowest import of all
 

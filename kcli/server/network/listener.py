@@ -1,4 +1,4 @@
-"""Listeners: named ports that accept connections, within limits on their number."""
+"""Listeners: named ports that accept connections, within limits on the number of connections."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class SocketServer:
     ) -> Acceptor:
         """Opens a port. Raises OSError if the port is not available.
 
-        `authenticate` is called for each new connection, with `tls` after its handshake. `serve` gets the requests of a
-        connection with a session.
+        `authenticate` is called for each new connection. With TLS, it is called after the handshake. `serve` gets the
+        requests of clients that are logged in.
         """
         listener = Acceptor(settings, self, serve, authenticate, tls)
         await listener.open(self._network)
@@ -168,8 +168,9 @@ class SocketServer:
 
     @property
     def last_active(self) -> float:
-        """The time (of the event loop) of the last byte from or to a client. Minus infinity if no client is
-        connected."""
+        """The time of the last byte from or to a client, on the clock of the event loop. Minus infinity if no client is
+        connected.
+        """
         return max((connection.last_active for connection in self.connections), default=float("-inf"))
 
     def close_idle(self) -> int:
@@ -205,7 +206,7 @@ class SocketServer:
 
 
 class Acceptor:
-    """One open port. As the `Gate` of its connections, it admits, delays or refuses them."""
+    """One open port, which admits, delays or refuses new connections (`Gate`)."""
 
     def __init__(
         self,

@@ -9,11 +9,11 @@ from kcli.model.observations import Largest, Observations
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ListenerCounts:
-    """The connections and the traffic of a listener since the start. An answer counts when it is given to the socket,
-    or to the line of answers that wait for the socket. `reads` counts reads from sockets.
+    """The connections and the traffic of a listener since the start. An answer counts when the answer is written to the
+    socket, or when it begins to wait for the socket. `reads` counts reads from sockets.
 
-    `held_ns` is the time in nanoseconds for which connections had to wait for a place. `rate_delays_ms` are the waits
-    for max.connection.creation.rate, and `quota_delays_ms` those for the quota of an address (KIP-612).
+    `held_ns` is the time in nanoseconds for which connections had to wait for a place. `rate_delays_ms` has the delays
+    by max.connection.creation.rate. `quota_delays_ms` has the delays by the quota of an IP address (KIP-612).
     """
 
     opened: int = 0

@@ -11,9 +11,9 @@ from kcli.model.observations import Observations
 class LoginCounts:
     """The logins since the start. PLAINTEXT listeners have none.
 
-    `succeeded_without_again` counts the clients that cannot log in again on the same connection (KIP-368).
-    `expired` counts the connections that were closed because their session had expired. `again_ms` are the milliseconds
-    of logins on a connection that had a session before, from their first request to their success.
+    `succeeded_without_again` counts the clients that cannot log in again on the same connection (KIP-368). `expired`
+    counts the connections that were closed because their session had expired. `again_ms` has the duration of each
+    repeated login on the same connection, from its first request to its success.
     """
 
     succeeded: int = 0

@@ -1,11 +1,11 @@
-"""The phase of a connection before its requests are served: the login.
+"""The phase of a connection before its requests are served. This phase is the login.
 
-A phase receives the frames of the connection. With SASL it answers three APIs: ApiVersions, SaslHandshake and
-SaslAuthenticate. A phase ends with a session, or with the end of the connection. A frame waits until the frame before
-it has been answered, so no request is served before the login is complete.
+A phase receives the frames (requests as bytes) of the connection. With SASL, a phase answers three APIs: ApiVersions,
+SaslHandshake and SaslAuthenticate. A phase ends with a session, or with the end of the connection. A frame waits until
+the frame before it has been answered, so no request is served before the login is complete.
 
 A client may log in again on the same connection (KIP-368). The connection then enters a new phase, and keeps its old
-session until the phase yields a new session.
+session until the new login succeeds.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class Phase(Protocol):
         """The longest time of the login. A slower login closes the connection."""
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        """Handles one frame, without its size prefix. It is not called again before its result is complete.
+        """Handles one request, without its size prefix. This method is not called again before its result is complete.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.
         """
 
     def again(self) -> Phase | None:
-        """Returns the phase of a new login on the same connection, because its client has sent a SaslHandshake
-        (KIP-368). Returns None if the client may not log in again now. Called only if the session expires."""
+        """Returns the phase of a new login on the same connection, after the client has sent a SaslHandshake (KIP-368).
+        Returns None if the client may not log in again now. Called only if the session has an expiry time.
+        """

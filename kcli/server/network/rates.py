@@ -1,8 +1,9 @@
 """Kafka's two ways to measure the use of a quota. The caller passes the time, in seconds of any clock.
 
-`SampledRate` is the average over the last windows, like Kafka's class Rate of a SampledStat. It measures bytes, time
-and connections. `TokenBucket` fills at the rate of its quota, up to a limit. A request may take more tokens than the
-bucket has, and the next requests must then wait. It measures partitions that are created and deleted (KIP-599).
+`SampledRate` is the average over the last windows, like Kafka's class Rate of a SampledStat. `SampledRate` measures
+bytes, time and connections. `TokenBucket` fills at the rate of its quota, up to a limit. A request may take more tokens
+than the bucket has, and the next requests must then wait. The bucket measures the partitions that requests create and
+delete (KIP-599).
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ class SampledRate:
         return 0.0 if rate <= limit else (rate - limit) / limit * self._elapsed(now)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the windows are empty. A new meter would then return the same rates."""
+        """Whether the windows are empty, so that a new meter would return the same rates."""
         self._forget(now)
         return not self._samples
 
     def _elapsed(self, now: float) -> float:
         """The time since the oldest sample. Windows before the first sample count as passed.
 
-        If they did not count, the first bytes of a client would give a very high rate.
+        Without these windows, the first bytes of a client would give a very high rate.
         """
         elapsed = now - self._samples[0].began if self._samples else 0.0
         windows = self._windows
@@ -123,8 +124,9 @@ class TokenBucket:
         return max(0.0, -self.tokens(limit, now) / limit)
 
     def is_idle(self, now: float) -> bool:
-        """Whether the bucket is certainly full again, so that a new bucket can replace it. It is full if it was not
-        overdrawn and its windows have passed."""
+        """Whether the bucket is certainly full again, so that a new bucket can replace it. A bucket is full if it was
+        not overdrawn and its windows have passed.
+        """
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds
         )

@@ -1,8 +1,8 @@
-"""The line of connections whose received requests wait for their turn of the event loop.
+"""The queue of connections that have received requests which are not served yet.
 
-A client may send thousands of requests in one write. Each turn of the loop serves only a few requests, one connection
-after another. Between two turns the loop reads from other clients and answers them. The limit of a turn counts requests
-and bytes, never time, because a simulation must repeat each run.
+A client may send thousands of requests in one write. Each iteration of the event loop serves only a few of them, one
+connection after another. Between two iterations, the loop reads from other clients and answers them. An iteration has a
+limit on requests and on bytes. It has no time limit, because a simulation must give the same result in every run.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ class InLine(Protocol):
     """A connection with a request that was received and can be served."""
 
     def take_turn(self, bytes_max: int) -> int:
-        """Serves requests until they use `bytes_max` of BYTES_PER_TURN, and at least one. Returns the bytes that they
-        used. If more requests wait, joins the line again."""
+        """Serves at least one request, and more requests until `bytes_max` bytes are used. Returns the used bytes. If
+        more requests wait, adds the connection to the queue again.
+        """
         ...
 
 
 class RequestLine:
-    """The line of one event loop."""
+    """The queue of one event loop."""
 
     __slots__ = ("_is_due", "_left", "_line", "_requests_max")
 
     def __init__(self, requests_max: int = QUEUED_REQUESTS_MAX) -> None:
-        """Makes an empty line. `requests_max` is the value of queued.max.requests."""
+        """Makes an empty queue. `requests_max` is the value of queued.max.requests."""
         self._line: deque[InLine] = deque()
         self._is_due = False
         self._left = BYTES_PER_TURN
@@ -43,11 +44,12 @@ class RequestLine:
 
     @property
     def allowance(self) -> int:
-        """The bytes of requests that a connection may serve as soon as they are received. If connections wait in the
-        line, or if other connections have used this turn, the result is 1, and the connection may serve one request.
+        """The bytes of requests that a connection may serve as soon as the requests are received. The result is 1 if
+        connections wait in the queue, or if other connections have used this iteration of the loop. Then the connection
+        may serve one request.
 
-        If the line is full, the result is 0. Then the connection goes to the end of the line, as a request does in
-        Kafka's queue.
+        If the queue is full, the result is 0. Then the connection goes to the end of the queue, as a request does in
+        Kafka.
         """
         if not self._line:
             return max(self._left, 1)
@@ -55,7 +57,8 @@ class RequestLine:
 
     def count(self, used_bytes: int) -> None:
         """Counts requests that were served as soon as they were received. A single request does not count, because each
-        connection may always serve one."""
+        connection may always serve one request.
+        """
         if used_bytes > BYTES_PER_REQUEST_MIN:
             self._left -= used_bytes
             self._run_soon()
@@ -70,7 +73,9 @@ class RequestLine:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Gives each connection in the line an equal part of what is left of the turn, until nothing is left."""
+        """Serves the connections in the queue during one iteration of the loop. Each connection gets an equal part of
+        the remaining limits.
+        """
         line, left = self._line, BYTES_PER_TURN
         for waiting in range(len(line), 0, -1):
             if left <= 0:

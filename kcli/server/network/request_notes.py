@@ -1,4 +1,4 @@
-"""What a connection and its handlers note about the present request, for the metrics."""
+"""Facts about the present request that a connection and its handlers record for the metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNKNOWN_SOFTWARE = ("unknown", "unknown")
 
 
 class Sent(Protocol):
-    """Takes the time that a large answer took to be sent."""
+    """Receives the time that the connection needed to send a large answer."""
 
     def sent(self, seconds: float) -> None: ...
 
@@ -20,8 +20,9 @@ class RequestNotes:
     """The notes of one connection. `has_news` is True if a note was written since the metrics read the notes.
 
     `kind` is the name of the kind of the present request, if its API has several kinds. `queued_seconds` is the time in
-    the request line, and `throttled_seconds` the time for which a quota mutes the client. `software` is the name and
-    the version of the client (KIP-511). `answering` gets the time of sending the next answer.
+    the queue of requests (request_line.py). `throttled_seconds` is the time for which a quota mutes the client.
+    `software` is the name and the version of the client (KIP-511). `answering` receives the time that the next answer
+    needs to be sent.
     """
 
     has_news: bool = False

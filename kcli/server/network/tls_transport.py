@@ -7,12 +7,12 @@ this transport, a connection begins before its handshake, so that the limits on 
 Plain bytes go from OpenSSL directly into the buffers of the connection. A written answer is encrypted immediately, so
 that the transport holds no more bytes than without TLS.
 
-Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one record. If
-a client sends key updates and does not read their answers, this transport does not read either.
+Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one TLS record.
+If a client sends key updates and does not read their answers, this transport does not read either.
 
-Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one line, which runs one
-step in each turn of the loop, so that many new clients do not delay other clients. A client that sends many key updates
-and little else is closed.
+Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one queue. Each iteration of
+the loop runs one step of one handshake, so that many new clients do not delay other clients. If a client sends many key
+updates and few other bytes, its connection is closed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SharedTls:
         self._is_due = False
 
     def join(self, transport: TlsTransport) -> None:
-        """Runs the next step of a handshake in one of the next turns of the loop."""
+        """Runs the next step of a handshake in one of the next iterations of the loop."""
         self._line.append(transport)
         self._run_soon()
 
@@ -200,7 +200,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     # The handshake.
 
     def begin(self) -> None:
-        """Begins the handshake, because the limits on connections admit this connection."""
+        """Begins the handshake. Called when the limits on connections permit this connection."""
         if self._ssl is not None or self.is_closing():
             return
         self._ssl = self._tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -214,7 +214,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._shared.join(self)
 
     def shake_hands(self) -> None:
-        """Runs one step of the handshake. The line of handshakes calls it."""
+        """Runs one step of the handshake. The queue of handshakes calls this method."""
         self._in_line = False
         if self.is_closing():
             return
@@ -302,7 +302,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return True
 
     def _ended(self) -> None:
-        """The client has sent its last byte, and says so."""
+        """Called when the client has sent its last byte and has closed its side of the connection."""
         if not self._connection.eof_received():
             self.close()
 
@@ -325,7 +325,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._decrypt()
 
     def _update_reading(self) -> None:
-        """Reads from the socket only if the received ciphertext is used up, so that at most one read waits."""
+        """Reads from the socket only if all received ciphertext is decrypted, so that at most one read is in memory."""
         if self._raw is None or self._raw.is_closing():
             return
         pauses = (
@@ -371,7 +371,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         raw.write(self._outgoing.read())
 
     def _send(self, records: list[bytes]) -> None:
-        """Sends records at once, as far as the socket accepts them. The transport of the socket gets the rest."""
+        """Sends TLS records immediately, as far as the socket accepts them. The transport of the socket gets
+        the rest.
+        """
         raw = self._raw
         assert raw is not None
         sent = 0
@@ -443,8 +445,9 @@ def handshake_failure(error: ssl.SSLError) -> str:
 
 
 def _date_failure(tls: ssl.SSLObject) -> str | None:
-    """Why the certificate of the client is not valid now, in the words of OpenSSL. None if it is valid, or if the
-    listener asks for no certificate."""
+    """OpenSSL's text for the reason why the client's certificate is not valid now. None if the certificate is valid, or
+    if the listener asks for no certificate.
+    """
     certificate = tls.getpeercert()
     if not certificate:
         return None

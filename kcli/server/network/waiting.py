@@ -16,10 +16,11 @@ class Waiting:
     """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
     answer.
 
-    `may_overlap` is True for a Produce request whose records are appended and which waits only for their commit. Then
-    the next Produce request may already be served.
+    `may_overlap` is True for a Produce request that has appended its records and waits only for their commit. In this
+    case the next Produce request may already be served.
 
-    `may_be_dropped` is True if the work has no effect except the answer. Then the work ends if the client leaves.
+    `may_be_dropped` is True if the work has no effect except the answer. In this case the work ends if the client
+    disconnects.
     """
 
     __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
@@ -38,7 +39,8 @@ class Waiting:
         self.may_be_dropped = may_be_dropped
 
     def drop(self) -> None:
-        """Ends the wait because the client has left. If the work of a task has an effect, the task still runs to its
-        end."""
+        """Ends the wait because the client has disconnected. If the work has an effect, its task still runs
+        to the end.
+        """
         if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
             self.future.cancel()

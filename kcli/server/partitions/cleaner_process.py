@@ -1,4 +1,4 @@
-"""The broker's side of a cleaner process: it sends plans and receives events, and can end the process."""
+"""Controls a cleaner process: sends plans to it, receives its events, and can end it. This code runs in the broker."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ WORKER = "kcli.storage.cleaner.worker"
 
 
 class CleanerProcess:
-    """A process that runs passes of the cleaner. The process starts with the first pass. `stop` may be called at any
-    time and from any thread."""
+    """A process that runs passes of the cleaner (each pass compacts one log). The process starts with the first pass.
+    `stop` may be called at any time and from any thread.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

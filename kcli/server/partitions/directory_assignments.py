@@ -1,8 +1,8 @@
 """Reports to the controller which log directory holds each replica (KIP-858).
 
-A broker with several directories chooses one when it creates a log, and then reports it to the controller. If the
-directory fails later, the controller knows which replicas are lost. If the directory fails before the report, the
-controller does not know this, and does not elect other leaders.
+A broker with several directories chooses one when it creates a log, and then reports the directory to the controller.
+If the directory fails later, the controller knows which replicas are lost. If the directory fails before the report,
+the controller does not know which replicas are lost, and does not elect other leaders.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class DirectoryAssignments:
         self._sender: asyncio.Task[None] | None = None
 
     async def load(self, image: MetadataImage) -> None:
-        """Considers all partitions, in slices. A partition that changes between two slices may be reported twice, which
-        does no harm."""
+        """Reports the directories of all partitions, some partitions at a time. A partition that changes meanwhile may
+        be reported twice, which has no effect.
+        """
         count = 0
         for topic in image.topics:
             for number, partition in topic.partitions.items():
@@ -80,8 +81,9 @@ class DirectoryAssignments:
         self._send_soon()
 
     def replica_hosted(self, name: str, number: int) -> None:
-        """Reports the directory of a new log. A large change is applied in slices, so a log may be created after
-        `apply` was called for its delta."""
+        """Reports the directory of a new log. A large change of the metadata is applied in several parts, so a log may
+        be created after `apply` was called for this change.
+        """
         topic = self._loader.image.topics.topic(name)
         partition = None if topic is None else topic.partitions.get(number)
         if topic is not None and partition is not None:
@@ -91,8 +93,8 @@ class DirectoryAssignments:
     async def promise(self, topic_id: uuid.UUID, number: int, directory: uuid.UUID) -> None:
         """Reports the directory to which a replica is about to move.
 
-        The report comes before the move. So after a crash between the report and the move, the broker knows that the
-        copy is complete. Raises KafkaError if the controller refuses or cannot be reached.
+        The directory is reported before the copy replaces the log. So after a crash between these two steps, the broker
+        knows that the copy is complete. Raises KafkaError if the controller refuses the report or cannot be reached.
         """
         key = (topic_id, number)
         self._promised[key] = directory

@@ -1,10 +1,10 @@
 """Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads and the values that it has sent.
 
-Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may get a
-session. The incremental fetches after it (epoch 1, 2, …) list only changes. The answer to an incremental fetch has only
-partitions with records, with an error, or with a new high watermark or log start offset. Partitions that returned
-records move to the end of the order, so that other partitions also get their turn. A fetch with epoch -1 is a full
-fetch that closes the session or needs no session.
+Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may begin a
+session. The incremental fetches of the session (epoch 1, 2, …) list only changes. The answer to an incremental fetch
+has only partitions with records, with an error, or with a new high watermark or log start offset. Partitions that
+returned records move to the end of the order, so that the next answer begins with other partitions. A fetch with epoch
+-1 is a full fetch that closes the session or needs no session.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ all partitions that were read together would always be read together again."""
 
 
 class Quiet(NamedTuple):
-    """The waiters of a partition that has nothing new for its client, and the time at which it was read."""
+    """A partition of a session that has nothing new for the client: the requests that wait for it, and the time at
+    which it was read.
+    """
 
     partition: ParkedFetches
     read_ms: int
@@ -80,7 +82,7 @@ class FetchSession:
 
     The next fetch reads the `active` partitions, in this order. The `quiet` partitions have nothing new for the client.
     If such a partition changes, it becomes active. So a fetch of a follower with thousands of partitions reads only a
-    few of them. `parked` is the last fetch of the session that had to wait.
+    few of them. `parked` is the last fetch of the session that had to wait for records.
     """
 
     id: int
@@ -108,7 +110,7 @@ class FetchSession:
             del self.active[target]
 
     def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
-        """Makes a partition quiet, because its client knows everything about it."""
+        """Makes a partition quiet, because it has nothing new for the client."""
         if target in self.active:
             del self.active[target]
             self.quiet[target] = Quiet(partition, now_ms)
@@ -122,7 +124,7 @@ class FetchSession:
             self.active[target] = None
 
     def wake_read_before(self, time_ms: int) -> None:
-        """Makes the quiet partitions active that were last read before `time_ms`, but only a share of all."""
+        """Makes quiet partitions active if they were last read before `time_ms`. Limits their number in each fetch."""
         oldest = next(iter(self.quiet.values()), None)
         if oldest is None or oldest.read_ms >= time_ms:
             return
@@ -139,21 +141,24 @@ class FetchSession:
             self.parked.changed(partition, size_bytes, measure=measure)
 
     def finish(self) -> None:
-        """Makes all partitions active. The caller does not know which partition ended. Partitions often end together,
-        when their broker stops."""
+        """Makes all partitions active, because the leadership of a partition has ended, and the caller does not know of
+        which one. Often many leaderships end together, when a broker stops.
+        """
         self.end()
         if self.parked is not None:
             self.parked.finish()
 
     def end(self) -> None:
-        """Stops watching partitions. Call this method before the session is dropped."""
+        """Removes the session from the waiting requests of its partitions. Call this method before the session is
+        dropped.
+        """
         for target in list(self.quiet):
             self.wake(target)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class SessionCounts:
-    """The sessions that were dropped since the start, because a new session needed their place."""
+    """The number of sessions that were dropped since the start, because a new session needed their place."""
 
     evictions: int = 0
 
@@ -163,7 +168,9 @@ class FetchSessions:
     longest time."""
 
     def __init__(self, slots: int, rng: Rng, refresh_ms: int = REFRESH_MAX_MS) -> None:
-        """Makes an empty cache. After `refresh_ms`, a partition is read again even if it has not changed."""
+        """Makes an empty cache of sessions. After `refresh_ms`, a partition is read again even if it has not
+        changed.
+        """
         self.slots = slots
         self._refresh_ms = min(refresh_ms, REFRESH_MAX_MS)
         self._rng = rng
@@ -302,7 +309,7 @@ class FetchScope:
 
     @property
     def watches(self) -> bool:
-        """Whether the session watches partitions that have nothing new for its client."""
+        """Whether the session remembers partitions that have nothing new, so that a fetch does not read them."""
         return self._session is not None and len(self._session.targets) >= WATCHED_FROM
 
     def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
@@ -311,28 +318,30 @@ class FetchScope:
         self._session.rest(target, partition, now_ms)
 
     def is_allowed_by(self, key: object | None) -> bool:
-        """Whether the client may read all partitions of its session with the rights of this key."""
+        """Whether all partitions of the session were allowed to the client when the permissions had this key."""
         return key is not None and self._session is not None and self._session.allowed_by == key
 
     def keep_allowed(self, key: object | None) -> None:
-        """Remembers that the client may read all partitions of its session with the rights of this key."""
+        """Remembers that all partitions of the session are allowed to the client while the permissions have
+        this key.
+        """
         if self._session is not None:
             self._session.allowed_by = key
 
     def wake(self, target: FetchTarget) -> None:
-        """Makes a quiet partition be read by this fetch."""
+        """Makes a quiet partition active, so that this fetch reads it."""
         if self._session is not None:
             self._session.wake(target)
 
     def wait(self, parked: ParkedFetch) -> None:
-        """Passes on the changes of quiet partitions to the parked fetch."""
+        """Notifies the waiting fetch of changes of quiet partitions."""
         if self._session is not None:
             self._session.parked = parked
 
     def response(
         self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
     ) -> Generator[None, None, FetchResponse]:
-        """Makes the response with the results that the client does not know. Works in steps."""
+        """Makes the response with the results that are new for the client. Works in steps."""
         if self.error_code is not ErrorCode.NONE:
             return FetchResponse(error_code=self.error_code)
         session = self._session
@@ -353,7 +362,7 @@ class FetchScope:
         return FetchResponse(session_id=session_id, responses=topics, node_endpoints=endpoints)
 
     def _drop(self, *results: Results, keeps_targets: bool) -> Generator[None, None, None]:
-        """Drops the results and the targets in steps, because freeing 200,000 of them at once takes long."""
+        """Drops the results and the targets in steps, because it takes long to free 200,000 objects without a pause."""
         for each in results:
             while each:
                 del each[-_PARTITIONS_PER_STEP:]

@@ -1,4 +1,4 @@
-"""A partition that a fetch reads, and what its client was told about the partition."""
+"""A partition that a fetch reads, and the last values of the partition that the client got."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from kcli.storage.log.log import PartitionLog
 class FollowedPartition:
     """One partition in one leader epoch, while another broker leads it. `leader` is NO_LEADER if no broker leads.
 
-    `is_current` is False after the leader epoch has ended or the replica has gone. Nothing may be appended then.
+    `is_current` is False after the leader epoch has ended or the replica has been removed. After that, no record may be
+    appended.
     """
 
     __slots__ = (
@@ -71,8 +72,9 @@ class FollowedPartition:
         )
 
     def advance(self, high_watermark: Offset, log_start_offset: Offset) -> None:
-        """Takes over the leader's high watermark and log start offset, as far as this log has the records. Answers the
-        parked fetches that are due. Raises StorageError."""
+        """Sets the high watermark and the log start offset to the leader's values, as far as this log has the records.
+        Then answers the waiting fetches that are due. Raises StorageError.
+        """
         log = self.log
         before = log.high_watermark
         log.set_high_watermark(high_watermark)
@@ -82,11 +84,11 @@ class FollowedPartition:
             measure_again(self.parked_fetches)
 
     def resign(self) -> None:
-        """Ends this object, and answers the parked fetches."""
+        """Ends the work on this partition, and answers the waiting fetches."""
         self.is_current = False
         self.wake_all()
 
     def wake_all(self) -> None:
-        """Ends the wait of every parked fetch."""
+        """Ends the wait of every Fetch request on this partition."""
         for parked in list(self.parked_fetches):
             parked.finish()

@@ -1,7 +1,7 @@
 """Sends the changes of ISRs that this broker's leaders propose to the controller (AlterPartition, KIP-497).
 
-One request is in flight, and it contains all changes that waited. A request that fails as a whole is sent again until a
-controller answers, because a leader must learn whether its change is committed.
+At most one request is in flight. The next request contains all changes that were proposed meanwhile. If a request
+fails, it is sent again until a controller answers, because a leader must know whether its change is committed.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class IsrUpdates:
         self._is_stopped = False
 
     def submit(self, leader: LeaderPartition) -> None:
-        """Sends the change in flight of a leader, together with other changes of the same turn of the loop. The leader
-        gets the answer by `change_answered`."""
+        """Sends the proposed change of a leader, together with other changes that are proposed at the same time. The
+        leader gets the answer by `change_answered`.
+        """
         if self._is_stopped:
             return
         self._waiting[leader.log.topic_id, leader.partition] = leader
@@ -62,7 +63,7 @@ class IsrUpdates:
             self._sender = asyncio.get_running_loop().create_task(self._send_all(), name="alter-partition")
 
     async def stop(self) -> None:
-        """Ends the sender. Later changes are not sent, because the broker is about to lead nothing any more."""
+        """Stops sending. Later changes are not sent, because the broker gives up all leaderships."""
         self._is_stopped = True
         if self._sender is not None:
             self._sender.cancel()
@@ -85,8 +86,9 @@ class IsrUpdates:
                     await asyncio.sleep(RETRY_PAUSE_S)
 
     def _take(self) -> dict[Place, tuple[LeaderPartition, IsrChange]]:
-        """Takes changes for a request from the queue. Drops the changes that are not in flight any more, because the
-        metadata has a newer state of the partition or this broker does not lead it any more."""
+        """Takes changes for a request from the queue. Drops a change if the metadata has a newer state of its
+        partition, or if this broker no longer leads the partition.
+        """
         taken: dict[Place, tuple[LeaderPartition, IsrChange]] = {}
         while self._waiting and len(taken) < MAX_CHANGES_PER_REQUEST:
             place = next(iter(self._waiting))

@@ -38,7 +38,7 @@ _log = logging.getLogger("kcli.server.Partition")
 class LeaderPorts:
     """The parts of the broker that all its leaders use.
 
-    `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the change in flight of a
+    `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the proposed ISR of a
     leader to the controller.
     """
 
@@ -110,7 +110,7 @@ class LeaderPartition:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Appends to the log, and moves the high watermark as far as the ISR allows. Raises KafkaError."""
+        """Appends to the log, and raises the high watermark as far as the ISR has the records. Raises KafkaError."""
         self._check_acks(acks)
         try:
             result = self.log.append(
@@ -129,9 +129,10 @@ class LeaderPartition:
     def append_client(
         self, records: Buffer, *, acks: int, now_ms: int, verification: Verification | None = None
     ) -> AppendResult | asyncio.Task[AppendResult]:
-        """Appends a client's batch, and moves the high watermark as far as the ISR allows. Raises KafkaError.
+        """Appends a client's batch, and raises the high watermark as far as the ISR has the records. Raises KafkaError.
 
-        Returns a task if the batch takes long to open, or if an append of an earlier batch still waits.
+        Returns a task if the decompression and check of the batch take long, or if an earlier batch must be appended
+        first.
         """
         self._check_acks(acks)
         try:
@@ -205,7 +206,7 @@ class LeaderPartition:
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
         """Records a fetch of a follower. A fetch from `log_end_offset` shows that the follower has every record before
-        this offset. If the follower is in sync now, proposes that it joins the ISR.
+        this offset. If the follower is in sync now, this leader proposes to add the follower to the ISR.
 
         Raises NotLeaderOrFollowerException if the broker has no replica, or if a newer run of the broker is registered.
         """
@@ -250,7 +251,9 @@ class LeaderPartition:
                 deleted()
 
     def _is_eligible(self, replica: BrokerId, follower: FollowerState) -> bool:
-        """Whether the broker may join an ISR: its present run has fetched, and it is neither fenced nor stopping."""
+        """Whether the broker may join an ISR. The broker must have fetched since its last start, and must be neither
+        fenced nor stopping.
+        """
         registered = self._ports.brokers().get(replica)
         return (
             registered is not None
@@ -264,7 +267,7 @@ class LeaderPartition:
         self._propose("Expanding")
 
     def shrink_isr(self) -> None:
-        """Proposes that the replicas that lag leave the ISR. Call this method regularly."""
+        """Proposes to remove lagging replicas from the ISR. Call this method regularly."""
         state = self.state
         if not self.followers:
             return
@@ -328,9 +331,10 @@ class LeaderPartition:
     def begin_epoch(self, state: LeaderState) -> None:
         """Begins the next leader epoch of this leader.
 
-        Produce requests that wait continue to wait, because no record is lost. Fetch requests that wait end, because
-        their clients may know only the old epoch. If this broker has missed an epoch, the known log end offsets of the
-        followers are dropped: another broker may have led, and the followers may have truncated their logs.
+        Waiting Produce requests continue to wait, because no record is lost. Waiting Fetch requests are answered now,
+        because their clients may know only the old epoch. If this broker has missed a leader epoch, another broker may
+        have led, and the followers may have truncated their logs. So the known log end offsets of the followers are
+        dropped.
         """
         now_ms, members = self._ports.now_ms(), state.isr.members
         followers = state.new_followers(now_ms)
@@ -347,9 +351,9 @@ class LeaderPartition:
     def apply(self, after: PartitionImage) -> None:
         """Applies a state of the partition in this leader epoch from the metadata.
 
-        Nothing changes if the leader already has this state or a newer one, from an answer of the controller. Kafka
-        applies an equal state again, and forgets a change in flight. The high watermark could then be too high for a
-        replica that joins the ISR.
+        Does nothing if the leader already has this state or a newer state from an answer of the controller. Kafka
+        applies an equal state again, and then forgets a proposed change. The high watermark could then be too high for
+        a replica that joins the ISR.
         """
         if after.partition_epoch > self.state.partition_epoch:
             self.commit_partition(after.replicas, after.isr, after.partition_epoch)
@@ -357,7 +361,7 @@ class LeaderPartition:
     def commit_partition(
         self, replicas: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], partition_epoch: int
     ) -> None:
-        """Takes over a committed state of the partition, which may move the high watermark."""
+        """Applies a committed state of the partition, which may raise the high watermark."""
         before = self.state
         self._count_change(before.change, isr)
         state = before.with_partition(replicas=replicas, isr=isr, partition_epoch=partition_epoch)
@@ -387,8 +391,9 @@ class LeaderPartition:
         self._advance(0)
 
     def _advance(self, size_bytes: int) -> None:
-        """Moves the high watermark and answers the requests that are due. `size_bytes` is the size of the present
-        append, or 0."""
+        """Raises the high watermark if possible, and answers the requests that are due. `size_bytes` is the size of the
+        present append, or 0.
+        """
         log = self.log
         followers = self.followers
         joining = self._joining() if followers else ()
@@ -407,24 +412,28 @@ class LeaderPartition:
                 parked.changed(self.parked_fetches, size_bytes, measure=older_committed)
 
     def when_committed(self, offset: Offset, callback: Callable[[], None]) -> Wait[Callable[[], None]] | None:
-        """Calls `callback` when everything before `offset` is committed, or when the leadership ends. Calls it at once
-        if this is so already. Returns the wait, which the caller may drop, or None if there is no wait."""
+        """Calls `callback` when everything before `offset` is committed, or when the leadership ends. If everything is
+        committed already, calls it immediately and returns None. Otherwise returns the wait, which the caller may drop.
+        """
         if self.is_leader and self.log.high_watermark < offset:
             return self.commits.wait_for(offset, callback)
         callback()
         return None
 
     def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> None:
-        """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. Calls it at once if
-        this is so already."""
+        """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. If the low watermark
+        is high enough already, calls it immediately.
+        """
         if self.is_leader and self.low_watermark < offset:
             self.deletions.wait_for(offset, callback)
         else:
             callback()
 
     def _joining(self) -> Container[BrokerId]:
-        """The replicas outside the maximal ISR for which the high watermark waits. If all replicas are in the maximal
-        ISR, the time is not needed, and reading it for each append would cost more than the rest of this method."""
+        """The replicas outside the maximal ISR for which the high watermark waits. (The maximal ISR also has the
+        replicas of a proposed change.) If all replicas are in the maximal ISR, the clock is not read, because this
+        would cost more than the rest of this method.
+        """
         state = self.state
         if len(state.maximal_isr) == len(state.replicas):
             return ()
@@ -456,7 +465,7 @@ class LeaderPartition:
             waiting()
 
     def wake_all(self) -> None:
-        """Ends the wait of every parked fetch."""
+        """Ends the wait of every Fetch request on this partition."""
         for parked in list(self.parked_fetches):
             parked.finish()
 

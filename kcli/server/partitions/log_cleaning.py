@@ -132,7 +132,7 @@ class LogCleaning:
         return self._threads
 
     def _delete_old_segments(self) -> None:
-        """Applies retention to logs whose cleanup.policy contains both compact and delete, as Kafka's cleaner does."""
+        """Applies retention to the logs with both compact and delete in cleanup.policy, as Kafka's cleaner does."""
         now_ms = self._clock.now_ms()
         for log in list(self._logs.logs.values()):
             if log.config.compact and log.config.delete and log.directory.error is None:

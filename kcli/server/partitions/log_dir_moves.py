@@ -1,9 +1,10 @@
-"""Moves of partitions between this broker's log directories while they are served (KIP-113, KIP-858).
+"""Moves partitions between this broker's log directories (KIP-113, KIP-858). Clients can use the partitions during the
+move.
 
-Each move is one task. The task copies the log in slices, and each slice in a thread. All moves together copy at most
-`replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
-controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The last
-records are copied on the event loop, just before the replacement, so no append can come between these two steps. If a
+Each move is one task. The task copies the log in parts, and each part is copied in a thread. All moves together copy at
+most `replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
+controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The event
+loop copies the last records and replaces the log without a pause, so no append can come between these two steps. If a
 stop or a crash interrupts a move, the move continues at the next start.
 """
 
@@ -48,8 +49,9 @@ UNLIMITED = (1 << 63) - 1
 
 
 class MoveThrottle:
-    """Limits the rate of all moves together. After each slice, a move waits for the time that the slice takes at this
-    rate."""
+    """Limits the rate of all moves together. After each copied part, a move waits for the time that this part takes at
+    the permitted rate.
+    """
 
     def __init__(self, clock: Clock, bytes_per_second: Callable[[], int]) -> None:
         self._clock = clock
@@ -62,7 +64,9 @@ class MoveThrottle:
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
-        """The seconds to wait before the next slice. Call this method again after the wait, until it returns 0."""
+        """The seconds to wait before the next part is copied. Call this method again after the wait, until it returns
+        0.
+        """
         self._pay_off()
         if self._owed_bytes <= 0:
             return 0.0
@@ -90,7 +94,7 @@ class LogDirMoves:
         executor: Executor,
         image: Callable[[], MetadataImage],
     ) -> None:
-        """Makes the moves of a broker. `executor` runs the blocking work: reads, copies and flushes."""
+        """Manages the moves of a broker. `executor` runs the blocking work: reads, copies and flushes."""
         self._replicas = replicas
         self._logs: LogStore = replicas.logs
         self._assignments = assignments
@@ -112,9 +116,10 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """Repairs the copies after a start. If a crash came between the two renames that replace a log by its copy,
+        """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between them,
         completes the replacement. Otherwise truncates the copy to the end of its log. Drops copies of partitions that
-        this broker no longer has."""
+        this broker no longer has.
+        """
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
             copy = self._logs.futures.logs[TopicPartition(topic, number)]
@@ -130,8 +135,9 @@ class LogDirMoves:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """Truncates the copy to the end of its log. The log may have lost records in a crash, and other records may get
-        the offsets of the lost records."""
+        """Truncates the copy to the end of its log. The log may have lost records in a crash. New records may then get
+        the offsets of the lost records, so the copy must not keep the lost records.
+        """
         try:
             copy.truncate_to(current.log_end_offset)
         except StorageError as error:
@@ -159,8 +165,9 @@ class LogDirMoves:
     # Requests.
 
     async def alter(self, topic: str, number: int, path: str) -> None:
-        """Moves the partition to the directory at `path`. Ends a move to another directory. Raises KafkaError if this
-        broker does not have the partition or the directory."""
+        """Moves the partition to the directory at `path`. If the partition is moving to another directory, ends that
+        move. Raises KafkaError if this broker does not have the partition or the directory.
+        """
         directory = self._logs.futures.check_target(topic, number, path)
         log = self._logs.get(topic, number)
         if log is None:
@@ -235,8 +242,9 @@ class LogDirMoves:
         return None if image is None or partition is None else (image, partition)
 
     async def _advance(self, topic: str, number: int) -> bool:
-        """Copies a slice. If all records are copied, replaces the log by the copy. Returns True if the move is
-        complete."""
+        """Copies a part of the log. If all records are copied, replaces the log by the copy. Returns True if the move
+        is complete.
+        """
         wait = self._throttle.wait_seconds()
         if wait:
             await asyncio.sleep(wait)
@@ -265,7 +273,7 @@ class LogDirMoves:
         self._replicas.log_moved(topic, number, log)
 
     async def _copy_slice(self, topic: str, number: int) -> bool:
-        """Copies one slice. Returns False if there was nothing to copy."""
+        """Copies one part of the log. Returns False if there was nothing to copy."""
         futures, current = self._logs.futures, self._logs.logs[TopicPartition(topic, number)]
         copy, now_ms = futures.logs[TopicPartition(topic, number)], self._clock.now_ms()
         copy.update_config(current.config)

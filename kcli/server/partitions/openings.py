@@ -1,9 +1,9 @@
 """Opens large batches in a thread, while the event loop serves other clients. To open a batch is to decompress and
 check it.
 
-`Openings` works on all unopened batches in turns, on a few megabytes of each batch at a time. So a batch of gigabytes
-delays other batches only by milliseconds in each turn. `AppendQueue` keeps the order of the appends of a partition. If
-an append comes while an earlier batch is being opened, the append waits until that batch is appended.
+`Openings` works on a few megabytes of one batch, then on a few megabytes of the next batch, and so on. So a batch of
+gigabytes delays another batch only by milliseconds at a time. `AppendQueue` keeps the order of the appends of a
+partition. If an append comes while an earlier batch is being opened, the append waits until that batch is appended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Openings:
 
 
 def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
-    """Runs the steps of one turn. Returns a tuple with the result, or an empty tuple if steps are left."""
+    """Runs a limited number of steps. Returns a tuple with the result, or an empty tuple if more steps remain."""
     try:
         for _ in range(TURN_STEPS):
             next(steps)
@@ -56,7 +56,7 @@ def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
 
 
 class AppendQueue:
-    """The appends of a partition that must wait until a batch is opened. They are in the order in which they came."""
+    """The appends of a partition that must wait until a batch is opened, in the order of their requests."""
 
     __slots__ = ("_last", "_openings")
 
@@ -71,8 +71,9 @@ class AppendQueue:
     def add(
         self, batch: CheckedBatch | UnopenedBatch, append: Callable[[CheckedBatch], AppendResult]
     ) -> asyncio.Task[AppendResult]:
-        """Opens the batch, and calls `append` after all earlier appends. The batch is copied at once, because the
-        connection will use its buffer again."""
+        """Opens the batch, and calls `append` after all earlier appends. The batch is copied immediately, because the
+        connection will use its buffer again.
+        """
         kept = (
             batch._replace(records=bytes(batch.records)) if isinstance(batch, CheckedBatch) else batch.kept()
         )
@@ -82,8 +83,9 @@ class AppendQueue:
         return task
 
     def _forget(self, task: asyncio.Task[AppendResult]) -> None:
-        """Drops a completed task. Its error may have a reference to the batch, which keeps the memory of the batch in
-        use."""
+        """Drops a completed task. The error of a task may have a reference to the batch, and would keep the batch in
+        memory.
+        """
         if self._last is task:
             self._last = None
 

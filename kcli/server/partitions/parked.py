@@ -1,4 +1,4 @@
-"""Produce and fetch requests that wait for their answer (parked). kcli/replica decides when the wait ends."""
+"""Produce and Fetch requests that wait before they are answered ("parked"). kcli/replica decides when the wait ends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class FetchWaiter(Protocol):
     def changed(self, partition: ParkedFetches, size_bytes: int, *, measure: bool) -> None:
         """Counts `size_bytes` that were appended to a partition.
 
-        `measure` is True if older bytes of the partition became readable. The count of appended bytes does not include
-        these bytes.
+        `measure` is True if the client may now read older bytes of the partition. `size_bytes` does not include these
+        bytes.
         """
         ...
 
     def finish(self) -> None:
-        """Ends the wait, because a partition has another leader or is gone."""
+        """Ends the wait, because a partition has another leader or was removed."""
         ...
 
 
@@ -30,13 +30,13 @@ ParkedFetches = dict[FetchWaiter, FetchTarget]
 
 
 def measure_again(partition: ParkedFetches) -> None:
-    """Lets all waiters of a partition look at the partition, because it changed without an append."""
+    """Makes all waiting requests measure a partition again, because it changed without an append."""
     for waiter in list(partition):
         waiter.changed(partition, 0, measure=True)
 
 
 class ParkedFetch:
-    """One fetch that waits. `done` is called once when the wait ends, unless the fetch is cancelled."""
+    """One Fetch request that waits. `done` is called once when the wait ends, unless the request is cancelled."""
 
     __slots__ = ("_changed", "_done", "_lists", "_measure", "_reads_uncommitted", "_wait", "finished")
 
@@ -48,11 +48,11 @@ class ParkedFetch:
         done: Callable[[], None],
         reads_uncommitted: bool = False,
     ) -> None:
-        """Makes a wait. `measure` gets the targets whose partitions changed, and returns the bytes that the fetch would
-        get now.
+        """Makes a waiting fetch. `measure` gets the targets whose partitions changed, and returns the bytes that the
+        fetch would get now.
 
-        If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower,
-        which reads records before they are committed. So a commit gives a follower nothing to read.
+        If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower. A
+        follower reads records before they are committed, so a commit does not end its wait.
         """
         self._wait = wait
         self._changed: dict[FetchTarget, None] = {}
@@ -87,8 +87,9 @@ class ParkedFetch:
             self.finish()
 
     def finish(self) -> None:
-        """Ends the wait and calls `done`, because the time is over, the bytes are enough, or a partition has another
-        leader."""
+        """Ends the wait and calls `done`, because the time is over, enough bytes are readable, or a partition has
+        another leader.
+        """
         if not self.finished:
             done = self._done
             self.cancel()
@@ -106,7 +107,9 @@ class ParkedFetch:
 
 
 class ParkedProduce:
-    """One produce that waits until its records are committed in all partitions. `done` is called once."""
+    """One Produce request that waits until its records are committed in all partitions. `done` is called once, when the
+    wait ends.
+    """
 
     __slots__ = ("_done", "_wait", "finished")
 

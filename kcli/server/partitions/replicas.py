@@ -63,16 +63,17 @@ class PartitionFetchers(Protocol):
     """Fetches the followed partitions from their leaders."""
 
     def follow(self, partition: FollowedPartition) -> None:
-        """Begins to fetch from `partition.leader`. If that broker is NO_LEADER or not alive, waits for a change of the
-        metadata."""
+        """Begins to fetch from the broker `partition.leader`. If there is no leader, or if the leader is not alive,
+        waits for a change of the metadata.
+        """
         ...
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops fetching. An answer that is in flight is dropped."""
+        """Stops fetching. If an answer arrives later, it is ignored."""
         ...
 
     def metadata_changed(self, image: MetadataImage) -> None:
-        """Takes over changed endpoints, live brokers and throttles."""
+        """Applies changes of endpoints, live brokers and throttles."""
         ...
 
 
@@ -195,8 +196,9 @@ class Replicas:
         return partition is not None and self.node_id in partition.replicas
 
     def load(self, image: MetadataImage) -> None:
-        """Begins to lead and to follow the partitions that the metadata assigns, in slices. `applied` waits for the
-        last slice."""
+        """Begins to lead and to follow the partitions that the metadata assigns to this broker, some partitions at a
+        time. `applied` waits until all of them are done.
+        """
         self._image = image
         self._is_applied.clear()
         is_idle = not self._waiting
@@ -209,7 +211,7 @@ class Replicas:
         self._fetchers.metadata_changed(image)
 
     async def applied(self) -> None:
-        """Returns when no change waits to be applied."""
+        """Returns when all changes are applied."""
         await self._is_applied.wait()
 
     def stop(self) -> None:
@@ -227,7 +229,9 @@ class Replicas:
         await self.applied()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Applies a small change in one step, and a large change in slices. Requests are served between the slices."""
+        """Applies a change of the metadata. A large change is applied in several parts, and requests are served between
+        the parts.
+        """
         self._image = image
         is_idle = not self._waiting
         changes = self._changes(delta)
@@ -245,8 +249,10 @@ class Replicas:
         self._fetchers.metadata_changed(image)
 
     def _changes(self, delta: MetadataDelta) -> list[PartitionDiff]:
-        """The changes of this broker's replicas: first those that go, then those that it leads, then those that it
-        follows. As in Kafka, a fetcher never works on a partition that the same delta gives to this broker to lead."""
+        """The changes of this broker's replicas: first the removed replicas, then the led partitions, then the followed
+        partitions. So when this broker begins to lead a partition, the fetcher of the partition has already stopped, as
+        in Kafka.
+        """
         changes = [diff for diff in delta.partitions_changed() if self._concerns_us(diff)]
         changes.sort(key=self._rank)
         return changes
@@ -277,8 +283,9 @@ class Replicas:
                 self._is_applied.set()
 
     def _prepare_slice(self) -> None:
-        """Creates the next log files in the background, because each file takes milliseconds on some file systems. Also
-        makes the cuts of logs durable to which a leader will append."""
+        """Creates the next log files in the background, because each file takes milliseconds on some file systems. If
+        this broker will lead a truncated log, also makes the truncation durable.
+        """
         part = list(islice(self._waiting, SLICE_PARTITIONS))
         cuts = [log for diff in part if (log := self._cut_of(diff)) is not None]
         wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
@@ -304,7 +311,7 @@ class Replicas:
         )
 
     def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
-        """The log that this broker is to lead, if the log was cut and the cut is not durable yet."""
+        """The log of a partition that this broker will lead, if the log has a truncation that is not durable yet."""
         followed = self._followed.get((diff.topic, diff.partition))
         if followed is None or diff.after is None or diff.after.leader != self.node_id:
             return None
@@ -410,7 +417,7 @@ class Replicas:
             self._tell(leader, False)
 
     def shrink_isrs(self) -> Generator[None, None, None]:
-        """Proposes that lagging replicas leave the ISRs of the led partitions. Yields after each partition."""
+        """Proposes to remove lagging replicas from the ISRs of the led partitions. Yields after each partition."""
         for leader in list(self._leaders.values()):
             if leader.is_leader:
                 leader.shrink_isr()
@@ -459,7 +466,7 @@ class Replicas:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
 
     def _forget_traffic(self) -> None:
-        """Drops the counts of topics of which this broker has no replica any more, as in Kafka."""
+        """Drops the counts of a topic when this broker has no more replicas of the topic, as in Kafka."""
         left, self._left_topics = self._left_topics, {}
         for name in left:
             topic = self._image.topics.topic(name)

@@ -1,8 +1,8 @@
-"""The quota of replication traffic on one side of this broker: what it sends as a leader, or fetches as a follower
-(KIP-73).
+"""The quota of one direction of replication traffic (KIP-73): the records that this broker sends as a leader, or
+fetches as a follower.
 
-Only the traffic of throttled replicas counts. The rate is checked before a fetch and recorded after it. So one fetch
-may exceed the rate, and later fetches then wait.
+Only the traffic of throttled replicas counts. The rate is checked before a fetch, and the bytes are counted after the
+fetch. So one fetch may exceed the rate, and later fetches then wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Throttled(NamedTuple):
 
 
 class ReplicationQuota:
-    """The rate of one side, and its limit, which is the value of the key `rate_key`."""
+    """The rate of one direction. Its limit is the value of the key `rate_key`."""
 
     def __init__(self, rate_key: str, config: BrokerConfig, clock: Clock) -> None:
         self._rate_key = rate_key

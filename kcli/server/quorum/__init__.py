@@ -1,1 +1,1 @@
-"""The node's part in the metadata quorum: metadata log, raft node, active controller, broker registration."""
+"""The work of a node in the metadata quorum: metadata log, raft node, active controller, broker registration."""

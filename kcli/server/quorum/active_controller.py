@@ -1,8 +1,9 @@
 """The controller while this node leads the quorum: it decides, appends, and answers when the records are committed.
 
 A decision is based on all appended records, committed or not. The records of the decision are appended and replayed
-immediately. After the commit the loader publishes the new image, and then the response is sent. If the node loses the
-lead first, the requests fail and the next controller continues from the committed records.
+immediately. After the commit, the new metadata image is published in this node, and then the response is sent. If the
+node loses the leadership before the commit, the requests fail, and the next controller continues from the committed
+records.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ Outcome = tuple[R, asyncio.Future[None] | None]
 def session_ms(clock: Clock) -> int:
     """The time of the brokers' sessions, in milliseconds.
 
-    It is monotonic, because a step of the wall clock must not end sessions.
+    The time is monotonic, because a change of the wall clock must not end sessions.
     """
     return round(clock.monotonic() * 1000)
 
 
 class ActiveController:
-    """The controller of a node that leads, from the claim of the lead until `end`."""
+    """The controller of a node that leads the quorum, from the beginning of its leadership until `end`."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class ActiveController:
         return self._controller
 
     def end(self, error: NotControllerException) -> None:
-        """Ends the lead. All requests that wait for a commit get the error, and so do later requests."""
+        """Ends the leadership. All requests that wait for a commit get the error. Later requests get it too."""
         self._ended = error
         self._committed.drop_ahead(error)
 
@@ -120,8 +121,8 @@ class ActiveController:
     ) -> R:
         """Makes a decision, or all steps of a decision, and returns the response when the records are committed.
 
-        `decide` gets the controller and the time of the sessions. See `ControllerApi.moves_broker`. The steps also
-        end if the caller is cancelled.
+        `decide` gets the controller and the present time (`session_ms`). See `ControllerApi.moves_broker`. If the
+        caller is cancelled, no further step is made.
         """
         self._counts.operations_started += 1
         asked = self._clock.monotonic()
@@ -156,7 +157,7 @@ class ActiveController:
         return decision.response, done
 
     async def _begin_steps(self, steps: Steps[R], moves_broker: bool) -> Outcome[R]:
-        """Makes the first step at once. Most decisions have only this step."""
+        """Makes the first step of a decision immediately. Most decisions have only one step."""
         outcome = self._make_step(steps)
         if outcome is not None:
             return outcome

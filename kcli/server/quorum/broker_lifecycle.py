@@ -69,9 +69,9 @@ class BrokerLifecycle:
     """The registration of one broker. `start` returns when the broker has read its own registration, `unfence` when
     clients may be served, `leave` when the broker may stop. `stop` ends the heartbeats.
 
-    `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). With ELR the
-    controller trusts the replicas of a broker only after a clean stop. `offline_directories` returns the directories
-    that have failed.
+    `previous_epoch` is the broker epoch of the last clean stop (-1: the last stop was not clean). If eligible leader
+    replicas are enabled, the controller trusts the replicas of a broker only after a clean stop. `offline_directories`
+    returns the directories that have failed.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class BrokerLifecycle:
         await self._caught_up.wait()
 
     async def unfence(self) -> None:
-        """Asks the controller to unfence this broker, and returns when it has done so."""
+        """Asks the controller to unfence this broker. Returns when the broker is unfenced."""
         self._is_ready = True
         self.send_soon()
         await self._unfenced.wait()
@@ -140,7 +140,7 @@ class BrokerLifecycle:
         self._wake.set()
 
     async def leave(self) -> None:
-        """Asks for a controlled shutdown, and returns when the controller lets the broker stop, or after a limit."""
+        """Asks for a controlled shutdown. Returns when the controller lets the broker stop, or after a time limit."""
         if self._heartbeats is None or not self._config.boolean("controlled.shutdown.enable"):
             return
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
@@ -152,7 +152,9 @@ class BrokerLifecycle:
             _log.warning("The controlled shutdown took too long, so the broker stops without it")
 
     def stop_waiting(self) -> None:
-        """Ends `leave` without the consent of a controller. Without a majority of the voters, no controller answers."""
+        """Makes `leave` return before the controller lets the broker stop. For example, no controller answers if a
+        majority of the voters is down.
+        """
         if not self._may_stop.is_set():
             _log.warning("The broker stops without a controlled shutdown, as it was asked a second time")
             self._may_stop.set()
@@ -165,7 +167,7 @@ class BrokerLifecycle:
         self.state = BrokerState.SHUTTING_DOWN
 
     async def _register(self) -> None:
-        """Registers, again after each failure. The caller limits the time, as Kafka does for every error."""
+        """Registers the broker. Tries again after each failure. The caller limits the time, as in Kafka."""
         request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,

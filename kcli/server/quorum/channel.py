@@ -1,4 +1,4 @@
-"""The interface to the active controller, whether it runs in this process or in another one."""
+"""The interface to the active controller, which runs in this process or in another one."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class LocalController(ControllerChannel, Protocol):
 
 
 class NodeChannel:
-    """The `ControllerChannel` of a broker. It decides for each request where the active controller is.
+    """The `ControllerChannel` of a broker. For each request, it finds the node of the active controller.
 
-    A request goes to the controller role of this node if that role is active. Otherwise it goes over the network. While
-    no other node is known to lead, the role may become active, so a request waits for this.
+    If this node's controller is active, it gets the request directly. Otherwise the request goes over the network. If
+    no node is known to be the active controller, the request waits, because this node may become active itself.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class NodeChannel:
     ) -> R:
         """Returns the response of the active controller.
 
-        Raises KafkaError if the request is refused, TimeoutException if no active controller answers in time.
+        Raises KafkaError if the request is refused, and TimeoutException if no active controller answers in time.
         """
         since = asyncio.get_running_loop().time()
         if self._local is not None and await self._becomes_local(self._local, since):
@@ -89,7 +89,9 @@ class NodeChannel:
         return await self.remote.forward(frame, principal, host)
 
     def versions(self) -> ApiRanges:
-        """The API versions of the active controller. Empty if this process has the controller, or none is known."""
+        """The API versions of the active controller. Empty if the controller runs in this process, or if no active
+        controller is known.
+        """
         return {} if self.is_local else self.remote.versions
 
     async def stop(self) -> None:

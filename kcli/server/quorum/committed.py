@@ -1,8 +1,8 @@
-"""Replays the committed part of the metadata log into the loader.
+"""Replays the committed records of the metadata log, and passes the new metadata to the loader (loader.py).
 
 The active controller replays its own records when it appends them, and keeps the result in memory until they are
-committed. All other records are read from the log when they are committed. Records that are never committed have no
-effect here, because the committed state is a separate `ReplayPoint`.
+committed. All other records are read from the log when they are committed. Records that are never committed do not
+change the committed state, which is a separate object (`ReplayPoint`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ahead:
 
 
 class CommittedMetadata:
-    """The committed part of the log, replayed. `start` comes first."""
+    """The replayed state of the committed records. Call `start` first."""
 
     def __init__(
         self, log: MetadataLog, loader: MetadataLoader, *, on_fatal: Callable[[BaseException], None]
@@ -53,7 +53,7 @@ class CommittedMetadata:
         self._reader: asyncio.Task[None] | None = None
 
     def start(self, found: Found) -> None:
-        """Begins with the content of the disk. The log after the snapshot counts when it is committed."""
+        """Begins with the content of the disk. The records after the snapshot are replayed when they are committed."""
         self.point = ReplayPoint(found.snapshot_image)
         self._loader.image = found.snapshot_image
         if found.snapshot_image.offset > NO_OFFSET:
@@ -94,7 +94,9 @@ class CommittedMetadata:
     # Committing.
 
     def commit(self, high_watermark: Offset) -> None:
-        """Publishes the records before `high_watermark`: at once from memory, or soon from the log."""
+        """Publishes the records before `high_watermark`. Records in memory are published immediately. Other records are
+        first read from the log.
+        """
         self._high_watermark = high_watermark
         if self._reader is not None:
             return
@@ -125,7 +127,9 @@ class CommittedMetadata:
         self.on_advance()
 
     async def _read(self) -> None:
-        """Replays records from the log, a batch in each turn of the loop, until the high watermark is reached."""
+        """Replays records from the log until the high watermark is reached. The event loop serves clients after each
+        batch.
+        """
         try:
             while self.next_offset < self._high_watermark:
                 end = self._high_watermark
@@ -148,13 +152,13 @@ class CommittedMetadata:
     # Snapshots of the leader.
 
     def point_of(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> ReplayPoint:
-        """The state after a snapshot. It may take long for many records, so call this method in a thread."""
+        """The state after a snapshot. This method takes long for many records, so call it in a thread."""
         replayer = ImageReplayer(MetadataImage(cluster_id=self._loader.image.cluster_id))
         replay_snapshot(replayer, snapshot_id, snapshot)
         return replayer.point
 
     def install(self, snapshot_id: SnapshotId, point: ReplayPoint) -> None:
-        """Replaces the metadata by a snapshot. Listeners get the difference, with deletions."""
+        """Replaces the metadata by a snapshot. Listeners get the difference, which also contains deletions."""
         if self._reader is not None:
             self._reader.cancel()
             self._reader = None

@@ -1,7 +1,7 @@
 """Registers a controller that is not active with the active controller (KIP-919).
 
-A controller that becomes active writes its own registration. Every other controller sends a ControllerRegistration, and
-sends it again until the metadata has the registration of this incarnation.
+A controller that becomes active writes its own registration. Every other controller sends ControllerRegistration again
+and again, until the metadata has the registration of the controller's present process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The controller role of a node: the active controller while this node leads the quorum, otherwise a standby.
 
-A standby has nothing to do, because the quorum replays the log on every node. When this node becomes the leader and has
-replayed all older records, the role makes a new controller on the newest metadata. The sessions of all brokers begin at
-this time. The first records end the work of the last controller: they abort an open metadata transaction, and write the
-bootstrap records of a new cluster. No request is decided before them.
+A standby has no work, because every node replays the metadata log anyway. When this node has become the leader and has
+replayed all older records, it makes a new active controller from the newest metadata. The sessions of all brokers begin
+at this time. The new controller first aborts a metadata transaction that the last controller left open. In a new
+cluster, it also writes the bootstrap records. Only then does it serve requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("kcli.server.QuorumController")
 
 
 class ControllerRole:
-    """The controller role. It starts before the quorum, and is a `ControllerChannel` until `stop`."""
+    """The controller role. It starts before the quorum. Until `stop`, it serves requests as a `ControllerChannel`."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ControllerRole:
         quorum.on_leadership(Leadership(self._begin, self._end))
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Prepares for the lead, and does not wait for it. Call it before the start of the quorum.
+        """Prepares for the leadership, and does not wait for it. Call this method before the start of the quorum.
 
         `listeners` take precedence over the advertised listeners of the configuration. Raises StorageError if the node
         is not formatted.
@@ -80,8 +80,9 @@ class ControllerRole:
                 raise
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Ends the periodic work and, if `clean`, waits for the appended records, up to a limit. The stop of the quorum
-        then gives up the lead."""
+        """Ends the periodic work. If `clean` is True, waits until the appended records are committed, up to a time
+        limit. The leadership ends later, when the quorum stops.
+        """
         self._is_stopped = True
         if self._housekeeping is not None:
             self._housekeeping.stop()
@@ -92,13 +93,15 @@ class ControllerRole:
 
     @property
     def is_active(self) -> bool:
-        """Whether this controller leads the quorum and takes requests."""
+        """Whether this controller leads the quorum and accepts requests."""
         return self.active is not None
 
     async def send(
         self, api: ControllerApi[Q, R], request: Q, context: ControllerRequestContext = OWN_REQUEST
     ) -> R:
-        """Sends a request to the controller of this node. Raises NotControllerException while it does not lead."""
+        """Sends a request to the controller of this node. Raises NotControllerException if this controller is not
+        active.
+        """
         if self.active is None:
             raise self._quorum.not_leading()
         return await self.active.send(api, request, context)
@@ -141,7 +144,7 @@ class ControllerRole:
             active.append(registration)
 
     def _end(self, error: NotControllerException) -> None:
-        """Ends the lead. Requests that wait for a commit get the error."""
+        """Ends the leadership. Requests that wait for a commit get the error."""
         if self.active is None:
             return
         _log.info(

@@ -50,7 +50,9 @@ class RaftCounts:
 
 @dataclass(frozen=True, slots=True)
 class RaftTimes:
-    """Milliseconds from an append of the leader to its commit, and from the loss of a leader to the next one."""
+    """Times in milliseconds: from an append of the leader to its commit, and from the loss of a leader to the next
+    leader.
+    """
 
     commit_ms: Observations = field(default_factory=Observations)
     election_ms: Observations = field(default_factory=Observations)

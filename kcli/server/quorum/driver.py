@@ -1,12 +1,12 @@
-"""Runs the raft node on the metadata log. A task passes one message after another to the raft node, and executes each
-`Ready`.
+"""Runs the raft node on the metadata log. A task passes one message after another to the raft node, and carries out the
+decisions that the raft node returns (a `Ready`).
 
 Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
-order inside a `Ready` is that of its fields, so nothing is sent before the vote that it reports is durable.
+decisions in a `Ready` are carried out in the order of its fields. So no vote is sent before the vote is durable.
 
-The appends of the active controller do not wait for this task. They happen immediately on the event loop, so that
-offsets are in the order of decisions. The flush comes later, in a thread, and includes everything that was appended
-before it began.
+The appends of the active controller do not wait for this task. The event loop makes them immediately, so that offsets
+are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended before
+the flush began.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ class RaftDriver:
         on_step: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`on_step` is called after each step of the node, before its duties. `on_fatal` is called once, if a disk
-        fails or kcli has a bug."""
+        """`on_step` is called after each message to the raft node, before its decisions are carried out. `on_fatal` is
+        called once, if a disk fails or kcli has a bug.
+        """
         self.sender: Sender | None = None
         self._node = node
         self._log = log
@@ -132,8 +133,8 @@ class RaftDriver:
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
 
-        Requests of other nodes that came during the replay of the disk are handled after this message. Without the
-        stored state, the node could vote twice in one epoch.
+        First the raft node gets its stored state. Requests of other nodes that were received earlier are handled after
+        it. Without the stored state, the node could vote twice in one epoch.
         """
         self._inbox.appendleft(start)
         self._wake.set()
@@ -271,7 +272,7 @@ class RaftDriver:
         self._finish(ready)
 
     def _finish(self, ready: Ready) -> None:
-        """Carries out the duties that need no wait."""
+        """Carries out the decisions that need no wait."""
         for batch in ready.append:
             self._append(batch)
         if ready.flush:
@@ -333,8 +334,9 @@ class RaftDriver:
         waiting.future.set_result(RaftAnswer(reply.response, records))
 
     def _read(self, offset: Offset, max_bytes: int) -> bytes:
-        """The records of a FetchResponse. Empty if they were deleted after the node decided to send them. The replica
-        then fetches again, and gets the id of a snapshot."""
+        """The records of a FetchResponse. Empty if the records were deleted after the raft node decided to send them.
+        The replica then fetches again, and gets the id of a snapshot.
+        """
         try:
             return self._log.log.read(offset, max_bytes, end_offset=self._log.end_offset).read()
         except OffsetOutOfRangeException:
@@ -343,7 +345,7 @@ class RaftDriver:
     # Failures.
 
     def _fail(self, error: BaseException) -> None:
-        """Ends the driver, because after a failed write or flush nothing may be reported as durable any more."""
+        """Stops the raft node, because after a failed write or flush, no record may be reported as durable."""
         if not self._has_ended:
             self._end()
             self._on_fatal(error)

@@ -34,7 +34,7 @@ Round = Callable[[], Awaitable[bool]]
 
 
 class QuorumHousekeeping:
-    """The periodic work of one lead, from `start` to `stop`."""
+    """The periodic work while this node leads the quorum, from `start` to `stop`."""
 
     def __init__(
         self, active: ActiveController, config: BrokerConfig, clock: Clock, counts: ControllerCounts

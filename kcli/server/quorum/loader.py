@@ -31,7 +31,7 @@ class MetadataLoader:
         self.apply_errors = 0
 
     def subscribe(self, listener: MetadataListener) -> None:
-        """Calls `listener(delta, image)` on the event loop at every commit that changes something.
+        """Calls `listener(delta, image)` on the event loop after every commit that changes the metadata.
 
         A listener that subscribes before the metadata is loaded is first called with all metadata.
         """
@@ -41,7 +41,7 @@ class MetadataLoader:
         """Publishes a committed batch with this number of records. `delta` is None for control batches and open
         metadata transactions.
 
-        Before `caught_up` no listener is called, because the image is still old.
+        No listener is called before `caught_up`, because the image is not up to date yet.
         """
         self.image = image
         if records:
@@ -56,7 +56,7 @@ class MetadataLoader:
     def caught_up(self) -> None:
         """Reports that the image has every record up to the high watermark.
 
-        The first report with the bootstrap records ends `loaded`. Listeners then get the whole image as one change.
+        At the first call with the bootstrap records, `loaded` returns, and listeners get the whole image as one change.
         """
         if not self.is_loaded and self.image.metadata_version > 0:
             self._loaded.set()

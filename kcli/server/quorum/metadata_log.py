@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. The leader appends records. The other nodes append its batches as they came, and can lose the end of their log
-again until it is committed.
+appends. The leader appends records. The other nodes append the leader's batches unchanged. A new leader may remove
+batches of their logs that are not committed.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ class LogBatch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of the disk at a start: the raft node's state, the image of the newest snapshot, and the image of the
-    whole log, whose end may not be committed."""
+    """The content of the disk at a start: the raft node's state, the metadata of the newest snapshot, and the metadata
+    of the whole log. The last records of the log may not be committed.
+    """
 
     start: Start
     snapshot_image: MetadataImage
@@ -137,8 +138,7 @@ class MetadataLog:
     # Starting.
 
     def _restart_at_snapshot(self) -> None:
-        """Empties a log that ends before the newest snapshot or has other records, because the snapshot takes
-        precedence."""
+        """Empties the log if it ends before the newest snapshot, or if its records contradict the snapshot."""
         newest = self.snapshots.newest
         if newest.end_offset > self.end_offset or (newest.end_offset and newest.epoch > self.epoch):
             self._start_at(newest)
@@ -149,14 +149,17 @@ class MetadataLog:
             )
 
     def _start_at(self, snapshot_id: SnapshotId) -> None:
-        """Empties the log. It begins again at the end of the snapshot, and the epoch of the snapshot is its newest."""
+        """Empties the log. The log begins again at the end of the snapshot, and its newest epoch is the epoch of the
+        snapshot.
+        """
         self.log.truncate_fully_and_start_at(snapshot_id.end_offset)
         self.log.leader_epochs.assign(snapshot_id.epoch, snapshot_id.end_offset)
 
     @on_disk
     def load(self, replayer: ImageReplayer) -> Found:
-        """Replays the newest snapshot and then the log from its end. Raises CorruptRecordError if records are missing
-        in between."""
+        """Replays the newest snapshot, and then the log from the end of the snapshot. Raises CorruptRecordError if
+        records are missing between the snapshot and the log.
+        """
         kraft_version, voters = 0, _static_voters(self._config)
         history: list[VotersAt] = []
         start = self.log.log_start_offset
@@ -197,7 +200,7 @@ class MetadataLog:
         return tuple(EpochStart(*entry) for entry in self.log.leader_epochs.entries)
 
     def batches(self, start: Offset, end: Offset) -> Iterator[LogBatch]:
-        """Each batch that ends in [start, end). Raises CorruptRecordError."""
+        """Yields each batch whose last offset is in [start, end). Raises CorruptRecordError."""
         offset = start
         while offset < end:
             content = self.log.read(offset, READ_BYTES, end_offset=end).read()
@@ -215,7 +218,7 @@ class MetadataLog:
     def removed_topics(self, end: Offset) -> RemovedTopics:
         """Reads the removals of topics from the whole log before `end`, including the part before the newest snapshot.
 
-        Blocks. A damaged batch ends the search, because its records cannot be read.
+        Blocks. The search ends at a damaged batch, because its records cannot be read.
         """
         removed = RemovedTopics()
         try:
@@ -273,14 +276,14 @@ class MetadataLog:
         return result.last_offset
 
     def append_received(self, batch: bytes, epoch: LeaderEpoch) -> None:
-        """Appends a batch of the leader's log as it came. Raises StorageError."""
+        """Appends a batch of the leader's log unchanged. Raises StorageError."""
         self.log.append(
             batch, leader_epoch=epoch, origin=AppendOrigin.REPLICATION, now_ms=self._clock.now_ms()
         )
         self.bytes_since_snapshot += len(batch)
 
     def truncate(self, offset: Offset) -> None:
-        """Drops the records from `offset` on, which the quorum does not have."""
+        """Drops the records from `offset` on, because the leader does not have them."""
         assert offset >= self.log.high_watermark, "committed records are never dropped"
         size_bytes = self.log.size_bytes
         self.log.truncate_to(offset)
@@ -352,7 +355,7 @@ class MetadataLog:
 
 
 def replay_snapshot(replayer: ImageReplayer, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
-    """Replays the records of a snapshot, except of the bootstrap snapshot, which has none."""
+    """Replays the records of a snapshot. The bootstrap snapshot (offset 0) has no records."""
     if snapshot_id == BOOTSTRAP_SNAPSHOT_ID:
         return
     records = [decode_metadata_record(value)[0] for values in snapshot.batches for value in values]

@@ -44,7 +44,9 @@ class ProducerIds:
         self._request: asyncio.Task[None] | None = None
 
     async def next_id(self) -> int:
-        """Returns a new id. Raises CoordinatorLoadInProgressException if the controller gives no block."""
+        """Returns a new producer id. Raises CoordinatorLoadInProgressException if the controller gives no
+        block of ids.
+        """
         if self._used == self._block.length and not self._advance():
             self._ask()
             if self._request is not None:

@@ -1,7 +1,7 @@
 """The quorum part of a node: the metadata log, the raft node that follows or leads it, and the committed metadata.
 
-Every node has one. A controller can vote and lead. A node without the controller role only follows (an observer). The
-parts and their directions:
+Every node has one `Quorum` object. A controller can vote and lead. A node without the controller role only follows (an
+observer). The arrows show the way of requests and records through the parts:
 
     peers, handlers -> driver -> raft node -> driver -> log, peers, committed metadata -> loader -> listeners
                                                                                        -> controller role
@@ -49,10 +49,10 @@ SHUTDOWN_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The functions that are called when this node begins and ceases to lead.
+    """The functions that are called when this node begins to lead and when it stops leading.
 
-    `begin` gets the epoch, when everything before the epoch is committed and replayed. `end` gets the error for the
-    requests that wait.
+    `begin` gets the leader epoch. It is called when all records of earlier epochs are committed and replayed. `end`
+    gets the error for the requests that wait.
     """
 
     begin: Callable[[LeaderEpoch], None]
@@ -128,9 +128,10 @@ class Quorum:
         self.snapshotting.start()
 
     async def stop(self, *, clean: bool = True) -> None:
-        """Gives up the lead, which the other voters learn from this node, and ends all tasks. The store closes the log.
+        """Gives up the leadership, informs the other voters, and ends all tasks. The owner of the log directories
+        closes the log later.
 
-        If not `clean`, it only ends the tasks, as a crash would.
+        If `clean` is False, only ends the tasks, as a crash would.
         """
         if clean and self.view.is_leader:
             self._shut_down.clear()
@@ -145,12 +146,15 @@ class Quorum:
     # The lead.
 
     def on_leadership(self, leadership: Leadership) -> None:
-        """Sets the functions that are called when this node begins and ceases to lead. Call it before `start`."""
+        """Sets the functions that are called when this node begins to lead and when it stops leading. Call this method
+        before `start`.
+        """
         self._leadership = leadership
 
     def _watch_leadership(self) -> None:
-        """Begins the lead when the first record of the epoch is committed and everything before is replayed. Ends the
-        lead as soon as the raft node gives it up."""
+        """Begins the leadership when the first record of the epoch is committed and all earlier records are replayed.
+        Ends the leadership as soon as the raft node no longer leads.
+        """
         state = self.node.state
         if (type(state), state.epoch) != (type(self._logged), self._logged.epoch):
             _log.info("Completed transition to %s from %s", _shown(state), _shown(self._logged))
@@ -184,8 +188,9 @@ class Quorum:
             self._leadership.end(error)
 
     def fail(self, error: BaseException) -> None:
-        """Ends the lead and, by `on_fatal`, the node, because the metadata log cannot be read or written, or because
-        the quorum contradicts it."""
+        """Ends the leadership, and stops the node (`on_fatal`). Called if the metadata log cannot be read or written,
+        or if the log contradicts the quorum.
+        """
         if self.failure is not None:
             return
         what = (
@@ -202,7 +207,7 @@ def _shown(state: State) -> str:
 
 
 def raft_settings(config: BrokerConfig, own_endpoints: Mapping[str, Address]) -> RaftSettings:
-    """The settings of the raft node. The first controller listener is the one over which controllers are reached."""
+    """The settings of the raft node. Other nodes reach controllers over the first controller listener."""
     least, most = supported_ranges()[KRAFT_VERSION]
     return RaftSettings(
         election_timeout_s=config.integer("controller.quorum.election.timeout.ms") / 1000,

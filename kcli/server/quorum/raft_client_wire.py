@@ -71,7 +71,7 @@ class _Endpoint(Protocol):
 
 
 def api_of(request: RaftRequest) -> tuple[ApiKey, int]:
-    """The API of a request, and the lowest version of the API that can carry it."""
+    """The API of a request, and the lowest version of the API that has all fields of the request."""
     match request:
         case VoteRequest():
             return ApiKey.VOTE, 2 if request.pre_vote else 0
@@ -331,8 +331,9 @@ def _fetched(request: FetchRequest, message: fe.FetchResponse, listener: str) ->
 
 
 def received_batches(content: bytes) -> tuple[ReceivedBatch, ...]:
-    """The batches of a Fetch response. A damaged batch and the batches after it are not taken, because the next Fetch
-    gets them again."""
+    """The batches of a Fetch response. A damaged batch and the batches after it are ignored, because the next Fetch
+    gets them again.
+    """
     batches = []
     for position, header in iter_batches(content):
         if not crc_is_valid(content, position, header):

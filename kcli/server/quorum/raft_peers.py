@@ -1,6 +1,7 @@
 """Connections to the other members of the quorum. The raft node decides which request goes to which server.
 
-The codec is imported at the first request, because a lone voter sends none and its start must not wait for the import.
+The code that encodes requests is imported at the first request. The only voter of a quorum sends no request, so its
+start does not wait for the import.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ RECONNECT_BACKOFF_MAX_S = 0.5
 
 @dataclass(slots=True)
 class _Link:
-    """The connection to one peer. `retry_at`: the time before which no connection is opened. `opening`: held while a
-    connection is opened, because a new state of the raft node may send a request while an older one still waits.
+    """The connection to one peer. No connection is opened before the time `retry_at`. The lock `opening` is held while
+    a connection is opened, because the raft node may send a new request while an older one waits for the connection.
     """
 
     address: Address
@@ -47,7 +48,7 @@ class _Link:
 
 
 class RaftPeers:
-    """Sends requests to other servers, and gives the results to `post`: each request has exactly one result."""
+    """Sends requests to other servers. Calls `post` once for each request, with its result."""
 
     def __init__(
         self,
@@ -61,7 +62,9 @@ class RaftPeers:
         post: Callable[[Message], None],
         secure: Secure = plain_text,
     ) -> None:
-        """`listener` is the name of the listener over which controllers are reached. `secure` has its security."""
+        """`listener` is the name of the listener for connections to controllers. `secure` has the security of this
+        listener.
+        """
         self._network = network
         self._clock = clock
         self._client_id = f"raft-client-{node_id}"
@@ -80,7 +83,7 @@ class RaftPeers:
         task.add_done_callback(self._requests.discard)
 
     async def stop(self) -> None:
-        """Ends the requests without a result, and closes the connections."""
+        """Ends the unfinished requests without a result, and closes the connections."""
         tasks = list(self._requests)
         for task in tasks:
             task.cancel()
@@ -163,7 +166,7 @@ class RaftPeers:
 
 
 def _note(link: _Link, trouble: str) -> None:
-    """Logs that a server answers again, or why it has no valid answer, unless the log has the same line already."""
+    """Logs that a server answers again, or why its answer is missing or invalid. The same line is not repeated."""
     if trouble != link.trouble:
         _log.info("The server at %s %s", link.address, trouble or "answers again")
         link.trouble = trouble

@@ -114,7 +114,7 @@ def begin_epoch_response(response: BeginEpochResponse, listener: str) -> bq.Begi
 
 
 def end_epoch_request(message: eq.EndQuorumEpochRequest) -> EndEpochRequest:
-    """Version 0 names the successors by their ids alone."""
+    """Version 0 has only the ids of the successors."""
     partition = message.topics[0].partitions[0]
     preferred = tuple(
         key_of(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates

@@ -3,7 +3,7 @@
 A connection has one request in flight, and the next requests wait in order. If the controller is no longer active, the
 request is sent again to the new active controller. If the controller closes the connection or does not answer, the
 request is sent again after the waiting requests. So a caller who needs a fixed order must wait for each answer. The
-queue has no limit, because each connection of a client has at most one request in it.
+queue needs no limit, because each connection of a client has at most one request in the queue.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ REGISTRATION_LIMIT_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for its answer. `message` makes it for a connection, whose versions may matter. `since` is
-    the time at which the request was given."""
+    """A request that waits for its answer. `message` makes the request for a connection, because the versions of the
+    server may matter. `since` is the time of the call.
+    """
 
     key: ApiKey
     message: Callable[[Connection], object]
@@ -80,8 +81,8 @@ class RemoteController:
     """The active controller, over the network.
 
     `find` returns the address of the active controller, or None if the quorum knows none. A request older than
-    `limit_s` is not sent again (None: no limit). A connection without an answer for `socket_timeout_s` is closed.
-    `secure` has the security of the controller listener.
+    `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the connection is
+    closed. `secure` has the security of the controller listener.
     """
 
     def __init__(
@@ -120,10 +121,10 @@ class RemoteController:
         *,
         since: float | None = None,
     ) -> R:
-        """Returns the response. Raises KafkaError for a top-level error, TimeoutException if no controller answers.
+        """Returns the response. Raises KafkaError for a top-level error, and TimeoutException if no controller answers.
 
         `since` is the time of the loop at which the time limit begins, or None for the time of this call. A request on
-        behalf of a client goes in an Envelope, so that the controller checks the client's rights.
+        behalf of a client goes in an Envelope, so that the controller checks the client's permissions.
         """
         if context.client is not None:
             response: Any = await self._send_for(context.client, api.key, request, since)
@@ -138,8 +139,8 @@ class RemoteController:
     async def forward(self, frame: bytes, principal: Principal, host: str) -> bytes:
         """Sends the frame of a client in an Envelope. Returns the response frame, without size prefix.
 
-        Raises UnsupportedVersionException if the controller cannot read the request. Any other refusal of the Envelope
-        is an UnknownServerException, because it is no fault of the client.
+        Raises UnsupportedVersionException if the controller cannot read the request. If the controller refuses the
+        Envelope for another reason, raises UnknownServerException, because the client did not cause the error.
         """
         envelope = _envelope(frame, principal, host)
         return _opened(await self._ask(ApiKey.ENVELOPE, lambda _connection: envelope))
@@ -203,7 +204,7 @@ class RemoteController:
                 await asyncio.sleep(pause_s)
 
     def is_expired(self, since: float) -> bool:
-        """Whether the time limit of a request that was given at `since` has passed."""
+        """Whether the time limit of a request that began at `since` has passed."""
         return self.limit_s is not None and asyncio.get_running_loop().time() - since >= self.limit_s
 
     def _expire(self, asked: _Asked) -> None:
@@ -211,8 +212,9 @@ class RemoteController:
         self._answer(asked, error=TimeoutException(reason))
 
     async def _try(self, asked: _Asked) -> float | None:
-        """Sends the request once. Returns None if it is answered. Otherwise it stays in the queue, and this method
-        returns the pause before the next attempt."""
+        """Sends the request once. Returns None if the request is answered. Otherwise the request stays in the queue,
+        and this method returns the pause before the next attempt.
+        """
         address = self._find()
         if address is None:
             self._note("The quorum has no leader that this node knows")
@@ -243,7 +245,7 @@ class RemoteController:
         return None
 
     def _note(self, trouble: str) -> None:
-        """Logs why a request is not answered, once until a request is answered or the reason changes."""
+        """Logs why a request is not answered. Logs the same reason only once, until a request is answered."""
         if trouble != self._trouble:
             self._trouble = trouble
             _log.info("%s", trouble)
@@ -277,7 +279,8 @@ class RemoteController:
 
 def _is_from_other(response: object) -> bool:
     """Whether the sender of a response is not the active controller. The responses of CreateTopics and Envelope have
-    errors below the top level. An Envelope passes on this error of its content."""
+    errors below the top level. The response to an Envelope has the error of the response inside.
+    """
     errors = [getattr(response, "error_code", ErrorCode.NONE)]
     errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
     return ErrorCode.NOT_CONTROLLER in errors

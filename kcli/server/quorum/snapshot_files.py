@@ -36,7 +36,7 @@ class _Download:
 
 
 class SnapshotFiles:
-    """The snapshots of one metadata log. `ids` are those of the finished snapshots, oldest first.
+    """The snapshots of one metadata log. `ids` has the ids of the finished snapshots, the oldest first.
 
     All methods block. Only `write`, `read` and `read_part` may run in a thread of their own.
     """
@@ -65,7 +65,7 @@ class SnapshotFiles:
 
     @property
     def newest(self) -> SnapshotId:
-        """The newest snapshot. Without snapshots, the id of the bootstrap snapshot."""
+        """The id of the newest snapshot. Without snapshots, the id of the bootstrap snapshot."""
         return self.ids[-1] if self.ids else BOOTSTRAP_SNAPSHOT_ID
 
     @on_disk
@@ -110,7 +110,7 @@ class SnapshotFiles:
 
     @on_disk
     def write(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> None:
-        """Writes a snapshot, which is durable when this method returns. `added` then makes it the newest."""
+        """Writes a snapshot, which is durable when this method returns. Call `added` to make it the newest snapshot."""
         stem = snapshot_id.file_name.removesuffix(CHECKPOINT_SUFFIX)
         part = f"{self._path}/{stem}-{self._rng.randrange(1 << 62)}{PART_SUFFIX}"
         file = self._disk.open(part, create=True)
@@ -143,7 +143,8 @@ class SnapshotFiles:
     def finish_download(self) -> Snapshot:
         """Checks the downloaded snapshot and makes it durable. Raises CorruptRecordError if it is damaged.
 
-        `added` makes it the newest snapshot when the log begins at its end. Before that, a cleaning must not see it.
+        Call `added` when the log begins at the end of this snapshot. Before this call, the deletion of old snapshots
+        must not know it.
         """
         download = self._download
         assert download is not None

@@ -1,4 +1,4 @@
-"""The snapshots of this node: when a new one is due, and when old ones are deleted (KIP-630).
+"""Decides when this node takes a new snapshot of the metadata, and when it deletes old snapshots (KIP-630).
 
 Every node takes its own snapshots, because every node has the committed metadata.
 """
@@ -44,7 +44,7 @@ class Snapshotting:
         post: Callable[[Message], None],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`post` tells the raft node which snapshots and which part of the log exist."""
+        """`post` reports to the raft node which snapshots and which part of the log exist."""
         self._log = log
         self._committed = committed
         self._view = view
@@ -84,7 +84,7 @@ class Snapshotting:
             self._on_fatal(error)
 
     def wants_snapshot(self) -> bool:
-        """Whether a snapshot is due, by the bytes or the time since the last one."""
+        """Whether a snapshot is due, by the bytes of the log or the time since the last snapshot."""
         image = self._committed.point.image
         if (
             image.offset < self._log.snapshots.newest.end_offset
@@ -131,5 +131,5 @@ class Snapshotting:
             self.report()
 
     def report(self) -> None:
-        """Tells the raft node which snapshots and which part of the log exist."""
+        """Reports to the raft node which snapshots and which part of the log exist."""
         self._post(LogCleaned(self._log.log.log_start_offset, tuple(self._log.snapshots.ids)))

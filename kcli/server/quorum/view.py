@@ -37,7 +37,7 @@ class QuorumView:
     """Reads the present state of the raft node and of the metadata log."""
 
     def __init__(self, raft: RaftNode, log: MetadataLog, listener: str) -> None:
-        """`listener` is the name of the listener over which controllers are reached."""
+        """`listener` is the name of the listener for connections to controllers."""
         self._raft = raft
         self._log = log
         self._listener = listener
@@ -53,7 +53,7 @@ class QuorumView:
 
     @property
     def leader_address(self) -> Address | None:
-        """The address at which the leader serves controllers and brokers. None if it is not known."""
+        """The address at which the leader serves controllers and brokers. None if the address is not known."""
         return None if self.leader_id == NO_LEADER else self._raft.leader_endpoints.get(self._listener)
 
     @property

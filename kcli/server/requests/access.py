@@ -6,8 +6,8 @@ Each handler module has one constant ACCESS:
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 
-The dispatch checks the rules of whole requests. A handler checks the rules per resource with the rights of its context
-(rights.py).
+The dispatch checks the rules of whole requests. A handler checks the rules per resource with the permissions of the
+client (rights.py).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Access:
     """The rule of one API.
 
     If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations it needs. The first operation on a type of resource is the one that a refused
-    client lacks. The tools show it (`kcli/cli/missing_rights.py`).
+    request decides which operations the client needs. If a client is refused, the tools suggest the first operation on
+    each type of resource (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]
@@ -44,8 +44,8 @@ def whole_request(*needs: Need, shows_request: bool = False) -> Access:
     """The rule that the principal needs one of these operations on the cluster. Without any of them the whole request
     is refused.
 
-    If `shows_request`, the error message contains the request and the last operation, as in Kafka's answer for this
-    API.
+    If `shows_request` is True, the error message contains the request and the last operation, as in Kafka's answer for
+    this API.
     """
     assert needs and all(need.resource_type is ResourceType.CLUSTER for need in needs)
     return Access(needs, is_whole_request=True, shows_request=shows_request)
@@ -129,7 +129,9 @@ def require_whole(context: RequestContext[object], access: Access) -> None:
 
 
 def _refusal_text(context: RequestContext[object], need: Need) -> str:
-    """The error message. Kafka shows its request object here. This text has the parts of it that help an operator."""
+    """The error message. Kafka's message contains the whole request as text. This message contains only the parts of
+    the request that help an operator.
+    """
     about = (
         f"api={API[context.api_key].name}, version={context.api_version}, "
         f"principal={context.session.principal}, client={context.peer_host}, listener={context.listener}"

@@ -19,7 +19,7 @@ _UNFINISHED = (asyncio.Future, CoroutineType, GeneratorType)
 def is_unfinished(answer: AnswerT | Awaitable[AnswerT]) -> TypeIs[Awaitable[AnswerT]]:
     """Whether the answer must be awaited: a future, a task or a coroutine of either kind.
 
-    `isinstance(answer, Awaitable)` would look for a method instead, which takes five times as long.
+    `isinstance(answer, Awaitable)` takes five times as long.
     """
     return isinstance(answer, _UNFINISHED)
 

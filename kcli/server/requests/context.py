@@ -24,9 +24,9 @@ class RequestContext(Generic[P]):
     as text.
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
-    request was received. `throttle` is set if any client has a quota. If `is_forwarded`, a broker has sent the client's
-    request in an Envelope. `authorizer` decides on the rights of the client. `notes` are the notes of the connection.
-    `trace` is set if the broker makes spans of requests.
+    request was received. `throttle` is set if any client has a quota. `is_forwarded` is True if a broker has sent the
+    client's request in an Envelope. `authorizer` decides which operations the client may do. `notes` are the
+    connection's facts for the metrics. `trace` is set if the broker makes spans of requests.
     """
 
     ports: P
@@ -47,7 +47,7 @@ class RequestContext(Generic[P]):
 
     @property
     def rights(self) -> Rights:
-        """The rights of the client of this request."""
+        """The permissions of the client of this request."""
         if self.asker is None:
             audited = None if self.authorizer.is_open else AuditedLines()
             self.asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name, audited)

@@ -202,8 +202,8 @@ class Dispatch:
         """Returns the error response to a request that is not allowed now, for example before a login. Does not call
         the handler.
 
-        Raises ProtocolError if the request is invalid. A large request is invalid here, because its client is not
-        known yet.
+        Raises ProtocolError if the request is invalid. A large request is also invalid, because its client is not
+        logged in yet.
         """
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
         route = self._routes.get(api_key) or self._route(api_key)
@@ -246,7 +246,9 @@ class Dispatch:
         frame: bytes,
         at: int,
     ) -> Answer:
-        """Returns the controller's answer. The controller checks the client's rights and charges its quotas."""
+        """Returns the controller's answer. The controller checks the client's permissions and charges the client's
+        quotas.
+        """
         try:
             answer = await forwarder.forward(frame, context.session.principal, context.peer_host)
         except UnsupportedVersionException as error:
@@ -431,8 +433,9 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
 
 
 def _later(answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
-    """The wait for an answer that is made in turns. If the work fails with an unexpected error, the connection is
-    closed. The encoding of an answer may be dropped."""
+    """The wait for an answer that is made in several parts. If the work fails with an unexpected error, the connection
+    is closed. If the client disconnects, the answer is not encoded.
+    """
     future = asyncio.ensure_future(answer)
 
     def finish(_future: asyncio.Future[object]) -> Answer:
@@ -464,7 +467,7 @@ def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> Ka
 
 
 def warm_up() -> None:
-    """Imports the general codec, which takes longer than the rest of a start. This function may run in a thread."""
+    """Imports the general codec. This import takes longer than the rest of a start, and may run in a thread."""
     importlib.import_module(CODEC)
 
 
@@ -525,7 +528,8 @@ def _general(
     Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
 ]:
     """The functions of the general codec that decode requests and encode responses of an API. Large messages are
-    decoded and encoded in turns."""
+    decoded and encoded in several parts.
+    """
     codec = importlib.import_module(CODEC)
     spec = API[key]
 

@@ -64,7 +64,7 @@ class Caller(Protocol):
     is_forwarded: bool
 
     def mute(self, seconds: float) -> None:
-        """Serves no new request of the client for some seconds, because a quota is exceeded (KIP-219)."""
+        """Stops serving requests of the client for some seconds, because a quota is exceeded (KIP-219)."""
         ...
 
 

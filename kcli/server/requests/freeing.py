@@ -1,7 +1,7 @@
-"""Frees large messages in turns, because the end of the last reference to 200,000 parts takes 20 to 40 ms.
+"""Frees the memory of a large message step by step, because Python needs 20 to 40 ms to free 200,000 objects.
 
-A message is taken apart: the elements of its large arrays move to lists, from which each turn drops some. All other
-references to the message must end meanwhile, but in any order.
+The elements of the message's large arrays move to lists. Each step drops some elements of a list, and the event loop
+serves clients between two steps. All other references to the message must end meanwhile, in any order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _names_by_class: dict[type, tuple[str, ...]] = {}
 
 
 def free_later(message: object) -> None:
-    """Frees a message in turns. The caller must drop its references to the message."""
+    """Frees the memory of a message step by step. The caller must drop its references to the message."""
     rest = run_in_turns(freeing_steps(message), STEPS_PER_TURN)
     if is_unfinished(rest):
         task = asyncio.ensure_future(rest)

@@ -7,12 +7,12 @@
     RAW           -> tokens without a header, after SaslHandshake v0
     ENDED         -> nothing
 
-All other requests close the connection without an answer. The answer to a failed login comes after
-connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a wrong
-password from connecting again and again.
+If the client sends any other request, the connection is closed without an answer. The answer to a failed login is sent
+after connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a
+wrong password from connecting again and again.
 
-A client may log in again on the same connection (KIP-368). It then begins in HANDSHAKE, and must keep its mechanism and
-its principal.
+A client may log in again on the same connection (KIP-368). The second login begins in the state HANDSHAKE, and must
+have the same mechanism and the same principal.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ PrincipalOf = Callable[[Connection, str, Success], Principal]
 class LoginSettings:
     """The settings of all logins on one listener.
 
-    `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API.
-    `max_reauth_ms` has connections.max.reauth.ms of each mechanism, and 0 means no limit. `threads` run the
-    steps that take long. Without threads, a step holds up the event loop.
+    `serve_versions` answers ApiVersions. `refuse` makes the error response to a request of another API. `max_reauth_ms`
+    has connections.max.reauth.ms of each mechanism, and 0 means no limit. `threads` run the steps that take long.
+    Without threads, such a step blocks the event loop.
     """
 
     mechanisms: Mapping[str, ServerMechanism]
@@ -129,8 +129,9 @@ class Login:
         old: Session | None = None,
         again_at: float | None = None,
     ) -> None:
-        """Begins a login. `old` is the session of a client that logs in again. `again_at` is the time at which that
-        client began."""
+        """Begins a login. If the client logs in again on the same connection, `old` is its present session, and
+        `again_at` is the time at which the new login began.
+        """
         self._settings = settings
         self._connection = connection
         self._old = old
@@ -415,7 +416,9 @@ _Answers = _RawAnswers | _WrappedAnswers
 
 
 def _reason(message: str, cause: BaseException | None) -> str:
-    """The text for the log. The text of another error than a refusal may have a secret, so only its type is shown."""
+    """The text for the log. Only the text of a refused login is shown. The text of any other error may contain a
+    secret, so only its type is shown.
+    """
     if cause is None:
         return message
     return f"{message}: {cause if isinstance(cause, LoginRefused) else type(cause).__name__}"

@@ -1,4 +1,4 @@
-"""The threads for the steps of logins that would hold up the event loop."""
+"""The threads for the steps of logins that would block the event loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class LoginThreads:
-    """Runs a step when a thread is free. If the client leaves before, the step does not run."""
+    """Runs a step when a thread is free. If the client disconnects before, the step does not run."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, "kcli-login")
         self._free = asyncio.Semaphore(LOGIN_THREADS)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Runs the work in a thread. A cancel before the work begins prevents it."""
+        """Runs the work in a thread. If the caller is cancelled before the work begins, the work does not run."""
         await self._free.acquire()
         loop = asyncio.get_running_loop()
 

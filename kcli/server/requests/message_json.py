@@ -1,7 +1,8 @@
 """Writes a message of the protocol as JSON, in the form of Kafka's request log.
 
-Kafka's generated converters fix the form: names in camel case, the fields of the version, ids as text, bytes as base64,
-and the size of records in place of the records. Tagged fields with their default are left out. Secrets are hidden.
+The form is that of Kafka's generated code: names in camel case, only the fields of the version, ids as text, bytes as
+base64, and the size of records in place of the records. Tagged fields with their default are left out. Secrets are
+hidden.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class _Budget:
 
 
 def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
-    """Returns the JSON of a message. `kind` is "request" or "response". Of a large message, the first structs are
-    written, and a text says how many are not."""
+    """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
+    are written, and a text has the number of the other structs.
+    """
     return _struct(message, schema.payload_class(spec, version, kind), _Budget())
 
 
@@ -110,7 +112,7 @@ def _is_secret(message: object, cls: type, field: Field) -> bool:
 
 
 def _is_public(config: str) -> bool:
-    """Whether the value of a config is known to be no secret."""
+    """Whether the value of a config is certainly not a secret."""
     key = broker_key(config) or TOPIC.get(config)
     return key is not None and not key.sensitive
 

@@ -1,4 +1,4 @@
-"""The operations that a principal may do, as a bit field in responses to Metadata and other requests (KIP-430).
+"""The authorized operations of a principal, as a bit field in responses to Metadata and other requests (KIP-430).
 
 Bit n represents the operation with number n. Without an authorizer, every operation of a resource type is allowed.
 """

@@ -2,8 +2,9 @@
 
 Each quota key has limits by entity (such as a user), and one meter for all clients that share a limit. If any client
 has a quota, each request gets a `RequestThrottle`. The handlers and the dispatch charge bytes, time and partitions to
-it. The response is sent without a delay, and contains the throttle time. The broker does not read from the connection
-until this time is over. If there are no quotas, `is_active` is False and the rest of this module is not used.
+this throttle. The response is sent without a delay, and contains the throttle time. The broker does not read from the
+connection until this time is over. If no client has a quota, `is_active` is False, and the rest of this module is not
+used.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ client id is empty."""
 
 
 class Delays:
-    """The ends of delays. A connection has one delay at a time, so there are not more of them than connections."""
+    """The times at which delays end. A connection has at most one delay at a time, so the number of delays is limited
+    by the number of connections.
+    """
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -101,8 +104,9 @@ class Delays:
 
 
 class Limits(Generic[M]):
-    """The limits of one quota key by entity, and the meters of the clients that have a limit. `delays` are those of
-    clients that have exceeded such a limit."""
+    """The limits of one quota key by entity, and the meters of the clients that have a limit. `delays` has the delays
+    of clients that have exceeded their limit.
+    """
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self.by_entity: dict[QuotaEntity, float] = {}
@@ -302,7 +306,9 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request in any case, because its client is no broker: it has no right to the operation."""
+        """Charges the request like any other, because its client is not a broker. (The client has no permission for the
+        operation.)
+        """
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
@@ -356,7 +362,7 @@ class RequestThrottle:
     def charge(self, key: ApiKey, response: T) -> T: ...
 
     def charge(self, key: ApiKey, response: T | None) -> T | None:
-        """Charges the rest of the cost. If a quota is exceeded, mutes the client and sets the throttle time of the
+        """Charges the remaining cost. If a quota is exceeded, mutes the client and sets the throttle time of the
         response.
 
         If `response` is None, the request is a Produce without a response. Only its bytes are charged.
@@ -377,7 +383,7 @@ class RequestThrottle:
         return throttled
 
     def finish(self) -> None:
-        """Charges the time since `charge` to the next request. In this time the answer was encoded."""
+        """Charges the time since `charge`, in which the answer was encoded, to the next request."""
         if self._is_refused or not self._is_exempt:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)

@@ -1,8 +1,8 @@
 """The log of requests, as Kafka's `kafka.request.logger` writes it: one line of JSON for each request, at level DEBUG.
 
-It is off by default and costs one check of the level for each request. `kcli configs` switches it on while the broker
-runs. A request that a broker forwards is in the log of the controller. The line is written before the response is sent,
-so the time to send is zero.
+The log of requests is off by default, and then costs one check of the level for each request. `kcli configs` switches
+it on while the broker runs. A request that a broker forwards is in the log of the controller. The line is written
+before the response is sent, so the send time in the line is always zero.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ REQUEST_LOG = logging.getLogger("kcli.request.logger")
 
 
 def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
-    """Returns a route that does the same for one request, and writes its line when the response is encoded."""
+    """Returns a copy of the route for one request, which also writes the line of the request when the response is
+    encoded.
+    """
     line = _Line(route, caller)
     return dataclasses.replace(
         route, handle=line.handle, encode=line.encode, error_response=line.error_response

@@ -66,7 +66,9 @@ class RequestTrace:
         reads_headers: bool,
         may_choose: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Makes a trace. `may_choose` tells whether a sampled record may choose the request."""
+        """Makes a trace. `may_choose` returns whether this request may be sampled because its first record is
+        sampled.
+        """
         self._now = now
         self._may_choose = may_choose
         self.began = now()
@@ -81,7 +83,7 @@ class RequestTrace:
         self.topics: dict[str, None] = {}
 
     def stage(self, name: str, topic: str | None = None, partition: int | None = None) -> Stage:
-        """Begins a stage. Above STAGES_MAX stages, the stage is only counted."""
+        """Begins a stage. If there are STAGES_MAX stages already, the new stage is only counted."""
         stage = Stage(name, self._now, topic, partition)
         if len(self.stages) < STAGES_MAX:
             self.stages.append(stage)

@@ -1,6 +1,7 @@
-"""The rights of the client of one request.
+"""The permissions ("rights") of the client of one request.
 
-A handler asks for the rights on each resource that its request names. Without an authorizer every right is given.
+A handler checks the permissions on each resource that the request names. Without an authorizer, the client has every
+permission.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def refusal(resource_type: ResourceType) -> KafkaError:
 
 
 class EveryName(Container[str]):
-    """The names on which a client has rights if it has every right. It contains every name."""
+    """A set that contains every name, for a client that has permissions on all resources."""
 
     __slots__ = ()
 
@@ -76,8 +77,8 @@ class Rights:
         return self._authorizer.is_open is True
 
     def kept_key(self) -> object | None:
-        """A key for the result "everything was allowed". As long as the key stays equal, the same checks would have the
-        same result and would write no line to the audit log, so a handler may skip them.
+        """A key for the result "everything was allowed". While the key stays equal, a handler may skip the same checks.
+        They would have the same result and would write no line to the audit log.
 
         None if the handler must not skip checks.
         """
@@ -87,8 +88,8 @@ class Rights:
     def allows(self, need: Need, name: str = CLUSTER_NAME, *, traced: bool = False, count: int = 1) -> bool:
         """Returns whether the client may do the operation on the resource with this name.
 
-        `traced` is True for a check that only filters an answer. The audit log then has a denial only at level TRACE.
-        `count` is described at `Authorizer.authorize`.
+        `traced` is True for a check that only filters an answer. A denial is then logged only at level TRACE. `count`
+        is described at `Authorizer.authorize`.
         """
         resource = Resource(need.resource_type, name)
         audit = Audit.FILTER if traced else Audit.FULL
@@ -99,7 +100,7 @@ class Rights:
     def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> Container[str]:
         """Returns the names on which the client may do the operation. Checks each name once.
 
-        Use `allowed_steps` or `allowed_in_turns` if a client chooses the number of names.
+        If a client chooses the number of names, use `allowed_steps` or `allowed_in_turns` instead.
         """
         if self.is_open:
             return EVERY_NAME
@@ -131,7 +132,7 @@ class Rights:
     def allowed_in_turns(
         self, need: Need, names: Iterable[str], *, traced: bool = False
     ) -> Container[str] | Awaitable[Container[str]]:
-        """Does the same as `allowed`, some names in each turn of the loop."""
+        """Does the same as `allowed`. The event loop serves other clients after some names."""
         if self.is_open:
             return EVERY_NAME
         return run_in_turns(self.allowed_steps(need, names, traced=traced), CHECKS_PER_TURN)
@@ -144,7 +145,7 @@ class Rights:
     def require(self, *needs: Need) -> None:
         """Raises ClusterAuthorizationException if the client may do none of these operations on the cluster.
 
-        As in Kafka, the audit log does not show the refusal of an operation that has an alternative.
+        As in Kafka, if there are several operations, the audit log shows only the refusal of the last one.
         """
         *first, last = needs
         if not any(self.allows(need, traced=True) for need in first) and not self.allows(last):

@@ -1,4 +1,4 @@
-"""Spans of sampled and of slow requests (kcli.trace.*).
+"""Makes spans of sampled requests and of slow requests (kcli.trace.*).
 
     kafka.Produce (SERVER)      from the whole frame to the last byte of the answer
       queue                     until it is the turn of the connection, if several requests came together
@@ -11,8 +11,8 @@
       throttle                  the time in which the client is muted, because its quota is exceeded
 
 `traced` wraps the dispatch of requests. Without traces there is no wrapper. A random part of the requests is sampled.
-If the broker reads headers, a Produce request is also sampled if its first record is sampled. Clients can choose at
-most CLIENT_SAMPLES_PER_SECOND requests in this way.
+The broker can also read the headers of the first record of a Produce request. If the client has sampled this record,
+the request is sampled too. Clients can choose at most CLIENT_SAMPLES_PER_SECOND requests in this way.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class RequestTracer:
         *,
         clears_notes: bool = True,
     ) -> None:
-        """Makes a tracer. With `clears_notes`, no metrics read the notes of connections after the tracer."""
+        """Makes a tracer. `clears_notes` is True if no metrics read the notes of connections, so that the tracer must
+        clear them.
+        """
         self._sink = sink
         self._rules = rules
         self._node_id = node_id
@@ -104,8 +106,9 @@ class RequestTracer:
         self.now = now
 
     def begin(self, connection: Connection, key: bytes) -> RequestTrace | None:
-        """Begins the trace of a request. Returns None if the request is not chosen and nothing can choose it later.
-        `key` has the first two bytes of the request."""
+        """Begins the trace of a request. Returns None if the request is not sampled and cannot become sampled or slow
+        later. `key` has the first two bytes of the request.
+        """
         rules, notes = self._rules, connection.notes
         queued = notes.queued_seconds
         if queued and self._clears_notes:
@@ -214,7 +217,7 @@ class RequestTracer:
 
 
 def traced(dispatch: Dispatch, tracer: RequestTracer) -> Serve:
-    """Wraps the dispatch of a listener, and follows each request to the end of its answer."""
+    """Wraps the dispatch of a listener, and records the times of each request until its answer is sent."""
 
     def serve_traced(connection: Connection, frame: memoryview) -> Answer | Waiting:
         trace = tracer.begin(connection, bytes(frame[:2]))
@@ -239,7 +242,7 @@ def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> 
 
 
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
-    """Returns the same wait, and stores when it ends and when its answer may be sent."""
+    """Returns the same wait. Records the time at which the wait ends, and the time at which the answer may be sent."""
     trace = request.trace
     wait = trace.stage(_WAITS.get(request.key, "wait"))
     waiting.future.add_done_callback(lambda _: wait.end())
@@ -264,8 +267,9 @@ def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Wai
 
 
 def _answered(request: _Request, tracer: RequestTracer) -> None:
-    """The connection writes the answer after this call. So the state of the send is checked in the next turn of the
-    loop."""
+    """Called when the answer is ready. The connection writes the answer after this call, so the state of the send is
+    checked in the next iteration of the loop.
+    """
     send = request.trace.stage("send")
 
     def sent() -> None:
@@ -290,7 +294,7 @@ def _span_count(trace: RequestTrace) -> int:
 
 
 class _PerSecond:
-    """Lets a number of events pass in each second."""
+    """Limits the number of events in each second."""
 
     def __init__(self, limit: int, now: Callable[[], float]) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
-"""Divides long work into turns, because a large request must not block the event loop for other clients.
+"""Divides long work into parts, because a large request must not block the event loop for other clients.
 
-Work is cut into slices. A slice has a fixed number of items, so a simulation has the same slices in every run. Between
-two slices, the loop serves other clients. All long work of a loop shares one queue: in each turn of the loop, only one
-slice runs.
+A part is called a slice. It has a fixed number of items, so a simulation has the same slices in every run. Between two
+slices, the loop serves other clients. All long work of a loop shares one queue: each iteration ("turn") of the loop
+runs only one slice.
 
 If all items fit into the first slice, the work runs immediately, without a task. So a usual request has no extra cost.
 """
@@ -31,15 +31,18 @@ Steps = Generator[None, None, T]
 
 
 def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) -> list[T] | Awaitable[list[T]]:
-    """Applies `work` to each item, `per_turn` items in one turn of the loop. The result comes at once if one turn is
-    enough."""
+    """Applies `work` to each item, `per_turn` items in one turn of the loop. If one turn is enough, returns the result
+    immediately.
+    """
     if len(items) <= per_turn:
         return [work(item) for item in items]
     return run_in_turns(_each(items, work), per_turn)
 
 
 def run_in_turns(steps: Steps[T], per_turn: int) -> T | Awaitable[T]:
-    """Runs the steps, `per_turn` in one turn of the loop. The result comes at once if one turn is enough."""
+    """Runs the steps, `per_turn` steps in one turn of the loop. If one turn is enough, returns the result
+    immediately.
+    """
     try:
         for _ in range(per_turn):
             next(steps)

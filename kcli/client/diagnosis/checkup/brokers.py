@@ -43,7 +43,7 @@ _RAISED_TOGETHER = (
 
 
 def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Brokers that are registered and do not serve clients."""
+    """Finds brokers that are registered but do not serve clients."""
     for node in snapshot.nodes:
         if node.is_fenced:
             held = sum(
@@ -65,7 +65,7 @@ def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds voters that do not follow the metadata log, and quorums that cannot lose a node."""
+    """Finds voters that do not follow the metadata log, and a quorum that would not survive the failure of one node."""
     quorum = snapshot.quorum
     assert quorum is not None, "the rule needs the quorum"
     if quorum.leader_id < 0:
@@ -131,7 +131,7 @@ def clocks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def differing_configs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Configs in the files of brokers that differ between brokers."""
+    """Finds configs in the files of brokers whose values differ between brokers."""
     values: dict[str, dict[int, str | None]] = {}
     for broker, entries in snapshot.broker_configs.items():
         for each in entries:
@@ -174,7 +174,7 @@ def features(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def certificates(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Certificates of brokers that expire soon."""
+    """Finds certificates of brokers that expire soon."""
     now = datetime.fromtimestamp(snapshot.time_ms / 1000, UTC)
     for server, ends in sorted(snapshot.certificates.items()):
         left = ends - now
@@ -199,7 +199,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _is_set(snapshot: Snapshot, name: str) -> bool:
-    """Whether some broker has its own value of a config that others do not report."""
+    """Whether at least one broker has its own value of a config that other brokers do not report."""
     return any(
         each.name == name and each.source is not ConfigSource.DEFAULT_CONFIG
         for entries in snapshot.broker_configs.values()

@@ -30,7 +30,7 @@ _OLD_BELOW = {
 
 
 def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds groups that rebalance, or whose epoch increases, in every sample."""
+    """Finds groups that rebalance in every sample, or whose epoch increases between all samples."""
     for history in snapshot.groups:
         text = _rebalances(history)
         if text:
@@ -46,7 +46,9 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Transactions that no coordinator will end. Readers with read_committed stop at them."""
+    """Finds transactions that no coordinator will end. A consumer with read_committed cannot read beyond such a
+    transaction.
+    """
     for each in snapshot.hanging:
         producer, (topic, number) = each.producer, each.partition
         yield CheckupFinding(
@@ -64,7 +66,7 @@ def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Transactions that have been open longer than their time-out."""
+    """Finds transactions that have been open longer than their time-out."""
     for each in snapshot.long_transactions:
         yield CheckupFinding(
             Severity.WARNING,
@@ -82,7 +84,7 @@ def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Topics without a group that reads them, and without a record of the last weeks."""
+    """Finds topics that no group reads and that got no record in the last weeks."""
     limit_ms = snapshot.time_ms - UNUSED_DAYS * DAY_MS
     found = []
     for name, last_ms in sorted(snapshot.last_record_ms.items()):
@@ -104,7 +106,7 @@ def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def old_clients(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Clients with software that is no longer maintained."""
+    """Finds clients with software that is no longer maintained."""
     found: Counter[tuple[str, str]] = Counter()
     for each in snapshot.metrics.clients:
         oldest = _OLD_BELOW.get(each.name)

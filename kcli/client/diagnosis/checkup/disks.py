@@ -1,8 +1,8 @@
 """Rules about disks: offline directories, full disks, and partitions with too many segments.
 
-The growth of a partition is estimated: the number of records of the last day, multiplied by the mean size of
-a record. The growth ends when the oldest records reach their retention, or at retention.bytes. Compaction is
-ignored.
+The growth of a partition is estimated: the number of records of the last day, multiplied by the mean size of a record.
+A partition stops growing when its oldest records reach their retention time, or when its size reaches retention.bytes.
+Compaction is ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Growth:
 
 
 def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Log directories that a broker cannot use."""
+    """Finds log directories that a broker cannot use."""
     for broker, directories in snapshot.log_dirs.items():
         for each in directories:
             if each.error is not None:
@@ -82,7 +82,7 @@ def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def days_until_full(free_bytes: float, growth: list[Growth]) -> float | None:
-    """The days until the partitions have grown by `free_bytes`, or None if their retention ends the growth before."""
+    """The days until the partitions have grown by `free_bytes`. None if retention ends the growth before."""
     rate = sum(each.bytes_a_day for each in growth)
     passed, left = 0.0, free_bytes
     for each in sorted((each for each in growth if each.days is not None), key=lambda each: each.days or 0.0):
@@ -96,7 +96,7 @@ def days_until_full(free_bytes: float, growth: list[Growth]) -> float | None:
 
 
 def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Partitions with many small segments."""
+    """Finds partitions with many small segments."""
     sizes: dict[TopicPartition, int] = {}
     for directories in snapshot.log_dirs.values():
         for directory in directories:
@@ -120,8 +120,9 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def _larger_segments(snapshot: Snapshot, topics: list[str]) -> str:
-    """The command that deletes the segment overrides of a topic. If no topic has such an override, the command shows
-    the sources of the values. Internal topics keep their overrides."""
+    """The command that deletes a topic's own segment configs. If no topic has such configs, the command shows the
+    sources of the values. Internal topics keep their own configs.
+    """
     for name in topics:
         described = snapshot.topics.get(name)
         is_own = not (described.is_internal if described else is_internal(name))
@@ -149,7 +150,7 @@ def _growth(snapshot: Snapshot, directory: LogDirDescription) -> list[Growth]:
 
 
 def _days_left(snapshot: Snapshot, key: TopicPartition, size_bytes: int, a_day: float) -> float | None:
-    """The days until retention deletes as much as is written."""
+    """The days until retention deletes as many records as producers write."""
     history = snapshot.history[key]
     configs = snapshot.topic_configs.get(key.topic, {})
     limits = []

@@ -11,7 +11,7 @@ EVIDENCE_MAX = 10
 
 
 class Severity(StrEnum):
-    """How bad a finding is. The order is that of the report."""
+    """The severity of a finding. The report shows findings in the order of these values."""
 
     CRITICAL = "critical"
     """Clients cannot use a part of the cluster, or lose data at the next failure."""
@@ -30,8 +30,8 @@ ORDER = tuple(Severity)
 class CheckupFinding:
     """One problem, with the facts that prove it and a command that repairs it or shows more.
 
-    `check` is the name of the rule. `subject` is the topic, broker, group or cluster. If there is no command,
-    `command` is empty, and `text` says what to do.
+    `check` is the name of the rule. `subject` is the topic, broker, group or cluster. If there is no command, `command`
+    is empty, and `text` describes what to do.
     """
 
     severity: Severity
@@ -43,7 +43,7 @@ class CheckupFinding:
 
 
 def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str, ...]:
-    """The first items as texts. A last text says how many more there are."""
+    """The first items as texts. If there are more items, the last text has their number."""
     texts = [str(each) for each in items]
     more = len(texts) - shown_max
     return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)

@@ -1,6 +1,6 @@
 """Asks a cluster for everything that the check-up needs.
 
-Each part is a separate request. If one fails, for example because the client has no right to it, the snapshot
+Each part is a separate request. A request may fail, for example because the client has no permission. Then the snapshot
 has the reason, and the other parts are still used.
 """
 
@@ -47,7 +47,7 @@ MetricsSource = Callable[[tuple[Node, ...]], Awaitable[Metrics]]
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The number of looks at the groups, and the time between them."""
+    """The number of samples of the groups, and the time between two samples."""
 
     count: int = 3
     pause_s: float = 2.0
@@ -105,12 +105,12 @@ async def _described(admin: AdminClient) -> ClusterDescription:
 
 
 class _NotKnown(KafkaError):
-    """A part that cannot be known. The text says why."""
+    """Raised if a part cannot be known. The message is the reason."""
 
 
 @dataclass(slots=True)
 class _Survey:
-    """The questions to one cluster, and the parts that failed."""
+    """The requests to one cluster, and the parts that failed."""
 
     admin: AdminClient
     cluster: ClusterDescription
@@ -174,7 +174,7 @@ class _Survey:
         return tuple(await self.admin.describe_features())
 
     async def groups(self, looks: Looks) -> tuple[GroupHistory, ...]:
-        """Looks at all groups with members, some times."""
+        """Takes several samples of all groups with members."""
         found: dict[str, list[GroupLook]] = {}
         for nth in range(looks.count):
             if nth:
@@ -193,7 +193,7 @@ class _Survey:
         ]
 
     async def read_topics(self, groups: Iterable[GroupHistory]) -> frozenset[str]:
-        """The topics with an offset that some group has committed."""
+        """The topics with an offset that at least one group has committed."""
         found = await self.admin.list_all_offsets([each.group_id for each in groups])
         return frozenset(
             partition.topic

@@ -1,4 +1,4 @@
-"""Finds how fast partitions grow, by the timestamps of their records."""
+"""Estimates the growth of partitions from the timestamps of their records."""
 
 from __future__ import annotations
 

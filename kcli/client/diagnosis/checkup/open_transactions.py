@@ -1,7 +1,7 @@
 """Finds transactions that are open for too long, and those that no coordinator will end (KIP-664).
 
-`kcli transactions find-hanging` asks all partitions for their producers. This module asks only partitions
-with an open transaction: their last stable offset is smaller than their high watermark.
+`kcli transactions find-hanging` asks all partitions for their producers. This module asks only partitions with an open
+transaction, whose last stable offset is smaller than their high watermark.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ UNEVEN_MIN = 3
 
 
 def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Partitions without a leader. Clients can neither read nor write them."""
+    """Finds partitions without a leader. Clients can neither read nor write these partitions."""
     found = [(key, each) for key, each in _partitions(snapshot) if each.leader is None]
     if found:
         yield CheckupFinding(
@@ -34,7 +34,7 @@ def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Partitions that refuse records with acks=all."""
+    """Finds partitions that refuse records with acks=all, because they have too few replicas in sync."""
     found = []
     for key, each in _partitions(snapshot):
         wanted = _min_isr(snapshot, key.topic)
@@ -73,7 +73,7 @@ def under_replicated(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def one_replica(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Topics with one replica in a cluster of several brokers."""
+    """Finds topics with one replica in a cluster of several brokers."""
     if sum(not node.is_fenced for node in snapshot.nodes) < 2:
         return
     names = sorted(
@@ -95,7 +95,7 @@ def one_replica(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Topics whose min.insync.replicas is as large as their replicas, or that accept writes on one replica."""
+    """Finds topics whose min.insync.replicas is as large as their number of replicas, or is only 1."""
     equal: list[tuple[str, int, int]] = []
     small: list[tuple[str, int, int]] = []
     two: list[tuple[str, int, int]] = []
@@ -134,8 +134,9 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def _third_replica(snapshot: Snapshot, topics: list[tuple[str, int, int]]) -> CheckupFinding:
-    """The finding about topics with two replicas and min.insync.replicas=2. It advises a third replica, because a
-    smaller min.insync.replicas could lose records."""
+    """The finding about topics with two replicas and min.insync.replicas=2. The finding advises a third replica,
+    because records could be lost with a smaller min.insync.replicas.
+    """
     has_brokers = sum(not node.is_fenced for node in snapshot.nodes) >= 3
     pattern = quoted_option("topics", topic_pattern(topics[0][0]))
     return CheckupFinding(

@@ -31,7 +31,7 @@ REASON_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, and the parts that it needs. If a part is missing, the report names the part."""
+    """A rule, and the parts of a snapshot that it needs. If such a part is missing, the report names the part."""
 
     check: Callable[[Snapshot], Iterator[CheckupFinding]]
     needs: tuple[str, ...] = ()
@@ -62,7 +62,9 @@ RULES = (
 
 
 def check_up(snapshot: Snapshot, servers: str = "") -> Sequence[CheckupFinding]:
-    """Applies all rules. Returns the findings, the worst first. The commands have the bootstrap `servers`."""
+    """Applies all rules. Returns the findings, the worst first. `servers` are the bootstrap servers for the commands in
+    the findings.
+    """
     found = [_with_servers(each, servers) for rule in RULES for each in _applied(rule, snapshot)]
     return worst_first([*found, *_unknown(snapshot)])
 

@@ -39,7 +39,7 @@ class GroupLook:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """A group in several looks, oldest first."""
+    """Several samples of one group, the oldest first."""
 
     looks: tuple[GroupLook, ...]
 
@@ -50,8 +50,8 @@ class GroupHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
-    """The offsets of a partition: the first offset, the end, the end a day ago, and the end at the beginning
-    of the retention time.
+    """The offsets of a partition: the first offset, the end offset now, the end offset a day ago, and the end offset at
+    the beginning of the retention time.
 
     `at_retention` is None if records have no age limit.
     """
@@ -82,7 +82,7 @@ class ClientSoftware:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Figures of the brokers that no API of Kafka has. `without` has the reason for each broker without figures."""
+    """Figures of the brokers that no API of Kafka returns. `without` has the reason for each broker without figures."""
 
     clients: tuple[ClientSoftware, ...] = ()
     segments: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class Metrics:
 class Snapshot:
     """A cluster at one moment. `missing` has the reason for each part that could not be read.
 
-    `clock_ahead_ms` is the time of the active controller minus the time of this machine, and `clock_error_ms` is its
-    largest error. `sampled_s` is the time between the first and the last sample of the groups. `read_topics` are the
-    topics that a group has read or is assigned to. `last_record_ms` has the time of the newest record of a topic, or -1
-    if the topic is empty.
+    `clock_ahead_ms` is the time of the active controller minus the time of this machine. `clock_error_ms` is the
+    largest possible error of this difference. `sampled_s` is the time between the first and the last sample of the
+    groups. `read_topics` are the topics that a group has read or is assigned to. `last_record_ms` has the time of the
+    newest record of a topic, or -1 if the topic is empty.
     """
 
     time_ms: int

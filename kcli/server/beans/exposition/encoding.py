@@ -25,7 +25,7 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format. `is_open` is True for OpenMetrics, which has exemplars and a last line."""
+    """A format. `is_open` is True for OpenMetrics, which has exemplars and ends with the line `# EOF`."""
 
     content_type: str
     is_open: bool
@@ -53,7 +53,9 @@ def accepts_gzip(accept: str) -> bool:
 
 
 def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the compressed text. Most parts of the compressed text are small or empty, until enough is collected."""
+    """Yields the compressed text in parts. Many parts are small or empty, because the compressor collects
+    text first.
+    """
     packer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_FORMAT)
     for part in parts:
         yield packer.compress(part)
@@ -72,7 +74,8 @@ def _media_range(text: str) -> tuple[str, float]:
 def encoded(families: Iterable[Family], format_: Format) -> Iterator[bytes]:
     """Yields the text of a scrape in parts of LINES_PER_PART lines.
 
-    Empties the families while it runs. Otherwise, freeing 200,000 lines at the end would take 8 ms in one step.
+    Removes the lines from the families while it runs. If all lines were freed at the end, 200,000 lines would take 8
+    ms.
     """
     lines = _lines(families, format_)
     while part := list(islice(lines, LINES_PER_PART)):
@@ -110,7 +113,9 @@ _encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def json_bean(bean: Bean) -> str:
-    """The JSON text of one bean, an element of the list `beans`. JSON has no NaN and no infinity, so they are texts."""
+    """The JSON text of one bean, an element of the list `beans`. JSON has no NaN and no infinity, so these values are
+    texts.
+    """
     try:
         return _encode_json({"name": bean.object_name, **bean.attributes})
     except ValueError:

@@ -114,7 +114,7 @@ class MetricsEndpoint:
         )
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Takes over changed keys."""
+        """Applies changed keys of the configuration."""
         self._filter = BeanFilter(config)
 
     async def stop(self) -> None:
@@ -175,8 +175,9 @@ class MetricsEndpoint:
 
 
 async def _answer(request: Request, parts: Iterator[bytes], content_type: str) -> StreamResponse:
-    """Sends the text of all metrics in parts, so that the whole text is never in memory. A client that accepts gzip
-    gets it compressed."""
+    """Sends the text of all metrics in parts, so that the whole text is never in memory. If the client accepts gzip,
+    the text is compressed.
+    """
     headers = {"Vary": "Accept-Encoding"}
     if accepts_gzip(",".join(request.headers.getall("Accept-Encoding", []))):
         headers["Content-Encoding"] = "gzip"
@@ -201,8 +202,9 @@ def _patterns(request: Request) -> list[ObjectName]:
 
 
 def _some(beans: Iterator[Bean | None]) -> list[Bean] | None:
-    """Returns the next beans, at most BEANS_PER_LOOK, or None at the end. If the function that makes beans yields None,
-    because it has worked long without a bean, the part ends there."""
+    """Returns the next beans, at most BEANS_PER_LOOK, or None at the end. The function that makes beans yields None if
+    it has worked long without a bean. Then this call returns fewer beans.
+    """
     part: list[Bean] = []
     for bean in beans:
         if bean is None:

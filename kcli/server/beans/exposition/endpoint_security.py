@@ -1,7 +1,8 @@
 """TLS and users of the metrics endpoint.
 
-`kcli.metrics.protocol=HTTPS` serves the metrics over TLS. The stores are those of a listener with the name METRICS: the
-keys `listener.name.metrics.ssl.*`, or else `ssl.*`. `kcli.metrics.users` has the users and their passwords.
+`kcli.metrics.protocol=HTTPS` serves the metrics over TLS. The key store and the trust store come from the keys
+`listener.name.metrics.ssl.*`, as for a listener with the name METRICS. Keys that are not set there come from `ssl.*`.
+`kcli.metrics.users` has the users and their passwords.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ PROTOCOL_KEY = "kcli.metrics.protocol"
 
 @dataclass(frozen=True, slots=True)
 class EndpointSecurity:
-    """The source of the TLS context, and the users. None means HTTP without TLS, or a server without users."""
+    """The source of the TLS context, and the users. A source of None means HTTP without TLS. Users of None mean that no
+    login is needed.
+    """
 
     tls: Tls | None = None
     logins: Logins | None = None

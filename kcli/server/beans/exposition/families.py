@@ -1,7 +1,7 @@
-"""The lines of a scrape, collected by metric, because all lines of a metric must follow each other.
+"""Collects the lines of a scrape by metric, because the format requires all lines of a metric to be together.
 
-A scrape of a large broker has 200,000 lines. So values that several beans share are computed once for each scrape: the
-names and types of metrics, and the labels of a partition.
+A scrape of a large broker has 200,000 lines. So each scrape computes the values that several beans share only once.
+These values are the names and types of metrics, and the labels of a partition.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Families:
     # The writers of an object name.
 
     def _make_writers(self, bean: Bean, name: str) -> tuple[Write, ...]:
-        """The writers for all beans with this domain, type and name. There are none if the bean is a sensor."""
+        """The writers for all beans with this domain, type and name. A sensor has no writers."""
         type_ = bean.properties["type"]
         base = self._bases[bean.domain, type_, name] = metric_name(bean.domain, type_, name)
         rule = _rule(self._profile.rules.get(bean.kind, ()), type_, name)

@@ -18,7 +18,7 @@ _KCLI = "kcli:"
 
 
 def _known(name: str, *, type_: MetricType = MetricType.GAUGE, factor: float = 1.0) -> tuple[Sensor, ...]:
-    """A figure of the process, which is negative if it is unknown."""
+    """A figure of the process. A negative value means that the figure is unknown."""
     return (Sensor(name=name, type=type_, factor=factor, least=0.0),)
 
 

@@ -1,7 +1,7 @@
 """A profile: the rules by which beans get names for Prometheus.
 
-A rule applies to beans of one kind whose name has a certain ending. The first rule that applies is used. It lists the
-metrics that are made of such a bean, as templates with these fields:
+A rule applies to beans of one kind whose name has a certain ending. The first rule that applies to a bean is used. The
+rule lists the metrics that are made of the bean. The names of the metrics are templates with these fields:
 
     {base}    the lower-case object name without its labels, such as kafka_server_brokertopicmetrics_bytesinpersec
     {stem}    the base without PerSec or Percent at its end, such as kafka_server_brokertopicmetrics_bytesin
@@ -34,8 +34,9 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a rule: its name, and the attribute with its value. Without an attribute, the value is a number for
-    each percentile or each bucket. `labels` are added to the labels of the bean."""
+    """One metric of a rule: the name of the metric, and the attribute that has its value. Without an attribute, the
+    metric has one value for each percentile or each bucket. `labels` are added to the labels of the bean.
+    """
 
     name: str
     type: MetricType
@@ -45,7 +46,9 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The metrics of the beans whose name has the ending, and whose type is `type_` if it is not empty."""
+    """The metrics of the beans whose name has the ending. If `type_` is not empty, the type of the beans must be
+    `type_`.
+    """
 
     ending: str
     metrics: tuple[Metric, ...]
@@ -114,5 +117,7 @@ def label_name(key: str, *, lower_case: bool = False) -> str:
 
 
 def group_of(domain: str, type_: str) -> str:
-    """The key of a bean in the tables of sensors. Kafka's groups have their type, others also their domain."""
+    """The key of a bean in the tables of sensors. The key of Kafka's own beans is their type. Other beans also have
+    their domain in the key.
+    """
     return type_ if domain.startswith("kafka.") else f"{domain}:{type_}"

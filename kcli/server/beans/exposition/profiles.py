@@ -2,8 +2,8 @@
 
 Exporters for Kafka use different names for the same metric. A public dashboard reads the names of one exporter.
 
-    default     the names of Strimzi's rules for jmx_exporter, and those of jmx_exporter's own example for what Strimzi
-                leaves out
+    default     the names of Strimzi's rules for jmx_exporter. Metrics that Strimzi leaves out have the names of
+                jmx_exporter's own example
     confluent   the names of Confluent's rules, which Grafana Cloud uses too
     reporter    the names of the Strimzi Metrics Reporter
 
@@ -55,7 +55,7 @@ _METERS = (
 
 
 def _with_short_name(group: str, short: str) -> dict[str, tuple[Sensor, ...]]:
-    """The names of Strimzi, which have no `-` of the group, and those of jmx_exporter's example."""
+    """The names of Strimzi, without the `-` of the group, and the names of jmx_exporter's example."""
     long = group.replace("-", "_")
     return {
         group: (
@@ -66,7 +66,7 @@ def _with_short_name(group: str, short: str) -> dict[str, tuple[Sensor, ...]]:
 
 
 def _quota(resource: str) -> dict[str, tuple[Sensor, ...]]:
-    """The generic names, and those of jmx_exporter's example for Kafka 2."""
+    """The generic names, and the names of jmx_exporter's example for Kafka 2."""
     return {
         resource: (
             Sensor(name=f"kafka_server_{resource.lower()}_{{attribute}}"),

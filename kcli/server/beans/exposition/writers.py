@@ -18,7 +18,9 @@ Write = Callable[[Bean, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The lines of one metric. `name` is as in the text format, so a counter has its `_total`."""
+    """The lines of one metric. `name` is the name in Prometheus' text format, so the name of a counter ends with
+    `_total`.
+    """
 
     name: str
     type: MetricType
@@ -26,7 +28,9 @@ class Family:
 
 
 def number_writer(family: Family, attribute: str, constant: str) -> Write:
-    """Writes the value of one attribute. `constant` is a further label. A text has no line."""
+    """Writes the value of one attribute. `constant` is an additional label. If the value is a text, no line
+    is written.
+    """
     name, append = family.name, family.lines.append
 
     def write(bean: Bean, labels: str) -> None:
@@ -57,7 +61,7 @@ def quantile_writer(family: Family, quantiles: Mapping[str, str]) -> Write:
 
 
 def bucket_writer(family: Family, *, with_exemplars: bool) -> Write:
-    """Writes the buckets of a histogram, its sum and its count. Each bucket has its upper limit as its attribute."""
+    """Writes the buckets of a histogram, its sum and its count. The attribute of a bucket is its upper limit."""
     name, append = family.name, family.lines.append
 
     def write(bean: Bean, labels: str) -> None:
@@ -108,7 +112,7 @@ def braced(*labels: str) -> str:
 
 
 def escaped(value: str) -> str:
-    """The value of a label. The format has only three escapes, and every other character stays as it is."""
+    """The value of a label. The format escapes only three characters. All other characters are unchanged."""
     if '"' not in value and "\\" not in value and "\n" not in value:
         return value
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

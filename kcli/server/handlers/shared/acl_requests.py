@@ -30,8 +30,8 @@ def ask_about_acls(
 ) -> R | Awaitable[R]:
     """Checks the parts of the request, and asks the controller.
 
-    `check` raises ProtocolError for an unknown element. As in Kafka, this closes the connection, also if the node has
-    no authorizer.
+    `check` raises ProtocolError for an unknown element. As in Kafka, this error closes the connection, even if the node
+    has no authorizer.
     """
 
     def ask(_checked: list[None]) -> Awaitable[R]:

@@ -17,7 +17,7 @@ from kcli.server.logging.names import LEVELS, PACKAGE, ROOT, level_name, logger_
 
 
 def describe() -> tuple[ConfigEntry, ...]:
-    """Every logger with its effective level: its own level or, if it has none, the level of its nearest parent."""
+    """Every logger with its effective level. A logger without a level has the level of its nearest parent."""
     return tuple(
         ConfigEntry(
             name=name,

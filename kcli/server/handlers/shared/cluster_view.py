@@ -22,8 +22,9 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
 
 
 def random_alive_broker(context: NodeContext) -> int:
-    """The id of a live broker, which clients use as the controller, because brokers forward requests to the controller
-    (KIP-590). -1 if no broker is alive."""
+    """The id of a live broker. Clients use this broker as the controller, because every broker forwards requests to the
+    controller (KIP-590). -1 if no broker is alive.
+    """
     alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
     return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
 
@@ -40,8 +41,9 @@ class PartitionView:
 def view_partition(
     image: MetadataImage, partition: PartitionImage, listener: str, *, no_listener: ErrorCode
 ) -> PartitionView:
-    """The view of a partition through a listener. `no_listener` is the error for the case that the leader is alive but
-    does not have this listener."""
+    """The view of a partition through a listener. `no_listener` is the error if the leader is alive but does not have
+    this listener.
+    """
     offline = tuple(
         replica for replica in partition.replicas if _is_offline(image, partition, replica, listener)
     )

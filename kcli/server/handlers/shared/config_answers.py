@@ -1,6 +1,7 @@
-"""A cache of the entries that DescribeConfigs returns. It is valid until the configuration of the broker changes.
+"""A cache of the entries that DescribeConfigs returns. The cache is valid until the configuration of the broker
+changes.
 
-Most topics have the same configuration, so a tool that describes 10,000 topics gets the same entries 10,000 times.
+Most topics have the same configuration, so the entries are made once when a tool describes 10,000 topics.
 """
 
 from __future__ import annotations

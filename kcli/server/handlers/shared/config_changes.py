@@ -49,11 +49,10 @@ async def checked(
     *,
     replace_all: bool,
 ) -> list[ApiError]:
-    """The result for each resource, in the order of the request: of `check`, and of the configuration that this broker
-    would have.
+    """The result for each resource, in the order of the request. First `check` checks the resource. Then a broker
+    checks the configuration that it would have after the change.
 
-    A controller does not make the second check, because a broker has made it, and the controller decides about every
-    broker.
+    A controller does not make the second check, because a broker has already made it.
     """
     errors = await finished(run_in_turns(_check_resources(resources, check), RESOURCES_PER_TURN))
     if is_on_controller(context):
@@ -87,7 +86,7 @@ def _check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Step
 
 
 def _brokers(resources: Sequence[Resource], errors: Sequence[ApiError]) -> Steps[list[int]]:
-    """The places of the brokers whose check has found no error."""
+    """The indexes of the resources that are brokers and that have no error so far."""
     found = []
     for place, resource in enumerate(resources):
         if resource.resource_type == ConfigResourceType.BROKER and errors[place] is NO_ERROR:
@@ -123,8 +122,9 @@ def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A,
 
 
 def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need, str]:
-    """The right that a change of this resource needs, and the name of the resource to check. Raises
-    InvalidRequestException for an unknown type of resource."""
+    """The permission that a change of this resource needs, and the name of the resource to check. Raises
+    InvalidRequestException for an unknown type of resource.
+    """
     match resource.resource_type:
         case ConfigResourceType.TOPIC:
             return needs[ResourceType.TOPIC], resource.resource_name
@@ -158,7 +158,7 @@ def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
 
 
 def check_resource(context: NodeContext, resource: Resource, changes: Sequence[ConfigChange]) -> None:
-    """Raises KafkaError if the type or the name of the resource is wrong here, or if a log level is invalid."""
+    """Raises KafkaError if this server does not change such a resource, or if a log level is invalid."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
             return
@@ -187,8 +187,9 @@ def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> No
 async def _check_broker(
     context: NodeContext, name: str, changes: Sequence[ConfigChange], replace_all: bool
 ) -> None:
-    """Raises KafkaError if this broker cannot apply the change. Takes up to 3 ms on the loop, because the whole
-    configuration is checked."""
+    """Raises KafkaError if this broker cannot apply the change. Blocks the event loop for up to 3 ms, because the whole
+    configuration is checked.
+    """
     config = context.ports.dynamic_config
     preparation = config.preparation(_overrides(context, name, changes, replace_all), own=bool(name))
     # A request may name the same broker as 1, 01, 001 and so on, so others have a turn before each check.

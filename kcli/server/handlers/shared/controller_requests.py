@@ -24,7 +24,9 @@ async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request
 
 
 def controller_context(context: NodeContext) -> ControllerRequestContext:
-    """The context of a request that a client sends itself, or that its request makes necessary."""
+    """The context of a client's request, or of a request that the broker sends to the controller because of a client's
+    request.
+    """
     return ControllerRequestContext(
         api_version=context.api_version,
         charge=_charge(context),

@@ -1,4 +1,4 @@
-"""The replicas on this broker, led or followed, and the check that this broker leads a partition."""
+"""The replicas on this broker (leaders and followers), and the check that this broker leads a partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ HostedPartition = LeaderPartition | FollowedPartition
 def leader_of(source: HostedPartition, known_epoch: int) -> LeaderPartition:
     """The source, if this broker leads the partition.
 
-    Raises KafkaError if the client's leader epoch is not the one of this broker, and then if this broker does not lead.
+    Raises KafkaError if the client's leader epoch is not the leader epoch of this broker, or if this broker does not
+    lead. The leader epoch is checked first.
     """
     source.check_epoch(known_epoch)
     if not isinstance(source, LeaderPartition):
@@ -27,7 +28,7 @@ def has_ended(source: HostedPartition) -> bool:
 
 
 def error_of_ended(context: BrokerContext, leader: LeaderPartition) -> ErrorCode:
-    """The error for a request that waited until this broker stopped to lead the partition."""
+    """The error for a request that was still waiting when this broker lost the leadership of the partition."""
     if leader.log.directory.error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if context.ports.metadata.partition(leader.topic, leader.partition) is None:

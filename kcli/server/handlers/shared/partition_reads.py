@@ -1,7 +1,8 @@
-"""Reads partitions for Fetch: checks each partition in Kafka's order, and finds the slice of its log.
+"""Reads partitions for Fetch: makes the checks of a partition in Kafka's order, and finds the records to send in the
+partition's log.
 
-Followers read from the leader only, up to the log end. Consumers may also read from a follower (KIP-392). They read up
-to the high watermark or the last stable offset of the replica that they read from.
+Followers read from the leader only, up to the log end. Consumers may also read from a follower (KIP-392). A consumer
+reads up to the high watermark or the last stable offset of its replica.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ _LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 @dataclass(slots=True)
 class PartitionRead:
-    """The result for one partition: a slice of its log, or a response without records.
+    """The result for one partition: a range of its log, or a response without records.
 
-    `source` is the replica that was read. `is_throttled` is True if its bytes count for the quota of replication.
-    `is_full` is True if waiting would not give more bytes, because the next records are in another segment.
+    `source` is the replica that was read. `is_throttled` is True if the bytes count for the replication quota.
+    `is_full` is True if the next records are in another segment, so a longer wait would give no more bytes.
     """
 
     target: FetchTarget
@@ -75,10 +76,11 @@ class PartitionRead:
 def read_all(
     context: BrokerContext, scope: FetchScope, *, is_arrival: bool = False
 ) -> Steps[list[PartitionRead]]:
-    """Reads slices in the order of the request, within the limits of the request. Yields after each partition.
+    """Reads the partitions in the order of the request, within the limits of the request. Yields after each partition.
 
-    The first slice with records contains at least one whole batch, even if that exceeds the limits. If `is_arrival`,
-    records the progress of a follower. A waiting fetch that reads again is no progress.
+    The first partition with records returns at least one whole batch, even if the batch exceeds the limits. If
+    `is_arrival` is True, the offsets of the request count as a follower's progress. When a waiting fetch reads again,
+    `is_arrival` is False.
     """
     left = min(scope.request.max_bytes, context.ports.fetch_max_bytes)
     reads = []
@@ -223,8 +225,9 @@ def _read_log(
 
 
 def is_quiet(read: PartitionRead, scope: FetchScope) -> bool:
-    """Whether the client of a session knows everything about the partition, so that only a change can give it
-    more."""
+    """Whether the client of a session already has everything of the partition, so that it must be read again only after
+    a change.
+    """
     source, target = read.source, read.target
     if source is None or read.slice is None or read.slice.size_bytes:
         return False
@@ -273,7 +276,8 @@ def _divergence(log: PartitionLog, target: FetchTarget) -> PartitionData | None:
 
 
 def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: str, offset: Offset) -> int:
-    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if it should read from the leader.
+    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if the consumer should read from the
+    leader.
 
     The followers are the members of the ISR that have the offset and have the listener of the consumer.
     """
@@ -296,7 +300,9 @@ def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: st
 
 
 def _elsewhere(log: PartitionLog, partition: int, preferred: int) -> PartitionData:
-    """The response to a consumer that should read from another replica. It has no records, and no offset is checked."""
+    """The response to a consumer that should read from another replica. The response has no records, and the offset of
+    the request is not checked.
+    """
     return PartitionData(
         partition_index=partition,
         high_watermark=log.high_watermark,
@@ -308,7 +314,9 @@ def _elsewhere(log: PartitionLog, partition: int, preferred: int) -> PartitionDa
 
 
 def _aborted(log: PartitionLog, offset: Offset, part: LogSlice) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions that have records in the slice. A read_committed consumer drops these records."""
+    """The aborted transactions that have records among the read records. A read_committed consumer drops
+    their records.
+    """
     # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
     # read of the index.
     if not part.size_bytes or not log.has_aborted_transactions(offset):

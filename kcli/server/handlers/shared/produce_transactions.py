@@ -1,7 +1,7 @@
-"""The transactional batches of a Produce request: they are found by their headers, and verified with the coordinator.
+"""Finds the transactional batches of a Produce request by their headers, and verifies them with the coordinator.
 
-A client may name another transaction, or none, than its batches have. So the batch of every partition is read, and not
-only the first one (CVE-2018-17196).
+The transactional id of a request may be missing or may not fit its batches. So the header of every partition's batch is
+read, and not only the first one (CVE-2018-17196).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks that the requests of quorum members share, and the way of a request to the raft node."""
+"""Checks the requests of quorum members, and passes them to the raft node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class _Topic(Protocol):
 
 
 def check_cluster_id(context: NodeContext, cluster_id: str | None) -> None:
-    """Raises InconsistentClusterIdException if the request names another cluster. It may name none."""
+    """Raises InconsistentClusterIdException if the request has another cluster id. A request without a cluster id is
+    accepted.
+    """
     own = context.ports.metadata.cluster_id
     if cluster_id not in (None, own):
         raise InconsistentClusterIdException(
@@ -41,7 +43,7 @@ def check_cluster_id(context: NodeContext, cluster_id: str | None) -> None:
 
 
 def check_partition(topics: Sequence[_Topic]) -> None:
-    """Raises InvalidRequestException unless the request is for the metadata partition alone."""
+    """Raises InvalidRequestException if the request has any partition except the metadata partition."""
     if [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics] != [
         (CLUSTER_METADATA_TOPIC, [PARTITION])
     ]:
@@ -56,7 +58,7 @@ async def ask_raft(context: NodeContext, request: RaftRequest, kind: type[R]) ->
 
 
 def change_message(response: VoterChangeResponse) -> str | None:
-    """The message of an answer to an operator: that of the raft node, or the default message of the error."""
+    """The message of an answer to an operator: the message of the raft node, or the default message of the error."""
     if response.error is ErrorCode.NONE or response.message is not None:
         return response.message
     return error_for(response.error).message

@@ -1,4 +1,4 @@
-"""Which clients may ask for delegation tokens (KIP-48)."""
+"""The rules for clients that may ask for delegation tokens (KIP-48)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kcli.server.handlers.ports import NodeContext
 def check_may_ask(context: NodeContext) -> None:
     """Raises UnsupportedByAuthenticationException if the connection of the client is not safe enough for a token.
 
-    A client may ask if it has logged in with SASL, or has a TLS certificate. A client that has logged in with a token
-    may not ask, because it could otherwise get new tokens without end. For a forwarded request, the broker has made
-    this check.
+    A client may ask for a token if it has logged in with SASL, or has a TLS certificate. A client that has logged in
+    with a token may not ask, because it could get new tokens for ever. For a forwarded request, the broker has already
+    made this check.
     """
     principal = context.session.principal
     if principal.token_authenticated:

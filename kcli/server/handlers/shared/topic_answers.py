@@ -1,12 +1,12 @@
-"""A cache of the answers that Metadata returns for topics. All clients share it until the metadata changes.
+"""A cache of the answers that Metadata returns for topics. All clients share the cache until the metadata changes.
 
-Clients often ask for many topics. For example, when librdkafka uses a new topic, it asks again for every topic that it
-knows. So the answer for a topic is made and encoded once for each version and listener. An answer for many topics is
-joined from these answers.
+Clients often ask for many topics. For example, when a client of librdkafka uses a new topic, the client asks again for
+every topic that it knows. So the answer for a topic is made and encoded once for each version and listener. An answer
+for many topics is joined from these answers.
 
-If the broker has an authorizer, each client may see other topics. The answer for one topic is the same for all clients
-that may see the topic. Answers with the operations that a client may do are not shared: the handler makes a new cache
-for each of these requests.
+If the broker has an authorizer, two clients may see different topics. But the answer for one topic is the same for all
+clients that may see the topic. An answer with authorized operations is different for each client. So the handler makes
+a new cache for each request that asks for authorized operations.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class AnswerKind:
 
 @dataclass(slots=True)
 class _Kept:
-    """The cached answers of one kind. An answer is valid while its topic has the image that is stored with the
-    answer."""
+    """The cached answers of one kind. Each answer is stored with the topic's image, and is valid until the topic has
+    another image.
+    """
 
     brokers: Mapping[int, BrokerRegistration]
     topics: dict[uuid.UUID, tuple[TopicImage, TopicArray]] = field(default_factory=dict)
@@ -56,7 +57,8 @@ class TopicAnswers:
         """The cached answers of a kind. When a broker changes, all answers are dropped, because they contain leaders
         and offline replicas.
 
-        An image shares its unchanged parts with the image before, so a part with another identity has changed.
+        A metadata image uses the same objects as the previous image for unchanged parts. So a part has changed if its
+        object is another one.
         """
         kept = self._kinds.get(kind)
         if kept is None or kept.brokers is not image.brokers:

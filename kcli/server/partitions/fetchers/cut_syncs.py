@@ -1,4 +1,4 @@
-"""Makes the cuts of followers' logs durable. A change of leaders may cut many logs at the same time."""
+"""Makes the truncations of followers' logs durable. A change of leaders may truncate many logs at the same time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ Waiting = list[tuple[PartitionLog, "asyncio.Future[None]"]]
 
 
 class CutSyncs:
-    """The cuts that wait for the device. The cuts of one directory share the writes of its checkpoint files."""
+    """The truncations that are not durable yet. All truncations in one log directory share the writes of its checkpoint
+    files.
+    """
 
     def __init__(self, sync: Callable[[Sequence[PartitionLog]], None], background: Background) -> None:
-        """Makes an empty queue. `sync` makes the cuts of logs durable, and blocks."""
+        """Makes an empty queue. `sync` makes the truncations of logs durable, and blocks."""
         self._sync = sync
         self._background = background
         self._waiting: dict[str, Waiting] = {}
         self._running: set[str] = set()
 
     async def synced(self, log: PartitionLog) -> None:
-        """Returns when the cuts of a log are durable, or its directory has failed."""
+        """Returns when the truncations of a log are durable, or when the directory of the log has failed."""
         done = asyncio.get_running_loop().create_future()
         path = log.directory.path
         self._waiting.setdefault(path, []).append((log, done))

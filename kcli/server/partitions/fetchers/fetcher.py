@@ -1,8 +1,8 @@
 """One fetcher: a task that fetches some partitions from one leader, with its own connection and fetch session.
 
-A round is: wait until a partition may be fetched, send a request, carry out the decisions of kcli/replica/follower.py
-for each partition of the answer. If the request fails, the fetcher pauses for replica.fetch.backoff.ms. No answer of a
-leader ends the task.
+A fetcher repeats three actions. It waits until a partition may be fetched, sends a request, and carries out the
+decisions of kcli/replica/follower.py for each partition of the answer. If the request fails, the fetcher pauses for
+replica.fetch.backoff.ms. A wrong answer of a leader does not end the task.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ _FOREVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes cuts of logs
-    durable. `secure` has the security of the inter-broker listener."""
+    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes truncations
+    of logs durable. `secure` has the security of the inter-broker listener.
+    """
 
     node_id: BrokerId
     network: Network
@@ -147,7 +148,7 @@ class ReplicaFetcher:
         self._ready(following)
 
     def remove(self, key: TopicPartition) -> None:
-        """Stops to fetch a partition. An answer in flight is dropped."""
+        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
         following = self.followings.pop(key)
         partition = following.partition
         self._by_id.pop(TopicIdPartition(partition.topic_id, partition.partition), None)
@@ -337,7 +338,7 @@ class ReplicaFetcher:
     # Answers.
 
     async def _take(self, response: FetchResponse) -> None:
-        """Carries out the decisions for each partition of a response, with turns for other tasks."""
+        """Carries out the decisions for each partition of a response. Lets other tasks run in between."""
         parts = 0
         with_records = []
         for topic in response.responses:
@@ -431,7 +432,7 @@ class ReplicaFetcher:
                 assert_never(unreachable)
 
     def _ready(self, following: Following) -> None:
-        """Puts a partition into the next request, if nothing is in its way."""
+        """Adds a partition to the next request, if the partition may be fetched now."""
         key = following.key
         if (
             following.state.phase is Phase.FETCHING
@@ -455,7 +456,7 @@ class ReplicaFetcher:
     # The ends of the leader's log.
 
     async def _ask_offsets(self) -> None:
-        """Asks for the ends of the leader's log after OFFSET_OUT_OF_RANGE: first the end, then the start."""
+        """After OFFSET_OUT_OF_RANGE, asks for the end offset of the leader's log, and then for its start offset."""
         asking, self._asking = self._asking, []
         if not asking:
             return
@@ -471,7 +472,7 @@ class ReplicaFetcher:
     async def _ask(
         self, asking: list[Following], timestamp: int, decide: Callable[[Offset, OwnLog], Action]
     ) -> None:
-        """Asks one ListOffsets request for all partitions, and carries out the decisions."""
+        """Sends one ListOffsets request for all partitions, and carries out the decisions."""
         asking = [following for following in asking if self._is_current(following)]
         if not asking:
             return

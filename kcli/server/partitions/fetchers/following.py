@@ -1,8 +1,8 @@
 """One followed partition in a fetcher: its state, and the actions on its log.
 
-Appends are done in steps, so that a large answer does not hold the event loop. A cut only drops files and offsets,
-which is fast. The state of the producers at the new log end is then read in another thread, and meanwhile the partition
-is not fetched.
+The records of a large answer are appended in several steps, so that they do not block the event loop. A truncation of
+the log only drops files and offsets, which is fast. Then another thread reads the state of the producers at the new log
+end. Meanwhile the partition is not fetched.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Following:
         """The state in which the partition was last put into a request."""
 
     def begin(self) -> Action:
-        """Sets the first state. Returns the action that comes before the first fetch."""
+        """Sets the first state. Returns the action that is necessary before the first fetch."""
         self.state, cut = begin(self.partition.leader_epoch, self.partition.own_log)
         return cut or Ignore()
 
@@ -98,8 +98,9 @@ class Following:
     def append(
         self, action: Append, records: Buffer | None, now_ms: int
     ) -> Generator[int, None, Action | None]:
-        """Appends the records of an answer, in steps. Each step returns the appended bytes. The result is the action
-        after an error, or None."""
+        """Appends the records of an answer in steps. Each step yields the number of appended bytes. After an error, the
+        result is the next action. Otherwise it is None.
+        """
         partition = self.partition
         log = partition.log
         following: Action | None = None
@@ -125,8 +126,9 @@ class Following:
         return following
 
     def cut(self, action: Cut | Restart) -> Action | None:
-        """Drops records. The partition stays in the phase CUTTING until `restore` has ended. Returns the action after
-        an error."""
+        """Truncates the log. The partition stays in the phase CUTTING until `restore` has ended. After an error,
+        returns the next action.
+        """
         self.state = self.state.during(Phase.CUTTING)
         partition, log = self.partition, self.partition.log
         try:
@@ -158,8 +160,9 @@ class Following:
         return None
 
     async def restore(self, background: Background, cuts: CutSyncs) -> None:
-        """Completes a cut in other threads: makes it durable, and reads the producers at the new log end. If the log
-        changes meanwhile, its next use reads the producers."""
+        """Completes a truncation in other threads: makes the truncation durable, and reads the state of the producers
+        at the new log end. If the log changes meanwhile, the state is read again when it is needed.
+        """
         log = self.partition.log
         restoration, truncations = log.begin_restoring_producers(), log.truncations
         await cuts.synced(log)
@@ -183,5 +186,7 @@ class Following:
         await done.wait()
 
     def continued(self) -> None:
-        """Returns to FETCHING after a cut or after the leader's answer about its ends."""
+        """Returns to the phase FETCHING after a truncation, or after the leader's answer about the start and the end of
+        its log.
+        """
         self.state = self.state.after(self.partition.own_log)

@@ -1,8 +1,8 @@
 """A connection from a fetcher to a leader, with one request at a time.
 
-A Fetch response may have ten megabytes, so its bytes are read into one buffer that is used again. The next request
-overwrites the response. Fetch needs no ApiVersions before it, because its version follows from metadata.version. The
-APIs of a login have had their versions since Kafka 2.5.
+A Fetch response may have ten megabytes. So all responses are read into the same buffer, and the next response
+overwrites the last one. A fetcher sends no ApiVersions request, because metadata.version decides the version of Fetch.
+For the login, the connection uses versions that every broker since Kafka 2.5 supports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The fetchers of one broker: which fetcher has which followed partition, and where the leaders are.
+"""The fetchers of one broker. Assigns each followed partition to a fetcher, and finds the endpoints of the leaders.
 
-A partition belongs to the fetcher (leader, n). n is computed from the name of the partition, and num.replica.fetchers
-is the number of fetchers for each leader. A partition whose leader has no endpoint waits for a change of the metadata.
+There are num.replica.fetchers fetchers for each leader. The name of a partition decides which fetcher of its leader
+fetches the partition. A partition whose leader has no endpoint waits for a change of the metadata.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ReplicaFetchers:
         self._assign(key, partition)
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops to fetch a partition. An answer in flight is dropped."""
+        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
         key = TopicPartition(partition.topic, partition.partition)
         if self._followed.get(key) is not partition:
             return
@@ -100,7 +100,7 @@ class ReplicaFetchers:
             asyncio.get_running_loop().call_soon(self._end_if_idle, fetcher)
 
     def metadata_changed(self, image: MetadataImage) -> None:
-        """Takes over the endpoints of the leaders."""
+        """Updates the endpoints of the leaders."""
         if image.brokers is self._brokers:
             return
         self._brokers = image.brokers

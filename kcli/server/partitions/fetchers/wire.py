@@ -1,7 +1,7 @@
 """The requests of a fetcher on the wire: Fetch 13-18 and ListOffsets 7-10.
 
-The versions follow from the finalized metadata.version, and not from the leader's ApiVersions. So a rolling upgrade
-changes them only when it is finalized.
+The finalized metadata.version decides the versions, and not the leader's ApiVersions. So a rolling upgrade changes the
+versions only when the upgrade is finalized.
 """
 
 from __future__ import annotations
