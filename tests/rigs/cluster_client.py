@@ -15,6 +15,7 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import TROUBLE
+from kcli.testing.actors.clients import eventually
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster, SimNode
 from kcli.testing.sim.loop import SimLoop, simulate
 
@@ -113,9 +114,13 @@ class ClusterClient:
         request = ct.CreateTopicsRequest(topics=(topic,), timeout_ms=9)
         await self.ask(self.any_broker, ApiKey.CREATE_TOPICS, request)
         # The controller may answer before the broker has read the new metadata.
-        while any(self.image.partition(name, number) is None for number in range(partitions)):
-            await asyncio.sleep(0.01)
-        assert {self.leader(number, name) for number in range(partitions)} == set(BROKERS)
+        numbers = range(partitions)
+        await eventually(
+            lambda: all(self.image.partition(name, number) for number in numbers),
+            TIMEOUT_S,
+            f"{name} is known",
+        )
+        assert {self.leader(number, name) for number in numbers} == set(BROKERS)
 
     async def find(self, key: str, kind: int) -> None:
         """Returns when the coordinator of a key exists."""
