@@ -14,8 +14,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import TROUBLE
-from kcli.testing.actors.clients import eventually
+from kcli.testing.actors.clients import TROUBLE, eventually
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster, SimNode
 from kcli.testing.sim.loop import SimLoop, simulate
 
