@@ -6,6 +6,7 @@ import asyncio
 import gc
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ class FreedBlocks:
         self._is_over = True
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Keeps the garbage collector out of the test, because garbage of earlier tests would count as freed blocks."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(
     ("request_", "key", "version"),
     [
@@ -84,8 +97,6 @@ async def test_no_turn_frees_a_large_message(
     async with running(tmp_path) as node:
         client = await connect(node)
         await create(client, "t")
-        gc.collect()  # garbage of earlier tests would count as freed blocks
-        gc.disable()
         blocks = FreedBlocks()
         client.post(request_, key, version)
         (size,) = struct.unpack(">i", await client.reader.readexactly(4))
@@ -93,5 +104,4 @@ async def test_no_turn_frees_a_large_message(
         for _ in range(1000):
             await asyncio.sleep(0)
         blocks.stop()
-        gc.enable()
         assert blocks.most <= BLOCKS_PER_TURN_MAX
