@@ -25,12 +25,13 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.buckets import Buckets
-from kcli.server.metrics.meters import Histogram, Meter
+from kcli.server.metrics.meters import Histogram, Meter, summary
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_notes import RequestNotes
 from kcli.server.network.waiting import Answer, Waiting
 
 _HEAD = Struct(">hh")
+_MS_PER_SECOND = 1000
 # The most slow requests that are listed. This many lines fit on a screen.
 SLOWEST_MAX = 20
 # Faster requests are never listed as slow.
@@ -167,21 +168,19 @@ class ApiTimes:
 
     def fold(self, taken: Taken, now: float) -> None:
         handled, waited = taken.handled, taken.waited
-        self.total_s.add_all(handled + [total for _, total in waited])
-        self.local_s.add_all(handled + [local for local, _ in waited])
-        self.total_ms.fold(handled, now, scale=1000)
-        self.local_ms.fold(handled, now, scale=1000)
+        # A request that did not wait has only local time.
+        _add(handled, (self.total_s, self.local_s), (self.total_ms, self.local_ms), now)
         self.remote_ms.fold_zeros(len(handled), now)
-        self.total_ms.fold([total for _, total in waited], now, scale=1000)
-        self.local_ms.fold([local for local, _ in waited], now, scale=1000)
-        self.remote_ms.fold([total - local for local, total in waited], now, scale=1000)
+        _add([total for _, total in waited], (self.total_s,), (self.total_ms,), now)
+        _add([local for local, _ in waited], (self.local_s,), (self.local_ms,), now)
+        self.remote_ms.fold([total - local for local, total in waited], now, scale=_MS_PER_SECOND)
         self.request_bytes.fold(taken.sizes, now)
         for histogram, values in (
             (self.queue_ms, taken.queued),
             (self.throttle_ms, taken.throttled),
             (self.send_ms, taken.sends),
         ):
-            histogram.fold(values, now, scale=1000)
+            histogram.fold(values, now, scale=_MS_PER_SECOND)
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
@@ -196,6 +195,20 @@ class ApiTimes:
                 meter = self.error_meters[code] = Meter(now, began=began)
             meter.count = max(meter.count, counted)
             meter.tick(now)
+
+
+def _add(
+    seconds: list[float], buckets: tuple[Buckets, ...], histograms: tuple[Histogram, ...], now: float
+) -> None:
+    """Adds times to all `buckets` and `histograms`. The times are sorted and summarized once."""
+    if not seconds:
+        return
+    seconds = sorted(seconds)
+    for each in buckets:
+        each.add_sorted(seconds)
+    in_ms = summary(seconds, _MS_PER_SECOND)
+    for histogram in histograms:
+        histogram.add(in_ms, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from kcli.server.beans.loop_delay import WINDOW_SECONDS, LoopDelay
-from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets
+from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets, CountedLater
 from rigs.loops import until
 
 
@@ -25,11 +25,24 @@ def test_a_value_counts_in_each_bucket_from_its_limit_on() -> None:
 def test_many_values_count_as_each_one_alone(count: int) -> None:
     values = [random.expovariate(10) for _ in range(count)] + [*TIME_LIMITS_S[: count // 2]]
     together, alone = Buckets(), Buckets()
-    together.add_all(values)
+    together.add_sorted(sorted(values))
     for value in values:
         alone.add(value)
     expected = alone.attributes()
     assert together.attributes() == expected | {"Sum": pytest.approx(expected["Sum"])}
+
+
+def test_values_that_are_counted_later_count_once() -> None:
+    later = CountedLater()
+    for value in (0.2, 0.1):
+        later.add(value)
+    assert later.buckets.count == 0
+    later.fold()
+    later.add(0.3)
+    later.fold()
+    later.fold()
+    assert later.buckets.attributes()["Count"] == 3
+    assert later.buckets.total == pytest.approx(0.6)
 
 
 def test_the_ranges_of_the_buckets_have_no_gap() -> None:
