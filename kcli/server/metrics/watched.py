@@ -82,12 +82,13 @@ class WatchedValues:
 
     def fold(self, observed: Values, now: float) -> None:
         """Takes the values that were observed since the last call."""
-        self.meter.count = observed.count
+        if observed.count != self.meter.count:
+            self.meter.count = observed.count
+            values = observed.take()
+            if values:
+                self.histogram.fold(values, now)
+                self._add(len(values), sum(values), max(values), now)
         self.meter.tick(now)
-        values = observed.take()
-        if values:
-            self.histogram.fold(values, now)
-            self._add(len(values), sum(values), max(values), now)
         kept = self._window.samples * self._window.seconds
         while self._recent and self._recent[0][0] <= now - kept:
             self._recent.popleft()

@@ -8,7 +8,13 @@ import random
 
 import pytest
 
-from kcli.server.beans.loop_delay import WINDOW_SECONDS, LoopDelay
+from kcli.server.beans.loop_delay import (
+    BUSY_SAMPLE_SECONDS,
+    IDLE_SAMPLE_SECONDS,
+    WINDOW_SECONDS,
+    LoopDelay,
+    next_wait,
+)
 from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets, CountedLater
 from rigs.loops import until
 
@@ -74,3 +80,15 @@ def test_work_that_holds_the_loop_is_a_delay() -> None:
         return delay.largest()
 
     assert asyncio.run(story()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("busy_share", "delay", "expected"),
+    [
+        (0.9, 0.0, BUSY_SAMPLE_SECONDS),
+        (0.1, 0.0, IDLE_SAMPLE_SECONDS),
+        (0.1, 0.3, BUSY_SAMPLE_SECONDS),
+    ],
+)
+def test_an_idle_loop_is_sampled_less_often(busy_share: float, delay: float, expected: float) -> None:
+    assert next_wait(busy_share, delay) == expected
