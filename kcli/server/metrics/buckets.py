@@ -5,6 +5,7 @@ cluster. The percentiles of Kafka's own histograms cannot be combined in this wa
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -73,14 +74,14 @@ class Buckets:
 
 
 class CountedLater:
-    """Buckets for values that are observed very often. `add` only appends to a list, which takes a tenth of the time.
+    """Buckets for values that are observed very often. `add` only appends to an array, which takes a tenth of the time.
     Call `fold` every second. Any thread may add values."""
 
     __slots__ = ("_values", "add", "buckets")
 
     def __init__(self) -> None:
         self.buckets = Buckets()
-        self._values: list[float] = []
+        self._values = array("d")
         self.add = self._values.append
 
     def fold(self) -> None:

@@ -14,8 +14,8 @@ import math
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
@@ -91,7 +91,8 @@ class Meter:
         }
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """The figures of many observations: number, sum, sum of squares, smallest and largest. `buckets` has the number of
     observations in each bucket of a histogram."""
 
