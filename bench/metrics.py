@@ -37,7 +37,7 @@ LOADS: dict[str, tuple[int, dict[str, object]]] = {
     "large batches": (400_000, {}),
     "requests of one message": (8_000, {"linger.ms": 0, "batch.num.messages": 1}),
 }
-"""The records of a round, and the settings of the producer. With large batches, a round has only about 100 requests, so
+"""The records of a round, and the settings of the producer. With large batches, a round has only about 130 requests, so
 metrics cost time and not requests. With requests of one message, the cost of each request counts."""
 MEMORY_BYTES = 3_000_000_000
 """More memory than all logs of a run take. The first use of memory can cost more than the produce, because a virtual
