@@ -80,7 +80,7 @@ class ClusterProcesses:
         return self
 
     def create(self) -> None:
-        """Creates and formats the directories of a new cluster, but starts no node. Does nothing if the cluster exists."""
+        """Creates and formats a new cluster, but starts no node. Does nothing if the cluster exists."""
         if not exists(self._directory):
             create_cluster(self._directory, self._layouts, self._overrides, system_machine())
 

@@ -72,7 +72,7 @@ class FaultyCluster:
 
     @property
     def has_small_disks(self) -> bool:
-        """Whether the nodes have small disks (tmpfs). Without them, a limit on the size of files replaces a full disk."""
+        """Whether the nodes have small disks (tmpfs). If not, a limit on the size of files replaces a full disk."""
         return bool(self._mounted)
 
     def __enter__(self) -> Self:
