@@ -73,7 +73,7 @@ class LogDirectory:
         self.deletions = DeletionQueue(self, monotonic)
         self.epochs = EpochFlushes(self)
         self._monotonic = monotonic
-        self.checkpointing = threading.Lock()  # a periodic job and deletions write checkpoints, in different threads
+        self.checkpointing = threading.Lock()  # held while a thread writes checkpoints
         # Held by the background job and by a flush while they write the files of a new log.
         self.settling = threading.Lock()
         self._on_failure = on_failure
