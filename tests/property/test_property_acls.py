@@ -108,6 +108,19 @@ def test_a_decision_is_that_of_the_naive_model(
     assert authorizer.authorize_any(asker, operation, resource_type) == (some or by_name)
 
 
+@given(STEPS, QUESTIONS)
+def test_each_change_holds_for_the_next_decision(
+    steps: list[AclEntry | int], question: tuple[str, str, AclOperation, ResourceType, str]
+) -> None:
+    authorizer, image = StandardAuthorizer(AclSettings()), MetadataImage()
+    principal, host, operation, resource_type, name = question
+    kind, _, user = principal.partition(":")
+    asked = Asker(Principal(kind, user), host, "Test"), operation, Resource(resource_type, name)
+    for record in records_of(steps):
+        image = replayed(image, [record], authorizer)
+        assert authorizer.authorize(*asked) == naive_acls.decide(list(image.acls.values()), *question)
+
+
 @given(STEPS)
 def test_the_image_has_what_was_added_and_not_removed_also_from_a_snapshot(
     steps: list[AclEntry | int],
