@@ -16,7 +16,7 @@ a principal has the bits of all of them, and the index keeps these bits until an
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -41,6 +41,10 @@ _IMPLIED: dict[int, int] = {
 KEPT_ANSWERS_MAX = 1000
 """Answers of `allows_any`, and bits of prefixes of one principal, that are kept until an ACL changes. An answer takes
 about 200 bytes."""
+
+FEW_LENGTHS = 8
+"""The most lengths of prefixes that a check tries one after another. A length takes 0.1 µs. If there are more lengths,
+a search in the sorted prefixes (about 3 µs) first finds the lengths that are possible."""
 
 
 # Numbers compare faster than enums, and an index is made of many thousands of ACLs at once.
@@ -89,11 +93,12 @@ V = TypeVar("V")
 class _Prefixes(Generic[V]):
     """Values by prefixes of names."""
 
-    __slots__ = ("_of_length", "_values", "lengths")
+    __slots__ = ("_of_length", "_sorted", "_values", "lengths")
 
     def __init__(self) -> None:
         self.lengths: list[int] = []  # the lengths that prefixes have, sorted
         self._values: dict[str, V] = {}
+        self._sorted: list[str] = []
         self._of_length: dict[int, int] = {}
 
     def get(self, prefix: str) -> V | None:
@@ -108,6 +113,7 @@ class _Prefixes(Generic[V]):
     def set(self, prefix: str, value: V) -> None:
         """Adds a new prefix."""
         self._values[prefix] = value
+        insort(self._sorted, prefix)
         count = self._of_length.get(len(prefix), 0)
         self._of_length[len(prefix)] = count + 1
         if not count:
@@ -115,6 +121,7 @@ class _Prefixes(Generic[V]):
 
     def remove(self, prefix: str) -> None:
         del self._values[prefix]
+        del self._sorted[bisect_left(self._sorted, prefix)]
         left = self._of_length[len(prefix)] = self._of_length[len(prefix)] - 1
         if not left:
             del self._of_length[len(prefix)]
@@ -123,10 +130,31 @@ class _Prefixes(Generic[V]):
     def __bool__(self) -> bool:
         return bool(self._values)
 
+    def longest(self, name: str) -> str | None:
+        """The longest stored prefix of the name."""
+        lengths, values = self.lengths, self._values
+        if len(lengths) > FEW_LENGTHS:
+            lengths = lengths[: bisect_right(lengths, self._shared(name))]
+        for length in reversed(lengths):
+            # If the name is shorter, the slice is the whole name, which is its own prefix.
+            if (prefix := name[:length]) in values:
+                return prefix
+        return None
+
+    def _shared(self, name: str) -> int:
+        """The number of first characters that the name shares with the stored text before it, in the order of texts.
+
+        Each stored prefix of the name is this text, or a prefix of this text, so no such prefix is longer.
+        """
+        at = bisect_right(self._sorted, name)
+        before = self._sorted[at - 1] if at else ""
+        sizes = range(1, len(before) + 1)
+        return bisect_left(sizes, True, key=lambda size: not name.startswith(before[:size]))
+
     def matching(self, name: str) -> Iterator[str]:
         """The stored prefixes of the name, the longest first."""
-        for length in reversed(self.lengths[: bisect_right(self.lengths, len(name))]):
-            if (prefix := name[:length]) in self._values:
+        for length in reversed(self.lengths):
+            if length <= len(name) and (prefix := name[:length]) in self._values:
                 yield prefix
 
 
@@ -139,7 +167,7 @@ class _OwnPrefixes:
 
     def bits(self, name: str, host: str) -> _Bits:
         """The allowed and the denied operations of all prefixes of the name."""
-        longest = next(self.hosts.matching(name), None)
+        longest = self.hosts.longest(name)
         if longest is None:
             return _NO_BITS
         bits = self.kept.get((longest, host))
@@ -150,10 +178,13 @@ class _OwnPrefixes:
         return bits
 
     def _computed(self, longest: str, host: str) -> _Bits:
-        bits = _NO_BITS
+        allowed = denied = 0
         for prefix in self.hosts.matching(longest):
-            bits = _with_hosts(bits, self.hosts[prefix], host)
-        return bits
+            hosts = self.hosts[prefix]
+            for cell in (hosts.get(host), hosts.get(WILDCARD)):
+                if cell is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+        return allowed, denied
 
 
 class _OfType:
@@ -273,19 +304,26 @@ class AclIndex:
         of_type = self._types.get(resource_type)
         if of_type is None:
             return Verdict.NO_MATCH
-        bits = _NO_BITS
-        literals = (of_type.literal.get(name), of_type.literal.get(WILDCARD))
+        own, wildcard = of_type.literal.get(name), of_type.literal.get(WILDCARD)
+        allowed = denied = 0
         for who in (principal, WILDCARD_PRINCIPAL):
-            for principals in literals:
-                if principals is not None and (hosts := principals.get(who)) is not None:
-                    bits = _with_hosts(bits, hosts, host)
-            if (own := of_type.of_principal.get(who)) is not None:
-                allowed, denied = own.bits(name, host)
-                bits = bits[0] | allowed, bits[1] | denied
-        allowed, denied = bits
-        if denied >> operation & 1:
+            found: list[_Hosts] = []
+            if own is not None and (hosts := own.get(who)) is not None:
+                found.append(hosts)
+            if wildcard is not None and (hosts := wildcard.get(who)) is not None:
+                found.append(hosts)
+            for hosts in found:
+                if (cell := hosts.get(host)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+                if (cell := hosts.get(WILDCARD)) is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+            if (prefixes := of_type.of_principal.get(who)) is not None:
+                bits = prefixes.bits(name, host)
+                allowed, denied = allowed | bits[0], denied | bits[1]
+        bit = 1 << operation
+        if denied & bit:
             return Verdict.DENIED
-        return Verdict.ALLOWED if allowed >> operation & 1 else Verdict.NO_MATCH
+        return Verdict.ALLOWED if allowed & bit else Verdict.NO_MATCH
 
     def has_acls(self, resource_type: int, name: str) -> bool:
         """Returns whether an ACL of any principal is for this resource."""
@@ -368,14 +406,6 @@ def denied_bits(operation: int) -> int:
 
 
 _ALLOWED_BITS |= {int(operation): allowed_bits(operation) for operation in AclOperation}
-
-
-def _with_hosts(bits: _Bits, hosts: _Hosts, host: str) -> _Bits:
-    """The bits, and the bits of the ACLs for the host and for every host."""
-    for key in (host, WILDCARD):
-        if (cell := hosts.get(key)) is not None:
-            bits = bits[0] | cell.allowed, bits[1] | cell.denied
-    return bits
 
 
 def _cells(principals: _Principals, principal: str, host: str) -> list[_Cell]:
