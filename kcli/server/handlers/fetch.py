@@ -127,7 +127,8 @@ def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
 def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:
     """The answer to a client that may not act as a broker: an error for each partition, and no session."""
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-        # The request does not list all partitions of the session. A full fetch follows, and gets the errors.
+        # The request does not list all partitions of the session. After this error, the client sends a full fetch,
+        # which gets an error for each partition.
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     refused = TopicAuthorizationException()
     topics = yield from nested_steps(
