@@ -54,8 +54,8 @@ COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 # A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
-# A fetch that reads at most this many partitions has read all of them in one turn. The other steps of the turn prepare
-# the fetch.
+# A fetch of at most this many partitions reads all of them in one turn of the event loop. The other steps of this turn
+# are left for the preparation of the fetch.
 _ONE_TURN_READS = STEPS_PER_TURN // 2
 
 
@@ -210,7 +210,7 @@ class _WaitingFetch:
         self._size = sum(sizes.values())
         self._min_bytes = min_bytes
         self._reading: asyncio.Future[FetchResponse] | None = (
-            None  # the read after the wait, if it takes turns
+            None  # the read after the wait, if it takes several turns
         )
         self._parked = ParkedFetch(
             FetchWait(min_bytes, self._size),

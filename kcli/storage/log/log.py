@@ -337,7 +337,7 @@ class PartitionLog:
         assert last_offset >= self.log_end_offset, "offsets never go back"
         producers = (
             self._producers or self._restore_producers()
-        )  # before the write, because they may have to be read from the log
+        )  # before the write, because this may read the log
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
