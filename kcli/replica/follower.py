@@ -243,8 +243,8 @@ def _on_divergence(answer: Answer, log: OwnLog) -> Action:
         return _cut(end_offset, log)
     if own_epoch == epoch:
         return _cut(min(own_end_offset, end_offset), log)
-    # The leader has an epoch that this log does not have. This log may also differ before that epoch. So it is cut to
-    # its own last epoch before, and the next fetch shows whether that is enough.
+    # The leader has an epoch that this log does not have. This log may also differ before that epoch. So it is cut at
+    # the end of its newest epoch below that epoch, and the next fetch shows whether that is enough.
     return _cut(own_end_offset, log)
 
 

@@ -132,7 +132,7 @@ class Node:
         self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         self.dynamic_config = DynamicConfig(config)
-        # The stores and the traces come before the directories, so that a node with a mistake there leaves its disks
+        # TLS stores and traces come before the directories, so that a mistake in their configuration leaves the disks
         # unchanged.
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.security.load_stores()
@@ -445,7 +445,7 @@ class Node:
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
         dispatches: dict[bool, Dispatch] = {}
         if self.controller is not None:
-            ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
+            ports = self._node_ports(self.controller)  # this controller never forwards a request
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
         if self.broker is not None:
@@ -517,7 +517,7 @@ class Node:
             self.metrics_endpoint.reconfigure(after)
         self.sockets.admit_held()
 
-    # Work by the clock.
+    # Periodic jobs.
 
     def _jobs(self) -> list[PeriodicJob]:
         jobs = [

@@ -28,7 +28,8 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
         self._due_ms = 0
-        """The time for which the handle was set. It is later than a deadline that had passed already."""
+        """The time for which the timer of the loop is set. If the deadline had already passed then, this time is later
+        than the deadline."""
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:

@@ -47,9 +47,9 @@ _K = TypeVar("_K")
 SAMPLE_SECONDS = 10.0
 """The pause between two samples: Burrow's default of `offset-refresh`."""
 FIRST_PATIENCE_MS = 300_000
-"""The time for which a verdict is withheld about a group with only one known commit: the default of
-max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, one commit of each partition is
-known."""
+"""For this time, a group gets no verdict about a partition with only one known commit. The value is the default of
+max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
+is known."""
 STEPS_PER_TURN = 50
 """The partitions, groups or members of one turn of the loop. A partition takes about 20 µs."""
 

@@ -92,7 +92,7 @@ def _limits(context: NodeContext) -> Limits:
 
 @cache
 def _ranges(keys: tuple[ApiKey, ...], _version: int, limits: Limits) -> SharedArray[ApiVersion]:
-    """The ranges of these APIs, as far as the controller supports the APIs that are forwarded to it.
+    """The version ranges of these APIs. A forwarded API has only the versions that the controller supports.
 
     The ranges are made and encoded once for each version, because each new connection asks for them, and a consumer
     opens three connections.

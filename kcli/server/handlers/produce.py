@@ -259,7 +259,8 @@ def _appended_all(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Waits until every batch is checked and appended. Then answers in the same way as without such batches."""
+    """Waits until the batches that a thread checks are appended too. Then answers like a request without such
+    batches."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(
@@ -565,7 +566,8 @@ def _name(context: BrokerContext, topic: TopicProduceData | TopicProduceResponse
 
 
 def _outcome(context: BrokerContext, leader: LeaderPartition, offset: Offset) -> ErrorCode:
-    """The error code of a partition whose wait has ended, because of a commit or because of the end of its leader."""
+    """The error code of a partition whose wait has ended, because its records are committed or because the leadership
+    has ended."""
     if leader.is_leader:
         return leader.state.produce_outcome(offset, leader.log.high_watermark)
     return error_of_ended(context, leader)

@@ -269,8 +269,8 @@ class RequestMetrics:
         key, version = _HEAD.unpack(head)
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
-        # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Otherwise a
-        # client could fill the memory with requests of any number of versions.
+        # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Without this
+        # rule, a client could fill the memory by sending requests with many version numbers.
         version = version if is_known else 0
         found = self._of_api(self.of(key), version)
         if key == ApiKey.FETCH:

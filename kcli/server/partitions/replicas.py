@@ -468,7 +468,7 @@ class Replicas:
             self._fetchers.forget(followed)
             followed.resign()
 
-    # Replicas that go.
+    # Removed replicas.
 
     def _drop(self, diff: PartitionDiff) -> None:
         key = (diff.topic, diff.partition)

@@ -187,7 +187,7 @@ class RemoteController:
         try:
             return await asked.answer
         finally:
-            # The caller may have stopped to wait. The frame of a client that has left must not stay in memory.
+            # The caller may no longer wait. If the client has disconnected, its frame must not stay in memory.
             self._queue.pop(asked, None)
 
     # The queue.
@@ -253,7 +253,7 @@ class RemoteController:
     def _answer(self, asked: _Asked, response: object = None, error: Exception | None = None) -> None:
         self._queue.pop(asked, None)
         if asked.answer.done():
-            return  # the caller has stopped to wait
+            return  # the caller no longer waits
         if error is None:
             asked.answer.set_result(response)
         else:

@@ -245,7 +245,7 @@ class LogStore:
         self._each(load, names, parallel=not clean)
         kept = {TopicPartition(topic, partition) for _name, topic, partition, _suffix in names}
         for key in {**recovery_points, **log_start_offsets, **high_watermarks}:
-            if key not in kept:  # deleted in the last life, or removed by hand
+            if key not in kept:  # deleted before the restart, or removed by hand
                 self._settling.gone(directory, key)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"

@@ -480,11 +480,11 @@ command = Command(
             "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
         ),
         Example(
-            "Show how the brokers could be made even, without moving anything:",
+            "Show a plan that spreads replicas evenly over the brokers, but move nothing:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n  --dry-run",
         ),
         Example(
-            "Make the brokers even for some topics:",
+            "Spread the replicas of some topics evenly over the brokers:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n"
             "  --topics 'orders,payments.*' --yes",
         ),
