@@ -23,8 +23,9 @@ from kcli.errors import ErrorCode
 from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
 FIRST_PAUSE_MS = 20
-"""The first pause after a usual error. The leader is often only a few milliseconds behind in reading the metadata, and
-producers with acks=all wait for this follower. The pause doubles up to replica.fetch.backoff.ms."""
+"""The first pause after a usual error. It is short, because the leader is often only a few milliseconds behind in
+reading the metadata, and producers with acks=all wait for this follower. The pause doubles up to
+replica.fetch.backoff.ms."""
 DOUBLINGS_MAX = 20
 
 

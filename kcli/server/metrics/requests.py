@@ -82,7 +82,7 @@ class VersionTimes:
         self.handled: list[float] = []
         self.waited: list[tuple[float, float]] = []  # seconds: local, total
         self.sizes: list[int] = []
-        # Only the times that are not 0.
+        # These three lists have only the times that are not 0.
         self.queued: list[float] = []
         self.throttled: list[float] = []
         self.sends: list[float] = []
@@ -314,7 +314,7 @@ class RequestMetrics:
     def fold(self) -> None:
         now = self.clock.monotonic()
         self.slowest.forget_old(now)
-        # Kinds come first, because their requests count for the APIs too.
+        # The kinds are folded first, because this adds their requests to the APIs.
         for api in (*self.kinds.values(), *self.apis.values()):
             for times in api.versions.values():
                 times.fold(now)

@@ -54,8 +54,8 @@ UNKNOWN_CONTROLLER_PAUSE_S = 0.1
 RECONNECT_BACKOFF_S = 0.05
 
 OPENING_MIN_S = 2.0
-"""The least time for a connection with its TLS handshake and its login. The limit of a heartbeat may be shorter, and a
-slow node would then never get a connection."""
+"""The shortest time limit for opening a connection, with its TLS handshake and its login. The time limit of a heartbeat
+may be shorter, and with that limit a slow node would never get a connection."""
 
 FORWARDING_LIMIT_S = 60.0
 """The time limit of forwarded requests and of allocations of producer ids, as in Kafka."""

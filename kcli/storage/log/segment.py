@@ -350,7 +350,7 @@ class Segment:
     def rename_suffix(self, suffix: str, to: str) -> None:
         """Changes the suffix of the names. When a cleaned segment is installed, `.cleaned` is changed to `.swap`, and
         `.swap` is then removed."""
-        handles = self.handles()  # before the change, because they may be opened only now
+        handles = self.handles()  # before the change, because this call may open files under their old names
         self._name_suffix = to
         for handle in handles:
             if self.disk.exists(handle.path):
