@@ -1,8 +1,8 @@
 """The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
 
 A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
-takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides.
-Otherwise an operation that no ACL allows is denied.
+takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides. If
+ACLs exist for the resource, an operation that no ACL allows is denied.
 
 The node passes each change of the metadata to `metadata_changed`. So a change of an ACL applies to every request after
 the commit of the change.
