@@ -61,7 +61,7 @@ from kcli.storage.directory import AppendWatch
 _now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# The time of a scrape in one turn of the event loop, so that producers do not wait long for a scrape.
+# The time of a scrape in one iteration of the event loop, so that producers do not wait long for a scrape.
 TURN_SECONDS = 0.001
 # The longest time until a client has taken one part of an answer, about 200 KB. A client that reads nothing would
 # keep its place from others.
