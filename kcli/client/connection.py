@@ -39,8 +39,9 @@ Kafka's own clients allow 100 MB (socket.request.max.bytes).
 """
 
 MAX_BYTES_BEFORE_LOGIN = 512 * 1024
-"""The largest response before the end of the login. The server is not known yet, and could ask for much memory with a
-size alone. Kafka has the same limit for requests of a login (sasl.server.max.receive.size)."""
+"""The largest response before the end of the login. Before the login, the server is not trusted, and a false size could
+make the client reserve much memory. Kafka has the same limit for requests of a login (sasl.server.max.receive.size).
+"""
 
 FIRST_BYTES = 256 * 1024
 """The bytes that are reserved for an answer before any of it has arrived. Nearly all answers are smaller."""

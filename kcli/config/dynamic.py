@@ -117,7 +117,8 @@ class DynamicConfig:
             _check_threads(self.current, after)
             for checks in self._checks:
                 checks(after)
-            # A running listener has now named its own reason for the keys of TLS that it cannot take over.
+            # Here the running listeners have already refused the keys of TLS that they cannot apply, with their own
+            # texts.
             _refuse(_NEEDS_RESTART, _fixed(overrides))
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None

@@ -56,7 +56,7 @@ MIN_JAVA = 17
 """The oldest Java that Spark 4 supports."""
 
 STOP_SECONDS = 60.0
-"""How long a stopped job may take to finish its micro-batch before it is killed."""
+"""The time in which a stopped job may finish its micro-batch. After this time, it is killed."""
 
 DEFAULTS = {
     # With a lower limit, Spark would compute the size of each row. This is slow, and for rows with headers the time

@@ -42,7 +42,7 @@ WINDOWS_RECORDS = 5_000
 """The records of the first windows of all partitions together."""
 
 WINDOW_GROWTH = 4
-"""How much larger the next window is, if a window had too few matching records."""
+"""The factor by which the next window is larger, if a window had too few matching records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,9 @@ class Scan:
         return {"reason": reason, "cursor": dict(cursor), "errors": errors}
 
     def _continues_at(self, lane: Lane) -> int:
-        """The offset at which the next scan continues: its first offset, or backwards the offset after its first."""
+        """The offset at which the next scan continues. Forwards, it is the next offset to read. Backwards, it is the
+        offset after that.
+        """
         if lane.matches:
             return lane.matches[0].offset + (1 if self._is_backward else 0)
         return lane.high if self._is_backward else lane.low

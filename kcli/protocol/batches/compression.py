@@ -23,8 +23,9 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
-"""The approximate size of a piece. A piece is small compared with a broker's memory. But a piece is so large that the
-calls take little of the time."""
+"""The approximate size of a piece. A piece is small compared with a broker's memory. But a piece is large enough that
+the calls for each piece take little of the total time.
+"""
 
 MAX_PARTS = 256
 """The most blocks or frames that become one piece. There is a limit, because a hostile stream may have many thousands

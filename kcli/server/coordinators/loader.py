@@ -31,7 +31,7 @@ COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 
 COMMIT_WARNING_SECONDS = 10.0
-"""The log has a warning after each such time in which the read records are not committed."""
+"""The interval of warnings in the log while the records that were read are not committed."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer id of its transaction."""

@@ -37,7 +37,7 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
+"""The value of the linger time that means: no fixed time, as in Kafka. Writes are then collected until the end of the
 present iteration of the event loop."""
 
 REPLIES_PER_TURN = 50

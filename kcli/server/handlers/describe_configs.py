@@ -120,7 +120,7 @@ def _entries(
     dynamic = context.ports.dynamic_config
     # An empty list asks for all keys. Null asks for all keys too.
     wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
-    # Never from the cache, because any library may add a logger.
+    # Loggers are never read from the cache, because any library may add a logger.
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return tuple(_results(broker_loggers.describe(), wanted, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER

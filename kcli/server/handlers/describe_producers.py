@@ -55,7 +55,7 @@ def _described_topics(
     rights = context.rights
     topics = []
     for topic in request.topics:
-        # A name that no topic can have is invalid for everybody, so the answer does not need a right.
+        # A name that no topic can have is invalid for every client, so this answer needs no permission.
         is_refused = is_valid(topic.name) and not rights.allows(READ_TOPIC, topic.name)
         partitions = []
         for index in topic.partition_indexes:

@@ -105,8 +105,8 @@ class LeaderEpochCache:
         """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns the number of the
         flush for the other steps, or None if nothing must be written.
 
-        The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. Meanwhile `flush`
-        does not wait. If another flush has begun since, the other steps do nothing.
+        The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. A call of `flush`
+        between these steps does not wait for them. After another flush has begun, the remaining steps do nothing.
         """
         with self._guard:
             if self.is_flushed(end_offset):

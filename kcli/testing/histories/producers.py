@@ -13,7 +13,8 @@ from kcli.testing.checks.operations import Operation, Outcome, Protocol, Sent
 from kcli.testing.histories.consumers import AssignedReader
 from kcli.testing.histories.recorder import PARTITIONS, TOPIC, Recorder
 
-# A paused broker answers nothing. The defaults of 60 s are as long as a short run.
+# A paused broker does not answer. With the default time-outs of 60 s, a producer would wait as long as a short run
+# takes.
 TIMEOUT_MS = 4_000
 MESSAGE_TIMEOUT_MS = 60_000
 API_TIMEOUT_S = 20.0

@@ -28,12 +28,12 @@ WINDOW_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 64 * 1024
 # The first port that is given to a client or to a server with port 0 (dynamic ports, RFC 6335).
 FIRST_FREE_PORT = 49152
-# The longest time until peers notice a loss of power. Then the machine is back, and resets connections that it does not
-# know.
+# The longest time until peers notice a loss of power. After this time, the machine runs again, and resets connections
+# that it does not know.
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
-# While a link is cut, a new connection is tried again at this interval, and fails after this time (Linux gives up after
-# about two minutes; the clients here have their own shorter limits).
+# While a link is cut, a client tries to connect at the interval CONNECT_RETRY_S. The attempts end with an error after
+# CONNECT_LIMIT_S, as on Linux. The clients here have their own shorter limits.
 CONNECT_RETRY_S = 0.5
 CONNECT_LIMIT_S = 120.0
 

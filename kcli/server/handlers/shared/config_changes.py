@@ -192,7 +192,7 @@ async def _check_broker(
     """
     config = context.ports.dynamic_config
     preparation = config.preparation(_overrides(context, name, changes, replace_all), own=bool(name))
-    # A request may name the same broker as 1, 01, 001 and so on, so others have a turn before each check.
+    # A request may name the same broker as 1, 01, 001 and so on, so other clients have a turn before each check.
     await (asyncio.sleep(0) if preparation is None else asyncio.to_thread(preparation))
     config.validate(_overrides(context, name, changes, replace_all), own=bool(name))
 
