@@ -14,7 +14,7 @@ from kcli.model.ids import NO_LEADER
 from kcli.model.observations import Observations
 
 DIFFS_PER_TURN = 2_000
-"""Changed partitions that are counted in one turn of the loop. A partition takes half a microsecond."""
+"""Changed partitions that are counted in one iteration of the event loop. A partition takes half a microsecond."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
