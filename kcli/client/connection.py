@@ -56,7 +56,7 @@ LARGE_ANSWER_BYTES = 64 * 1024
 """An answer of this size or more is decoded in turns, because an answer about 100,000 partitions takes 0.3 s."""
 
 ELEMENTS_PER_TURN = 300
-"""Elements of an answer that are decoded in one turn of the loop: about 1 ms."""
+"""Elements of an answer that are decoded in one iteration of the event loop: about 1 ms."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")

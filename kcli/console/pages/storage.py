@@ -27,7 +27,7 @@ SAMPLES_MAX = 120
 """The most samples of a connection: the last hour or more. A sample of 5,000 topics has about 300 KB."""
 
 REPLICAS_PER_TURN = 5000
-"""The replicas that are counted in one turn of the event loop: some milliseconds."""
+"""The replicas that are counted in one iteration of the event loop: some milliseconds."""
 
 _KEY = "storage"
 

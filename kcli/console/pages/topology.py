@@ -18,7 +18,7 @@ OLDER_SECONDS = 50.0
 """
 
 TOPICS_PER_TURN = 200
-"""The topics that are counted in one turn of the event loop: about a millisecond."""
+"""The topics that are counted in one iteration of the event loop: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

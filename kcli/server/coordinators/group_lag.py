@@ -51,7 +51,7 @@ FIRST_PATIENCE_MS = 300_000
 max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
 is known."""
 STEPS_PER_TURN = 50
-"""The partitions, groups or members of one turn of the loop. A partition takes about 20 µs."""
+"""The partitions, groups or members of one iteration of the event loop. A partition takes about 20 µs."""
 
 READS_PER_SAMPLE = 200
 """The most records whose timestamps are read after one sample. A read takes 0.1 ms of a thread if the disk is fast."""

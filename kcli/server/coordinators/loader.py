@@ -25,8 +25,8 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 _log = logging.getLogger("kcli.server.CoordinatorLoader")
 
 RECORDS_PER_TURN = 2_000
-"""The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard
-may have to wait for this time."""
+"""The records that are replayed in one iteration of the event loop. This takes about 10 ms, and a heartbeat on another
+shard may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 

@@ -33,7 +33,7 @@ LISTED_TYPES = (
 
 
 RESOURCES_PER_TURN = 500
-"""Resources that are listed in one turn of the loop. A resource takes 1 µs."""
+"""Resources that are listed in one iteration of the event loop. A resource takes 1 µs."""
 
 
 def handle(

@@ -91,7 +91,7 @@ def _watched_action() -> Action:
     from kcli.cli.tools.consumer_groups.describe import describe
     from kcli.cli.tools.consumer_groups.watched import Watched
 
-    return functools.partial(describe, watched=Watched())
+    return functools.partial(describe, tables=Watched())
 
 
 def _parse_failed(error: ParseError) -> int:

@@ -61,7 +61,7 @@ from kcli.storage.directory import AppendWatch
 _now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# The longest time that a scrape takes in one turn of the event loop, so that producers do not wait long.
+# The longest time that a scrape takes in one iteration of the event loop, so that producers do not wait long.
 TURN_SECONDS = 0.001
 # The longest time until a client has taken one part of an answer, about 200 KB. Without this limit, a client that reads
 # nothing would keep its place, and other clients could not get it.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
 TURN_BYTES = 1 << 20
-"""The bytes that are appended in one turn of the event loop, which take about a millisecond."""
+"""The bytes that are appended in one iteration of the event loop, which take about a millisecond."""
 
 TURN_PARTITIONS = 50
 """The partitions without records that are handled in one turn, which take about a millisecond too."""
