@@ -135,7 +135,8 @@ def add_user(bootstrap: str) -> None:
 
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     credential = UserScramCredentialUpsertion("alice", info, b"secret")
-    AdminClient({"bootstrap.servers": bootstrap}).alter_user_scram_credentials([credential])["alice"].result()
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.alter_user_scram_credentials([credential])["alice"].result()
 
 
 @contextmanager
