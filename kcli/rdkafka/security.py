@@ -118,7 +118,7 @@ def _login(credentials: ClientCredentials) -> dict[str, object]:
     """Translates the credentials.
 
     librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
-    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get these two errors.
+    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get an error for these logins.
     """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}

@@ -50,7 +50,9 @@ class Survey:
 
 
 async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
-    """Reads the state of the cluster. `partitions` has the topics that match. Raises KafkaError or ReassignError."""
+    """Reads the state of the cluster. `Survey.partitions` has the partitions of the topics that match. Raises
+    KafkaError or ReassignError.
+    """
     nodes = (await client.describe_cluster()).nodes
     names = [topic.name for topic in await client.list_topics()]
     running = await client.list_reassignments()

@@ -8,8 +8,8 @@ from operator import add, attrgetter
 
 from kcli.errors import ErrorCode, KafkaError
 
-# Errors that clients cause, or that end without help. Kafka's "failed" meters count only failures of the broker, so
-# they leave these errors out.
+# Errors that clients cause, or that end without an action of an operator. Kafka's "failed" meters count only failures
+# of the broker, so they leave these errors out.
 _EXPECTED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -73,8 +73,8 @@ class Traffic:
 NAMES = tuple(field.name for field in fields(Traffic))
 
 counts_of: Callable[[Traffic], tuple[int, ...]] = attrgetter(*NAMES)
-"""Returns the counts of a topic in the order of NAMES. A broker may have thousands of topics without traffic, and this
-takes a tenth of a loop over the names."""
+"""Returns the counts of a topic in the order of NAMES. A broker may have thousands of topics without traffic. This call
+takes a tenth of the time of a loop over the names."""
 
 
 class TrafficTable:

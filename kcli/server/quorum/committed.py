@@ -106,7 +106,8 @@ class CommittedMetadata:
         if self._reader is not None:
             return
         if self._ahead and self._ahead[0] is self._found and self._found.last_offset >= high_watermark:
-            # A part of the log found at the start is not committed yet. Its image has records that may be dropped.
+            # The last records of the log that was found at the start are not committed yet. They may be dropped, so the
+            # image with these records must not be published.
             self._ahead.clear()
         self._publish_ahead()
         if self.next_offset < high_watermark:

@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. The leader appends records. The other nodes append the leader's batches unchanged. A new leader may remove
-batches of their logs that are not committed.
+appends. The leader appends records. The other nodes append the leader's batches unchanged. After a change of the
+leader, they may have to remove uncommitted batches.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class MetadataLog:
         self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - size_bytes + self.log.size_bytes)
 
     def flush(self) -> Offset:
-        """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
+        """Flushes the log. Returns the offset up to which the log survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)
         return end_offset

@@ -32,7 +32,7 @@ T = TypeVar("T")
 JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
 
 POLL_SECONDS = 0.25
-"""How often a job checks whether it should stop."""
+"""The interval at which a job checks whether it should stop."""
 
 FINISH_SECONDS = 45.0
 """The time that the running micro-batch may take after a stop. If it takes longer, it is cancelled, and the next run
