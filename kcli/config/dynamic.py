@@ -234,7 +234,8 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
     """Raises ConfigError, with Kafka's text, if a change gives another value to a key that a running listener never
     changes.
 
-    The running listeners check keys of TLS, because some of these keys may change.
+    This function does not check the keys of TLS. The running listeners check them, because some of these keys may
+    change.
     """
     for listener in config.listeners:
         prefix = f"listener.name.{listener.name.lower()}."

@@ -1,7 +1,8 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because four voters
-survive only one failure, as three voters do. The number is as large as possible, but at most MAX_VOTERS.
+Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because a fourth
+voter does not help: four voters survive one failure, and three voters survive one failure too. The number is as large
+as possible, but at most MAX_VOTERS.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks that the records of a batch are complete, and finds their timestamps, before a leader writes the batch.
 
 Kafka reads every record that a producer sends. In Python, such a read would take longer than the rest of an append. So
-`survey` has three methods:
+`survey` has three fast methods:
 
 * **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
   lengths and counts of the first record with the values of all other records, and checks that offset deltas increase by
