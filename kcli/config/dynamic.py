@@ -226,7 +226,7 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified", per_broker
         )
-    # The running listeners check keys of TLS first, because Kafka has an own text for these keys.
+    # The running listeners check keys of TLS first, because Kafka has separate texts for these keys.
     _refuse(_NEEDS_RESTART, [name for name in _fixed(names) if not base_name(name).startswith("ssl.")])
 
 
