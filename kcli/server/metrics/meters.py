@@ -201,7 +201,7 @@ class Histogram:
         }
 
 
-# Smaller than every bucket of a positive double.
+# The bucket of zero. Its number is below that of every positive double.
 _ZERO_BUCKET = -(2**20)
 
 

@@ -89,7 +89,7 @@ class VersionTimes:
         self.handled = array("d")
         self.waited: list[tuple[float, float]] = []  # seconds: local, total
         self.sizes = array("q")
-        # Only the times that are not 0.
+        # These three lists have only the times that are not 0.
         self.queued: list[float] = []
         self.throttled: list[float] = []
         self.sends: list[float] = []
@@ -287,8 +287,8 @@ class RequestMetrics:
         key, version = head
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
-        # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Otherwise a
-        # client could fill the memory with requests of any number of versions.
+        # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Without this
+        # rule, a client could fill the memory by sending requests with many version numbers.
         version = version if is_known else 0
         found = self._of_api(self.of(key), version)
         if key == ApiKey.FETCH:
@@ -332,7 +332,7 @@ class RequestMetrics:
     def fold(self) -> None:
         now = self.clock.monotonic()
         self.slowest.forget_old(now)
-        # Kinds come first, because their requests count for the APIs too.
+        # The kinds are folded first, because this adds their requests to the APIs.
         for api in (*self.kinds.values(), *self.apis.values()):
             for times in api.versions.values():
                 times.fold(now)

@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from kcli.errors import ErrorCode, KafkaError
 
-# Errors that clients cause, or that end without help. Kafka's "failed" meters count only failures of the broker, so
-# they leave these errors out.
+# Errors that clients cause, or that end without an action of an operator. Kafka's "failed" meters count only failures
+# of the broker, so they leave these errors out.
 _EXPECTED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -76,8 +76,8 @@ Counts = tuple[int, ...]
 """The counts of a topic in the order of NAMES."""
 
 counts_of: Callable[[Traffic], Counts] = attrgetter(*NAMES)
-"""Returns the counts of a topic in the order of NAMES. A broker may have thousands of topics without traffic, and this
-takes a tenth of a loop over the names."""
+"""Returns the counts of a topic in the order of NAMES. A broker may have thousands of topics without traffic. This call
+takes a tenth of the time of a loop over the names."""
 
 
 class TrafficTable:

@@ -77,7 +77,7 @@ class WatchedValues:
         self.histogram = Histogram(began)
         self.meter = Meter(began)
         self._window = window
-        # The begin of each window, and the count, the sum and the largest value in it.
+        # The start time of each window, and the count, the sum and the largest value in it.
         self._recent: deque[tuple[float, int, float, float]] = deque()
 
     def fold(self, observed: Values, now: float) -> None:

@@ -60,10 +60,10 @@ from kcli.storage.directory import AppendWatch
 _now = time.monotonic
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
 
-# The time of a scrape in one turn of the event loop, so that producers do not wait long for a scrape.
+# The longest time that a scrape takes in one iteration of the event loop, so that producers do not wait long.
 TURN_SECONDS = 0.001
-# The longest time until a client has taken one part of an answer, about 200 KB. A client that reads nothing would
-# keep its place from others.
+# The longest time until a client has taken one part of an answer, about 200 KB. Without this limit, a client that reads
+# nothing would keep its place, and other clients could not get it.
 PROGRESS_MAX_SECONDS = 10.0
 # The beans between two looks at the clock. They take about 0.1 ms.
 BEANS_PER_LOOK = 16
