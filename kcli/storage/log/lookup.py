@@ -163,8 +163,10 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> i
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """Returns an offset that is after all records of an answer. The answer begins at `offset` and has `size_bytes` bytes.
-    Aborted transactions are searched up to this offset."""
+    """Returns an offset that is after all records of an answer. Aborted transactions are searched up to this offset.
+
+    The answer begins at `offset` and has `size_bytes` bytes.
+    """
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)
