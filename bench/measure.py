@@ -19,7 +19,7 @@ CPU_CLOCK = 2
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 QUIET_CPU_S = 0.06
 """The CPU seconds in a second below which the nodes of a cluster are idle."""
-QUIET_LIMIT_S = 30.0
+QUIET_LIMIT_S = 60.0
 CORES = sorted(os.sched_getaffinity(0))
 PARTITIONS = 4
 PARTITIONS_PER_REQUEST = 5000

@@ -64,7 +64,7 @@ def on_one_topic(count: int, rng: random.Random) -> list[AccessControlEntryRecor
 
 
 def nested(count: int, rng: random.Random) -> list[AccessControlEntryRecord]:
-    """The worst case of the index: hundreds of prefixes match one name."""
+    """Hundreds of prefixes match one name, each for another user."""
     return [
         _acl("t" * (1 + number % 200), PatternType.PREFIXED, f"User:u{number % USERS}", rng)
         for number in range(count)
@@ -96,9 +96,11 @@ def authorizer_of(records: Sequence[AccessControlEntryRecord]) -> tuple[Standard
     return authorizer, (time.thread_time() - began) * 1000
 
 
-def decisions(authorizer: Authorizer, names: Sequence[str], count: int, rng: random.Random) -> list[float]:
+def decisions(
+    authorizer: Authorizer, names: Sequence[str], count: int, rng: random.Random, users: int = USERS
+) -> list[float]:
     """The microseconds of each decision."""
-    askers = [Asker(Principal("User", f"u{number}"), "10.0.0.1", "Produce") for number in range(USERS)]
+    askers = [Asker(Principal("User", f"u{number}"), "10.0.0.1", "Produce") for number in range(users)]
     took = []
     for _ in range(count):
         asker, operation = rng.choice(askers), rng.choice(OPERATIONS[:3])
@@ -125,6 +127,22 @@ def measure(name: str, make: Making, rules: int, count: int) -> list[Figure]:
         Figure(f"{title}: median", statistics.median(took), "µs", median_goal),
         Figure(f"{title}: p99", statistics.quantiles(took, n=100)[98], "µs", p99_goal),
         Figure(f"{title}: index", index_ms, "ms"),
+    ]
+
+
+def nested_of_one(count: int) -> list[Figure]:
+    """The worst case of the index: one user has 200 prefixes of one name. Half of the names match all of them, and
+    half of the names match none, although they are long enough for each.
+    """
+    rng = random.Random(7)
+    records = [_acl("t" * (1 + number), PatternType.PREFIXED, "User:u0", rng) for number in range(200)]
+    authorizer, _ = authorizer_of(records)
+    names = [f"{letter * 240}{number}" for letter in "tx" for number in range(500)]
+    took = decisions(authorizer, names, count, rng, users=1)
+    title = "200 nested prefixes of one user"
+    return [
+        Figure(f"{title}: median", statistics.median(took), "µs", P99_GOAL_US),
+        Figure(f"{title}: p99", statistics.quantiles(took, n=100)[98], "µs", P99_GOAL_US),
     ]
 
 
@@ -164,6 +182,7 @@ def main() -> None:
         figures += measure("mixed", mixed, rules, options.decisions)
         figures += measure("one topic", on_one_topic, rules, options.decisions)
         figures += measure("nested prefixes", nested, rules, options.decisions)
+    figures += nested_of_one(options.decisions)
     figures += request_cost(options.decisions)
     for figure in figures:
         goal = (

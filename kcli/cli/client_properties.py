@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _PRIVATE_FILES = ("ssl.keystore.location", "sasl.oauthbearer.assertion.private.key.file")
 """The properties that name files with private keys."""
+_JAAS, _KEYTAB = "sasl.jaas.config", "keyTab"
 
 
 def check_bootstrap(servers: str | None) -> None:
@@ -58,7 +60,7 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
 
 
 def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
-    """Logs in once with the security of a client that librdkafka will use. Does nothing without TLS and SASL.
+    """Logs in once with the security settings that librdkafka will use. Does nothing without TLS and SASL.
 
     Returns the properties for librdkafka. If librdkafka does not have the mechanism, these properties name a relay in
     this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
@@ -67,7 +69,7 @@ def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
         return dict(properties)
     from kcli.cli.record_links import (
         log_in_once,
-    )  # imported late, because a client without security is faster
+    )  # imported late, because a client without security does not need it
 
     return log_in_once(properties)
 
@@ -103,10 +105,23 @@ def _resolved(properties: Properties) -> Properties:
             resolve(properties)
         except ConfigError as error:
             raise CommandError(error.located()) from error
-    for key in _PRIVATE_FILES:
-        if key in properties and is_readable_by_all(properties[key]):
-            _log(f"WARN {key}: every user of this machine may read {properties[key]}. Use chmod 600.")
+    for key, path in _private_files(properties):
+        if is_readable_by_all(path):
+            _log(f"WARN {key}: every user of this machine may read {path}. Use chmod 600.")
     return properties
+
+
+def _private_files(properties: Properties) -> Iterator[tuple[str, str]]:
+    """Yields the files with private keys, and the properties that name them."""
+    for key in _PRIVATE_FILES:
+        if key in properties:
+            yield key, properties[key]
+    if _KEYTAB in properties.get(_JAAS, ""):
+        from kcli.security.jaas import JaasError, login_module
+
+        with contextlib.suppress(JaasError):  # the login reports the error
+            if (keytab := login_module(properties[_JAAS]).options.get(_KEYTAB)) is not None:
+                yield _JAAS, keytab
 
 
 def _log(text: str) -> None:

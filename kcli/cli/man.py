@@ -178,9 +178,9 @@ def _help(tool: Tool, command: Command) -> str:
     if not tool.script:
         return text
     if command.family is Family.JOPT:
-        return f"{text} As in Kafka, {tool.script} prints it on standard error and exits with code 1."
+        return f"{text} As in Kafka, our script {tool.script} prints this on standard error and exits with code 1."
     if command.family is Family.ARGPARSE4J and command.help_exit:
-        return f"{text} As in Kafka, {tool.script} exits with code {command.help_exit}."
+        return f"{text} As in Kafka, our script {tool.script} exits with code {command.help_exit}."
     return text
 
 

@@ -23,7 +23,7 @@ CLIENT_METRICS = ConfigDef(
             "",
             None,
             Importance.MEDIUM,
-            "Selectors key=regex that a client must meet, all of them; none meets every client.",
+            "Selectors key=regex; a client must match all of them. An empty list matches every client.",
             _MODE,
         ),
         ConfigKey(
@@ -32,7 +32,7 @@ CLIENT_METRICS = ConfigDef(
             "",
             None,
             Importance.MEDIUM,
-            "Prefixes of the metrics to push; empty pushes none, * pushes all.",
+            "Prefixes of the metrics that clients push; an empty list means no metrics, * means all.",
             _MODE,
         ),
     )

@@ -60,15 +60,15 @@ INT, STRING = ConfigType.INT, ConfigType.STRING
 # fmt: off
 GROUP = ConfigDef((
     _key("consumer.heartbeat.interval.ms", INT, "5000", Range(1), "Time between heartbeats of a consumer group's members."),
-    _key("consumer.session.timeout.ms", INT, "45000", Range(1), "A consumer group member silent for this long is removed."),
-    _key("share.auto.offset.reset", STRING, "latest", OFFSET_RESET, "Where a share group starts on a partition it has not read."),
+    _key("consumer.session.timeout.ms", INT, "45000", Range(1), "Time without a heartbeat after which a member of a consumer group is removed."),
+    _key("share.auto.offset.reset", STRING, "latest", OFFSET_RESET, "Where a share group starts in a partition that it has not read before."),
     _key("share.heartbeat.interval.ms", INT, "5000", Range(1), "Time between heartbeats of a share group's members."),
     _key("share.isolation.level", STRING, "read_uncommitted", OneOf(("read_committed", "read_uncommitted")), "Whether a share group sees records of open and aborted transactions."),
     _key("share.record.lock.duration.ms", INT, "30000", Range(1000), "How long a share group member may hold a record."),
-    _key("share.session.timeout.ms", INT, "45000", Range(1), "A share group member silent for this long is removed."),
+    _key("share.session.timeout.ms", INT, "45000", Range(1), "Time without a heartbeat after which a member of a share group is removed."),
     _key("streams.heartbeat.interval.ms", INT, "5000", Range(1), "Time between heartbeats of a streams group's members."),
     _key("streams.num.standby.replicas", INT, "0", Range(0), "Standby copies of each task's state."),
-    _key("streams.session.timeout.ms", INT, "45000", Range(1), "A streams group member silent for this long is removed."),
+    _key("streams.session.timeout.ms", INT, "45000", Range(1), "Time without a heartbeat after which a member of a streams group is removed."),
 ))
 # fmt: on
 

@@ -86,37 +86,37 @@ TOPIC = ConfigDef((
     _key("cleanup.policy", LIST, "delete", CLEANUP_POLICIES, "What happens to old segments: delete them, compact them by key, or both."),
     _key("compression.gzip.level", INT, "-1", RangeOr(1, 9, -1), "Gzip level used when the broker compresses; -1 is gzip's own default."),
     _key("compression.lz4.level", INT, "9", Range(1, 17), "LZ4 level used when the broker compresses."),
-    _key("compression.type", STRING, "producer", COMPRESSION_TYPES, "Codec of batches on disk; producer keeps the codec they arrived with."),
+    _key("compression.type", STRING, "producer", COMPRESSION_TYPES, "Codec of batches on disk; with producer, a batch keeps the codec of its producer."),
     _key("compression.zstd.level", INT, "3", Range(-131072, 22), "Zstandard level used when the broker compresses."),
     _key("delete.retention.ms", LONG, "86400000", _AT_LEAST_0, "How long a compacted topic keeps a tombstone after it was cleaned."),
-    _key("file.delete.delay.ms", LONG, "60000", _AT_LEAST_0, "How long a removed segment waits under its .deleted name."),
+    _key("file.delete.delay.ms", LONG, "60000", _AT_LEAST_0, "Time for which a deleted segment stays on disk, with the suffix .deleted."),
     _key("flush.messages", LONG, "9223372036854775807", _AT_LEAST_1, "Force a sync to disk after this many records."),
-    _key("flush.ms", LONG, "9223372036854775807", _AT_LEAST_0, "Force a sync to disk after this long."),
-    _key("follower.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas whose fetching is throttled: partition:broker pairs, or *."),
+    _key("flush.ms", LONG, "9223372036854775807", _AT_LEAST_0, "Force a sync to disk after this time."),
+    _key("follower.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas that fetch with a throttle, as partition:broker pairs, or * for all."),
     _key("index.interval.bytes", INT, "4096", _AT_LEAST_0, "Bytes of records between two entries of the offset index."),
-    _key("leader.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas whose serving to followers is throttled: partition:broker pairs, or *."),
-    _key("local.retention.bytes", LONG, "-2", _FROM_MINUS_2, "Bytes kept on local disk once tiered; -2 follows retention.bytes."),
-    _key("local.retention.ms", LONG, "-2", _FROM_MINUS_2, "Time kept on local disk once tiered; -2 follows retention.ms."),
+    _key("leader.replication.throttled.replicas", LIST, "", THROTTLED_REPLICAS, "Replicas that serve followers with a throttle, as partition:broker pairs, or * for all."),
+    _key("local.retention.bytes", LONG, "-2", _FROM_MINUS_2, "Bytes that a tiered partition keeps on local disk; -2 means retention.bytes."),
+    _key("local.retention.ms", LONG, "-2", _FROM_MINUS_2, "Time for which a tiered partition keeps records locally; -2 means retention.ms."),
     _key("max.compaction.lag.ms", LONG, "9223372036854775807", _AT_LEAST_1, "Longest time a record may stay uncompacted."),
     _key("max.message.bytes", INT, "1048588", _AT_LEAST_0, "Largest record batch accepted, after compression."),
-    _key("message.timestamp.after.max.ms", LONG, "3600000", _AT_LEAST_0, "How far ahead of the broker's clock a record's timestamp may be."),
-    _key("message.timestamp.before.max.ms", LONG, "9223372036854775807", _AT_LEAST_0, "How far behind the broker's clock a record's timestamp may be."),
-    _key("message.timestamp.type", STRING, "CreateTime", TIMESTAMP_TYPES, "Whether records keep the producer's timestamp or get the broker's."),
-    _key("min.cleanable.dirty.ratio", DOUBLE, "0.5", Range(0, 1), "Share of uncompacted bytes from which a log is worth compacting."),
+    _key("message.timestamp.after.max.ms", LONG, "3600000", _AT_LEAST_0, "How far the timestamp of a record may be ahead of the broker's clock."),
+    _key("message.timestamp.before.max.ms", LONG, "9223372036854775807", _AT_LEAST_0, "How far the timestamp of a record may be behind the broker's clock."),
+    _key("message.timestamp.type", STRING, "CreateTime", TIMESTAMP_TYPES, "Whether a record keeps the timestamp of its producer, or gets the broker's time."),
+    _key("min.cleanable.dirty.ratio", DOUBLE, "0.5", Range(0, 1), "Smallest share of uncompacted bytes with which a log is compacted."),
     _key("min.compaction.lag.ms", LONG, "0", _AT_LEAST_0, "Shortest time a record stays uncompacted."),
-    _key("min.insync.replicas", INT, "1", _AT_LEAST_1, "In-sync replicas that a produce with acks=all needs."),
+    _key("min.insync.replicas", INT, "1", _AT_LEAST_1, "In-sync replicas that a Produce request with acks=all needs."),
     _key("preallocate", BOOLEAN, "false", None, "Create segment files at their full size."),
-    _key("remote.log.copy.disable", BOOLEAN, "false", None, "Stop copying to tiered storage while still reading from it."),
+    _key("remote.log.copy.disable", BOOLEAN, "false", None, "Stop copying records to tiered storage, but still read from it."),
     _key("remote.log.delete.on.disable", BOOLEAN, "false", None, "Delete tiered data when tiered storage is turned off."),
     _key("remote.storage.enable", BOOLEAN, "false", None, "Keep this topic's older segments in tiered storage."),
-    _key("retention.bytes", LONG, "-1", None, "Bytes kept per partition before old segments go; -1 is no limit."),
-    _key("retention.ms", LONG, "604800000", Range(-1), "Time records are kept before old segments go; -1 is no limit."),
-    _key("segment.bytes", INT, "1073741824", Range(1048576), "Size at which a new segment is begun."),
+    _key("retention.bytes", LONG, "-1", None, "Size of a partition above which the oldest segments are deleted; -1 is no limit."),
+    _key("retention.ms", LONG, "604800000", Range(-1), "Time for which records are kept before their segments are deleted; -1 is no limit."),
+    _key("segment.bytes", INT, "1073741824", Range(1048576), "Size at which a new segment begins."),
     _key("segment.index.bytes", INT, "10485760", Range(4), "Largest size of one index file."),
-    _key("segment.jitter.ms", LONG, "0", _AT_LEAST_0, "Random time taken off segment.ms so that segments do not all roll at once."),
-    _key("segment.ms", LONG, "604800000", _AT_LEAST_1, "Age at which a new segment is begun."),
-    _key("unclean.leader.election.enable", BOOLEAN, "false", None, "Let a replica that is out of sync lead, losing records."),
-    _key("internal.segment.bytes", INT, None, None, "Segment size below what segment.bytes allows, for tests.", internal=True),
+    _key("segment.jitter.ms", LONG, "0", _AT_LEAST_0, "Random time by which segment.ms is reduced, so that segments do not all roll at the same time."),
+    _key("segment.ms", LONG, "604800000", _AT_LEAST_1, "Age at which a new segment begins."),
+    _key("unclean.leader.election.enable", BOOLEAN, "false", None, "Let a replica that is not in sync lead, although records may be lost."),
+    _key("internal.segment.bytes", INT, None, None, "Segment size for tests, which may be smaller than segment.bytes allows.", internal=True),
 ))
 # fmt: on
 
@@ -256,7 +256,7 @@ class LogConfig:
         Raises ConfigError for an invalid value.
         """
         defaults = {_field_name(name): server_default(name, broker) for name in TOPIC}
-        # The field test ties each field to the type of its key.
+        # A test checks that each field has the type of its key.
         return cls(**defaults).overridden(topic_overrides)  # type: ignore[arg-type]
 
     def overridden(self, overrides: Mapping[str, str]) -> Self:

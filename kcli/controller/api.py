@@ -149,7 +149,8 @@ class ControllerApi(Generic[Q, R]):
     """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
     fails the request before the decision."""
     arrived: Callable[[Controller, Q, int], None] | None = None
-    """Called with the time when a request arrives, before it waits for other decisions."""
+    """Called when a request arrives, before the request waits for other decisions. The last argument is the present
+    time."""
     moves_broker: bool = False
     """The decision may move a broker in or out of the cluster, in several steps. Only one such decision runs at a
     time."""

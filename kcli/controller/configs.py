@@ -195,7 +195,7 @@ def clear_elr_records(image: MetadataImage, records: Sequence[MetadataRecord]) -
 
 
 def _candidates(topic: TopicImage) -> Iterator[PartitionChangeRecord]:
-    """The records that set the ELR and the last known leader of the partitions with an empty ISR again."""
+    """The records that restore the ELR and the last known leader of the partitions with an empty ISR."""
     for number, partition in topic.partitions.items():
         if not partition.isr and (partition.elr or partition.last_known_elr):
             yield PartitionChangeRecord(

@@ -45,7 +45,7 @@ def alter_partition_reassignments(
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = ar.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        # Kafka's response to a request without topics has an empty text, and any other response has none.
+        # As in Kafka, the message is an empty text if the request has no topics, and null in all other cases.
         error_message=None if request.topics else "",
         responses=tuple(responses),
     )

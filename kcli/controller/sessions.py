@@ -47,7 +47,7 @@ class BrokerSessions:
     def reached(self, broker_id: BrokerId, metadata_offset: Offset) -> None:
         """Records the offset up to which the broker has applied the metadata."""
         session = self._sessions.get(broker_id)
-        if session is not None:  # otherwise the broker was let go while its heartbeat waited
+        if session is not None:  # otherwise the session has ended while the heartbeat waited
             session.metadata_offset = metadata_offset
 
     def silent_ms(self, broker_id: BrokerId, now_ms: int) -> int:

@@ -40,7 +40,7 @@ class Following:
     # --- requests of this node
 
     def act(self, now: float) -> None:
-        """Sends the next request, if the part of the log that the node has is on disk and no request is in flight."""
+        """Sends the next request, if the whole log of this node is on disk and no request is in flight."""
         member = self._member
         if member.shutting_down and member.is_voter:
             return
@@ -69,7 +69,8 @@ class Following:
             member.send(leader, self._request(state))
 
     def _must_report(self, state: Follower) -> bool:
-        """In kraft.version 0 each leader asks for a report, because it keeps the reports in memory only."""
+        """Whether this voter must report to the leader. In kraft.version 0, every new leader needs a report, because
+        leaders keep the reports in memory only."""
         member = self._member
         return not state.has_reported and (not member.kraft_version or not member.is_listed_correctly)
 

@@ -171,7 +171,8 @@ class Leading:
 
     def fetch(self, token: int, request: FetchRequest, now: float) -> None:
         member = self._member
-        # The leader is checked first: a bootstrap address may be this node's own, and then it must look further.
+        # Whether this node leads is checked first. This node may also ask itself, because a bootstrap address may be
+        # its own. The error then makes it ask the next server.
         error = member.leader_only_error(request.epoch) or self._check_fetch(request)
         if error:
             self._refuse_fetch(token, error)

@@ -324,7 +324,8 @@ class Member:
                 raise QuorumError(_two_leaders(epoch, known, leader_id))
             self._learn_leader(epoch, leader_id, endpoints, now)
         elif epoch > self.epoch:
-            # An observer that is named as the leader has a new disk. The voter with the old disk led this epoch.
+            # If this node is an observer but is named as the leader, it has a new disk. With the old disk, it was a
+            # voter and led this epoch.
             self.become_unattached(epoch, now)
 
     def _learn_leader(
@@ -333,7 +334,8 @@ class Member:
         is_new = epoch > self.epoch or self.state.leader_id == NO_LEADER
         listed = endpoints or self.endpoints_of(leader_id)
         if self.settings.default_listener not in listed:
-            # Without its address the leader cannot be asked, but a known leader must not get a rival in its epoch.
+            # Without an address, this node cannot fetch from the leader. But it remembers the leader, because an epoch
+            # has only one.
             if is_new:
                 self.become_unattached(epoch, now, leader_id)
         elif is_new or isinstance(self.state, Unattached) or len(listed) > len(self.leader_endpoints):

@@ -158,7 +158,7 @@ class RaftNode:
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `Shutdown` is complete: each other voter knows that this node does not lead any more, or does not
+        """Whether `Shutdown` is complete: each other voter has learned that this node no longer leads, or gives no
         answer."""
         member = self._member
         if not isinstance(member.state, Resigned):

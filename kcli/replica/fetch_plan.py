@@ -73,7 +73,7 @@ class FetchPlan:
             self._changed[key] = None
 
     def forget(self, key: TopicPartition) -> None:
-        """Fetches a partition no more."""
+        """Stops fetching a partition."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 

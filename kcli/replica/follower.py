@@ -23,8 +23,9 @@ from kcli.errors import ErrorCode
 from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
 FIRST_PAUSE_MS = 20
-"""The first pause after a usual error. The leader is often only a few milliseconds behind in reading the metadata, and
-producers with acks=all wait for this follower. The pause doubles up to replica.fetch.backoff.ms."""
+"""The first pause after a usual error. It is short, because the leader is often only a few milliseconds behind in
+reading the metadata, and producers with acks=all wait for this follower. The pause doubles up to
+replica.fetch.backoff.ms."""
 DOUBLINGS_MAX = 20
 
 
@@ -213,8 +214,8 @@ def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
 
 
 def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
-    """The action when the start of the leader's log is known. The end of the leader's log is not before the end of this
-    log."""
+    """The action when the start of the leader's log is known. By then it is known that the leader's log does not end
+    before this log."""
     if leader_start_offset > log.end_offset:
         return Restart(leader_start_offset)
     # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.
@@ -243,8 +244,8 @@ def _on_divergence(answer: Answer, log: OwnLog) -> Action:
         return _cut(end_offset, log)
     if own_epoch == epoch:
         return _cut(min(own_end_offset, end_offset), log)
-    # The leader has an epoch that this log does not have. This log may also differ before that epoch. So it is cut to
-    # its own last epoch before, and the next fetch shows whether that is enough.
+    # The leader has an epoch that this log does not have. This log may also differ before that epoch. So it is cut at
+    # the end of its newest epoch below that epoch, and the next fetch shows whether that is enough.
     return _cut(own_end_offset, log)
 
 

@@ -185,8 +185,8 @@ class LeaderState:
         lag_time_max_ms: int,
     ) -> list[BrokerId]:
         """The replicas that are about to join the ISR: eligible replicas that had caught up a short time ago. The high
-        watermark waits for these replicas. Otherwise the high watermark of a busy leader would stay ahead of them, and
-        they could never join."""
+        watermark waits for these replicas. Without this wait, the high watermark of a busy leader would stay ahead of
+        them, and they could never join."""
         maximal = self.maximal_isr
         return [
             replica

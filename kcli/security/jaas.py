@@ -122,11 +122,25 @@ def _entry(first: _Token, tokens: _Tokens) -> LoginModule:
     while (token := tokens.next()) is not _END and not token.is_sign(";"):
         value = tokens.next().is_sign("=") and tokens.next().word
         if token.word is None or not isinstance(value, str):
-            raise JaasError(f"Value not specified for key '{token.word or 'null'}' in JAAS config")
+            raise _without_value(token.word, last=next(reversed(options), None))
         options[token.word] = value
     if token is _END:
         raise JaasError("JAAS config entry not terminated by semi-colon")
     return LoginModule(first.word, flag.lower(), options)
+
+
+def _without_value(key: str | None, last: str | None) -> JaasError:
+    """The error for an option without a value. `last` is the option before it.
+
+    If there is an option before it, the text `key` may be the rest of that option's value: a value with a space, but
+    without quotation marks. The value may be a secret, so the error does not contain this text.
+    """
+    if last is None or key is None:
+        return JaasError(f"Value not specified for key '{key or 'null'}' in JAAS config")
+    return JaasError(
+        f"Value not specified for the key after '{last}' in JAAS config. Put quotation marks around the value of "
+        f"'{last}' if it has spaces or special characters"
+    )
 
 
 class _Tokens:

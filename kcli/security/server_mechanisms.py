@@ -22,6 +22,7 @@ from kcli.security.kerberos_names import KerberosName, default_realm, parse_rule
 from kcli.security.login_modules import MODULES, server_module
 from kcli.security.mechanisms import gssapi, oauthbearer, plain, scram
 from kcli.security.mechanisms.server import ServerExchange, ServerMechanism
+from kcli.security.tls.files import is_readable_by_all
 
 ENABLED_KEY = "sasl.enabled.mechanisms"
 RULES_KEY = "sasl.kerberos.principal.to.local.rules"
@@ -87,13 +88,19 @@ def _gssapi(config: ListenerConfig, module: LoginModule) -> Begin:
     principal = module.options.get("principal")
     if principal is None:
         raise config.refusal("sasl.jaas.config", f"{module.name} has no option principal", gssapi.NAME)
+    keytab = module.options.get("keyTab")
+    if keytab is not None and is_readable_by_all(keytab):
+        _log.warning(
+            "%s has the Kerberos key of the listener %s, and every user of this machine may read it: chmod 600 %s",
+            keytab, config.listener, keytab,
+        )  # fmt: skip
     realm = default_realm(os.environ) or KerberosName.of(principal).realm
     try:
         names = parse_rules(config.listed(RULES_KEY), realm)
     except ValueError as error:
         raise config.refusal(RULES_KEY, f"{RULES_KEY}: {error}") from None
     try:
-        credentials = gssapi.server_credentials(principal, module.options.get("keyTab"))
+        credentials = gssapi.server_credentials(principal, keytab)
     except (gssapi.KerberosMissing, ValueError) as error:
         raise config.refusal("sasl.jaas.config", f"GSSAPI as {principal}: {error}", gssapi.NAME) from None
     return lambda: gssapi.KerberosServer(credentials, names.short_name)

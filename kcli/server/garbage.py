@@ -38,14 +38,13 @@ GROWTH_IF_QUIET = 1.25
 """Growth of the allocated blocks since the last thorough collection. Python itself uses the same quarter."""
 GROWTH_ALWAYS = 2.0
 GROWN_CHECKS_MAX = 600
-"""The checks for which the blocks must have doubled. No request lives for ten minutes, so only metadata and leaks
-count."""
+"""The checks for which the number of blocks must stay doubled. No request lives for ten minutes, so only metadata and
+leaks count."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
-    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. The
-    time does not depend on the number of objects.
-    """
+    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. This
+    call takes the same time for any number of objects."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 
@@ -105,7 +104,7 @@ class GarbagePolicy:
     def _rebase(self) -> None:
         """Freezes all present objects, and measures growth from now on."""
         gc.freeze()
-        gc.collect()  # Visits no object. Python delays the oldest generation by the result of its last collection.
+        gc.collect()  # Visits no object, but decides when Python next collects the oldest generation.
         self._blocks = self._most_blocks = self._allocated_blocks()
         self._grown_checks = 0
 

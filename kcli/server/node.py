@@ -86,7 +86,8 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
 BACKGROUND_THREADS = 2
-# The pause between the imports of two handlers. An import takes 2 to 20 ms of the event loop, so this is 2 % of it.
+# The pause between the imports of two handlers. An import takes 2 to 20 ms, so the imports use only a few percent of
+# the event loop.
 PAUSE_BETWEEN_IMPORTS_S = 0.25
 # The most pauses between the imports of two handlers. Some nodes always serve a large request.
 PAUSES_PER_IMPORT_MAX = 40
@@ -135,7 +136,7 @@ class Node:
         self._policies = configured_policies(config) if config.is_controller else NO_POLICIES
 
         self.dynamic_config = DynamicConfig(config)
-        # The stores and the traces come before the directories, so that a node with a mistake there leaves its disks
+        # TLS stores and traces come before the directories, so that a mistake in their configuration leaves the disks
         # unchanged.
         self.security = NodeSecurity(config, clock, lambda: self.loader.image)
         self.security.load_stores()
@@ -159,7 +160,8 @@ class Node:
 
     def _make_loader(self, cluster_id: str) -> MetadataLoader:
         loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), self.clock)
-        # The first subscriber, so that no other part acts on metadata whose ACLs are not in force yet.
+        # The authorizer is the first subscriber, so that no other part acts on metadata whose ACLs are not in force
+        # yet.
         if isinstance(self.authorizer, FollowsMetadata):
             loader.subscribe(self.authorizer.metadata_changed)
         return loader
@@ -377,8 +379,8 @@ class Node:
         """Stops the node: gives up its leaderships, answers waiting requests, flushes and closes its logs.
 
         If `clean` is False, the node keeps its leaderships and leaves the disks unchanged, as after a crash. If the
-        node is still starting, the start is cancelled, and the node stops in the same way. If a disk fails during the
-        controlled shutdown, the rest of the stop is not clean.
+        node is still starting, the start is cancelled, and the parts that have started are stopped. If a disk fails
+        during the controlled shutdown, the rest of the stop is not clean.
         """
         starting = self._starting
         if starting is not None and starting is not asyncio.current_task():
@@ -457,7 +459,7 @@ class Node:
         self.sockets.hold(listener.name for listener in self.config.listeners if listener.name not in early)
         dispatches: dict[bool, Dispatch] = {}
         if self.controller is not None:
-            ports = self._node_ports(self.controller)  # it decides itself or refuses, and never forwards
+            ports = self._node_ports(self.controller)  # this controller never forwards a request
             self._controller_dispatch = self._dispatch(ports, served_on_controller())
             dispatches[True] = self._controller_dispatch
         if self.broker is not None:
@@ -529,7 +531,7 @@ class Node:
             self.metrics_endpoint.reconfigure(after)
         self.sockets.admit_held()
 
-    # Work by the clock.
+    # Periodic jobs.
 
     def _jobs(self) -> list[PeriodicJob]:
         jobs = [

@@ -69,11 +69,11 @@ class LogDirectory:
         self.background = background
         self.id: uuid.UUID | None = None
         self.error: StorageError | None = None
-        self.open_logs = 0  # `opened` and `closed` count them, because a new log goes where the fewest are
+        self.open_logs = 0  # a new log is made in the directory with the fewest open logs
         self.deletions = DeletionQueue(self, monotonic)
         self.epochs = EpochFlushes(self)
         self._monotonic = monotonic
-        self.checkpointing = threading.Lock()  # checkpoints are written by a clock's thread and by deletions
+        self.checkpointing = threading.Lock()  # held while a thread writes checkpoints
         # Held by the background job and by a flush while they write the files of a new log.
         self.settling = threading.Lock()
         self._on_failure = on_failure
@@ -105,7 +105,8 @@ class LogDirectory:
             self.open_logs -= 1
         directory = LogDirectory(self.path, self.pool, background=self.background, monotonic=self._monotonic)
         directory.error = StorageError(f"The log {log_path} is closed")
-        # Queues of its own would refer to the new object, which are cycles.
+        # The new object shares these queues. New queues would refer to it, and it to them, which would be reference
+        # cycles.
         directory.deletions, directory.epochs = self.deletions, self.epochs
         return directory
 

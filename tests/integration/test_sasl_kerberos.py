@@ -195,6 +195,20 @@ def test_an_expired_ticket_is_refused(
     with_node(tmp_path, settings(realm), story)
 
 
+@pytest.mark.parametrize(("mode", "is_warned"), [(0o644, True), (0o640, False), (0o600, False)])
+def test_a_keytab_that_all_may_read_is_warned_about(
+    tmp_path: Path, realm: Kerberos, caplog: pytest.LogCaptureFixture, mode: int, is_warned: bool
+) -> None:
+    keytab = realm.keytab(SERVICE)
+
+    async def story(_node: RunningNode) -> None:
+        assert (f"every user of this machine may read it: chmod 600 {keytab}" in caplog.text) is is_warned
+
+    Path(keytab).chmod(mode)
+    with_node(tmp_path, settings(realm), story)
+    Path(keytab).chmod(0o600)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,8 @@ from kcli.protocol.records.metadata import (
     MetadataRecord,
     RemoveAccessControlEntryRecord,
 )
-from kcli.security.acls.index import AclIndex, Verdict
+from kcli.security.acls import index
+from kcli.security.acls.index import FEW_LENGTHS, AclIndex, Verdict
 from kcli.security.acls.settings import AclSettings
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.security.authorizer import Asker, Resource
@@ -108,6 +110,23 @@ def test_a_decision_is_that_of_the_naive_model(
     assert authorizer.authorize_any(asker, operation, resource_type) == (some or by_name)
 
 
+@given(STEPS, QUESTIONS, st.sampled_from([0, FEW_LENGTHS]))
+def test_each_change_holds_for_the_next_decision(
+    steps: list[AclEntry | int],
+    question: tuple[str, str, AclOperation, ResourceType, str],
+    few_lengths: int,
+) -> None:
+    """With `few_lengths` 0, each check searches in the sorted prefixes."""
+    authorizer, image = StandardAuthorizer(AclSettings()), MetadataImage()
+    principal, host, operation, resource_type, name = question
+    kind, _, user = principal.partition(":")
+    asked = Asker(Principal(kind, user), host, "Test"), operation, Resource(resource_type, name)
+    with mock.patch.object(index, "FEW_LENGTHS", few_lengths):
+        for record in records_of(steps):
+            image = replayed(image, [record], authorizer)
+            assert authorizer.authorize(*asked) == naive_acls.decide(list(image.acls.values()), *question)
+
+
 @given(STEPS)
 def test_the_image_has_what_was_added_and_not_removed_also_from_a_snapshot(
     steps: list[AclEntry | int],
@@ -133,15 +152,28 @@ def test_the_image_has_what_was_added_and_not_removed_also_from_a_snapshot(
         assert dict(authorizer.acls()) == dict(image.acls)
 
 
+@given(st.lists(st.text("ab", min_size=1, max_size=30), max_size=30), st.text("ab", max_size=40))
+def test_the_longest_prefix_is_found_among_many_lengths(prefixes: list[str], name: str) -> None:
+    indexed = AclIndex()
+    for number, prefix in enumerate(prefixes):
+        acl = AclEntry(
+            ResourceType.TOPIC, prefix, PatternType.PREFIXED, "User:a", "*", AclOperation.READ,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        indexed.add(uuid.UUID(int=number), acl)
+    verdict = indexed.decide("User:a", "10.0.0.1", AclOperation.READ, ResourceType.TOPIC, name)
+    assert (verdict is Verdict.ALLOWED) == any(name.startswith(prefix) for prefix in prefixes)
+
+
 @given(st.lists(ACLS, max_size=20), QUESTIONS)
 def test_the_rule_that_decides_is_one_that_applies(
     acls: list[AclEntry], question: tuple[str, str, AclOperation, ResourceType, str]
 ) -> None:
-    index = AclIndex()
+    indexed = AclIndex()
     for number, acl in enumerate(acls):
-        index.add(uuid.UUID(int=number), acl)
+        indexed.add(uuid.UUID(int=number), acl)
     principal, host, _operation, resource_type, name = question
-    verdict, acl = index.decide(*question), index.deciding(*question)
+    verdict, acl = indexed.decide(*question), indexed.deciding(*question)
     assert (acl is not None) == (verdict in (Verdict.ALLOWED, Verdict.DENIED))
     if acl is not None:
         assert naive_acls.on_resource(acl, resource_type, name)

@@ -54,8 +54,8 @@ class ConsoleOptions(ConnectingOptions):
         repeatable=True,
     )
     schema_registry: str | None = option(
-        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. A "
-        "properties file can have it as schema.registry.url.",
+        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. In a "
+        "properties file, the key is schema.registry.url.",
         metavar="url",
     )
     metrics: str | None = option(
@@ -65,7 +65,7 @@ class ConsoleOptions(ConnectingOptions):
     )
     traces: str | None = option(
         "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
-        "traces of records. A properties file can have it as kcli.traces.url.",
+        "traces of records. In a properties file, the key is kcli.traces.url.",
         metavar="url",
     )
     spark: tuple[str, ...] = option(

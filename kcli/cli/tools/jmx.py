@@ -68,8 +68,8 @@ class JmxOptions(CommonOptions):
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker, as http://host:port or https://host:port. Only host and port "
-        "of a JMX service URL are used.",
+        "The metrics endpoint of the broker, as http://host:port or https://host:port. Of a JMX service "
+        "URL, only host and port are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -80,7 +80,7 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "The user and the password, as user=password. They are those of kcli.metrics.users of the broker.",
+        "The user and the password, as user=password. The key kcli.metrics.users of the broker lists them.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
@@ -90,7 +90,7 @@ class JmxOptions(CommonOptions):
         default=False,
     )
     jmx_ssl_truststore: str | None = option(
-        "A PEM file with the certificates that the command trusts. Default: those of the operating system.",
+        "A PEM file with the certificates that the command trusts. Default: the certificates of the operating system.",
         metavar="file",
     )
     wait: bool = flag("Wait until all objects exist. With this option, no object name may be a pattern.")
@@ -300,7 +300,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "One row was printed, with --one-time or --reporting-interval -1."),
+        (0, "With --one-time or --reporting-interval -1: one row was printed."),
         FAILURE,
         INTERRUPTED,
     ),

@@ -29,10 +29,10 @@ LOG_FORMAT_KEY = "kcli.log.format"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStartOptions(CommonOptions):
     daemon: bool = flag(
-        "Run the server in the background. Its log goes to server.log, controller.log and other files in "
-        "$LOG_DIR (default of LOG_DIR: logs), which are renamed each hour. Until the server has started, its "
-        "lines also go to kafkaServer.out in this directory. In the foreground the files are written if LOG_DIR "
-        "is set."
+        "Run the server in the background. The server writes its log to server.log, controller.log and other "
+        "files in the directory $LOG_DIR (default of LOG_DIR: logs), and renames these files each hour. Until the "
+        "server has started, it also writes the log to kafkaServer.out in this directory. Without --daemon, the server "
+        "writes these files only if LOG_DIR is set."
     )
     log_format: str | None = option(
         "The format of the log: text, or json for one JSON object a line. It takes precedence over "

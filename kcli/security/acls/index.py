@@ -9,12 +9,14 @@ For each pattern, principal and host there is a cell. The cell has a bit for eac
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
 The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
-prefixes.
+prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the longest prefix of
+a principal has the bits of all of them, and the index keeps these bits until an ACL of the principal changes.
 """
 
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -37,7 +39,12 @@ _IMPLIED: dict[int, int] = {
 """The operation that an allowed operation implies. A denied operation implies no other."""
 
 KEPT_ANSWERS_MAX = 1000
-"""Answers of `allows_any` that are kept until an ACL changes. An answer takes about 200 bytes."""
+"""Answers of `allows_any`, and bits of prefixes of one principal, that are kept until an ACL changes. An answer takes
+about 200 bytes."""
+
+FEW_LENGTHS = 8
+"""The most lengths of prefixes that a check tries one after another. A length takes 0.1 µs. If there are more lengths,
+a search in the sorted prefixes (about 3 µs) first finds the lengths that are possible."""
 
 
 # Numbers compare faster than enums, and an index is made of many thousands of ACLs at once.
@@ -50,8 +57,7 @@ class Verdict(Enum):
 
     ALLOWED = "an ACL allows the operation, and no ACL denies it"
     DENIED = "an ACL denies the operation"
-    NO_MATCH = "the resource has ACLs, but none for this principal, host and operation"
-    NO_ACLS = "the resource has no ACLs"
+    NO_MATCH = "no ACL is for this resource, principal, host and operation"
 
 
 @dataclass(slots=True)
@@ -79,21 +85,27 @@ class _Cell:
 
 _Hosts = dict[str, _Cell]
 _Principals = dict[str, _Hosts]
+_Bits = tuple[int, int]  # the allowed and the denied operations
+_NO_BITS: _Bits = (0, 0)
 V = TypeVar("V")
 
 
 class _Prefixes(Generic[V]):
     """Values by prefixes of names."""
 
-    __slots__ = ("_of_length", "_values", "lengths")
+    __slots__ = ("_of_length", "_sorted", "_values", "lengths")
 
     def __init__(self) -> None:
         self.lengths: list[int] = []  # the lengths that prefixes have, sorted
         self._values: dict[str, V] = {}
+        self._sorted: list[str] = []
         self._of_length: dict[int, int] = {}
 
     def get(self, prefix: str) -> V | None:
         return self._values.get(prefix)
+
+    def __getitem__(self, prefix: str) -> V:
+        return self._values[prefix]
 
     def items(self) -> Iterable[tuple[str, V]]:
         return self._values.items()
@@ -101,6 +113,7 @@ class _Prefixes(Generic[V]):
     def set(self, prefix: str, value: V) -> None:
         """Adds a new prefix."""
         self._values[prefix] = value
+        insort(self._sorted, prefix)
         count = self._of_length.get(len(prefix), 0)
         self._of_length[len(prefix)] = count + 1
         if not count:
@@ -108,6 +121,7 @@ class _Prefixes(Generic[V]):
 
     def remove(self, prefix: str) -> None:
         del self._values[prefix]
+        del self._sorted[bisect_left(self._sorted, prefix)]
         left = self._of_length[len(prefix)] = self._of_length[len(prefix)] - 1
         if not left:
             del self._of_length[len(prefix)]
@@ -116,14 +130,61 @@ class _Prefixes(Generic[V]):
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def matching(self, name: str) -> Iterator[V]:
-        """The values of the prefixes of the name, the shortest first."""
-        longest = len(name)
-        for length in self.lengths:
-            if length > longest:
-                return
-            if (found := self._values.get(name[:length])) is not None:
-                yield found
+    def longest(self, name: str) -> str | None:
+        """The longest stored prefix of the name."""
+        lengths, values = self.lengths, self._values
+        if len(lengths) > FEW_LENGTHS:
+            lengths = lengths[: bisect_right(lengths, self._shared(name))]
+        for length in reversed(lengths):
+            # If the name is shorter, the slice is the whole name, which is its own prefix.
+            if (prefix := name[:length]) in values:
+                return prefix
+        return None
+
+    def _shared(self, name: str) -> int:
+        """The number of first characters that the name shares with the stored text that sorts last before the name.
+
+        Each stored prefix of the name is this text or a prefix of it. So no stored prefix of the name is longer.
+        """
+        at = bisect_right(self._sorted, name)
+        before = self._sorted[at - 1] if at else ""
+        sizes = range(1, len(before) + 1)
+        return bisect_left(sizes, True, key=lambda size: not name.startswith(before[:size]))
+
+    def matching(self, name: str) -> Iterator[str]:
+        """The stored prefixes of the name, the longest first."""
+        for length in reversed(self.lengths):
+            if length <= len(name) and (prefix := name[:length]) in self._values:
+                yield prefix
+
+
+@dataclass(slots=True)
+class _OwnPrefixes:
+    """The ACLs of one principal for prefixes, and the bits that were computed from these ACLs."""
+
+    hosts: _Prefixes[_Hosts] = field(default_factory=_Prefixes)
+    kept: dict[tuple[str, str], _Bits] = field(default_factory=dict)
+
+    def bits(self, name: str, host: str) -> _Bits:
+        """The allowed and the denied operations of all prefixes of the name."""
+        longest = self.hosts.longest(name)
+        if longest is None:
+            return _NO_BITS
+        bits = self.kept.get((longest, host))
+        if bits is None:
+            if len(self.kept) >= KEPT_ANSWERS_MAX:
+                self.kept.clear()
+            bits = self.kept[longest, host] = self._computed(longest, host)
+        return bits
+
+    def _computed(self, longest: str, host: str) -> _Bits:
+        allowed = denied = 0
+        for prefix in self.hosts.matching(longest):
+            hosts = self.hosts[prefix]
+            for cell in (hosts.get(host), hosts.get(WILDCARD)):
+                if cell is not None:
+                    allowed, denied = allowed | cell.allowed, denied | cell.denied
+        return allowed, denied
 
 
 class _OfType:
@@ -134,7 +195,7 @@ class _OfType:
     def __init__(self) -> None:
         self.literal: dict[str, _Principals] = {}
         self.prefixed: _Prefixes[_Principals] = _Prefixes()
-        self.of_principal: dict[str, _Prefixes[_Hosts]] = {}
+        self.of_principal: dict[str, _OwnPrefixes] = {}
 
     def principals(self, acl: AclEntry) -> _Principals:
         """The principals of an ACL's pattern. Adds the pattern if it is new."""
@@ -157,9 +218,14 @@ class _OfType:
         if hosts is None:
             hosts = principals[acl.principal] = {}
             if acl.pattern_type == _PREFIXED:
-                prefixes = self.of_principal.setdefault(acl.principal, _Prefixes())
-                prefixes.set(acl.resource_name, hosts)
+                own = self.of_principal.setdefault(acl.principal, _OwnPrefixes())
+                own.hosts.set(acl.resource_name, hosts)
         return hosts
+
+    def changed(self, acl: AclEntry) -> None:
+        """Forgets the computed bits that the ACL may change. Call this method before each change."""
+        if acl.pattern_type == _PREFIXED and (own := self.of_principal.get(acl.principal)) is not None:
+            own.kept.clear()
 
     def hosts_ended(self, acl: AclEntry) -> None:
         """Removes the principal of an ACL from the ACL's pattern, because the last ACL of this principal was removed.
@@ -168,9 +234,9 @@ class _OfType:
         principals = self.principals(acl)
         del principals[acl.principal]
         if acl.pattern_type == _PREFIXED:
-            prefixes = self.of_principal[acl.principal]
-            prefixes.remove(acl.resource_name)
-            if not prefixes:
+            own = self.of_principal[acl.principal]
+            own.hosts.remove(acl.resource_name)
+            if not own.hosts:
                 del self.of_principal[acl.principal]
             if not principals:
                 self.prefixed.remove(acl.resource_name)
@@ -182,7 +248,7 @@ class _OfType:
         found = []
         if (own := self.literal.get(name)) is not None:
             found.append(own)
-        found += self.prefixed.matching(name)
+        found += map(self.prefixed.__getitem__, self.prefixed.matching(name))
         if name != WILDCARD and (wildcard := self.literal.get(WILDCARD)) is not None:
             found.append(wildcard)
         return found
@@ -209,6 +275,7 @@ class AclIndex:
         of_type = self._types.get(acl.resource_type)
         if of_type is None:
             of_type = self._types[acl.resource_type] = _OfType()
+        of_type.changed(acl)
         hosts = of_type.hosts(acl)
         cell = hosts.get(acl.host)
         if cell is None:
@@ -223,6 +290,7 @@ class AclIndex:
         if self._any:
             self._any.clear()
         of_type = self._types[acl.resource_type]
+        of_type.changed(acl)
         hosts = of_type.hosts(acl)
         cell = hosts[acl.host]
         cell.remove(acl_id)
@@ -235,7 +303,7 @@ class AclIndex:
         """Returns the result of the ACLs for `principal`, which has the form `User:name`."""
         of_type = self._types.get(resource_type)
         if of_type is None:
-            return Verdict.NO_ACLS
+            return Verdict.NO_MATCH
         own, wildcard = of_type.literal.get(name), of_type.literal.get(WILDCARD)
         allowed = denied = 0
         for who in (principal, WILDCARD_PRINCIPAL):
@@ -244,20 +312,23 @@ class AclIndex:
                 found.append(hosts)
             if wildcard is not None and (hosts := wildcard.get(who)) is not None:
                 found.append(hosts)
-            if (prefixes := of_type.of_principal.get(who)) is not None:
-                found += prefixes.matching(name)
             for hosts in found:
                 if (cell := hosts.get(host)) is not None:
                     allowed, denied = allowed | cell.allowed, denied | cell.denied
                 if (cell := hosts.get(WILDCARD)) is not None:
                     allowed, denied = allowed | cell.allowed, denied | cell.denied
+            if (prefixes := of_type.of_principal.get(who)) is not None:
+                bits = prefixes.bits(name, host)
+                allowed, denied = allowed | bits[0], denied | bits[1]
         bit = 1 << operation
         if denied & bit:
             return Verdict.DENIED
-        if allowed & bit:
-            return Verdict.ALLOWED
-        has_acls = own is not None or wildcard is not None or any(of_type.prefixed.matching(name))
-        return Verdict.NO_MATCH if has_acls else Verdict.NO_ACLS
+        return Verdict.ALLOWED if allowed & bit else Verdict.NO_MATCH
+
+    def has_acls(self, resource_type: int, name: str) -> bool:
+        """Returns whether an ACL of any principal is for this resource."""
+        of_type = self._types.get(resource_type)
+        return of_type is not None and bool(of_type.matching(name))
 
     def deciding(
         self, principal: str, host: str, operation: int, resource_type: int, name: str

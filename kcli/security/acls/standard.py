@@ -1,8 +1,8 @@
 """The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
 
 A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
-takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides.
-Otherwise an operation that no ACL allows is denied.
+takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides. If
+ACLs exist for the resource, an operation that no ACL allows is denied.
 
 The node passes each change of the metadata to `metadata_changed`. So a change of an ACL applies to every request after
 the commit of the change.
@@ -63,7 +63,9 @@ class StandardAuthorizer:
 
     @property
     def decisions_version(self) -> int | None:
-        """The version of the ACLs, or None while the audit log shows allowed checks."""
+        """The version of the ACLs. None while the audit log shows allowed checks, because each check must then write
+        its line.
+        """
         return None if AUDIT_LOG.isEnabledFor(logging.DEBUG) else self._version
 
     @property
@@ -107,7 +109,9 @@ class StandardAuthorizer:
             verdict = self._index.decide(
                 principal, host_address(asker.host), operation, resource.type, resource.name
             )
-            is_allowed = verdict is Verdict.ALLOWED or (verdict is Verdict.NO_ACLS and self._default)
+            is_allowed = verdict is Verdict.ALLOWED or (
+                verdict is Verdict.NO_MATCH and self._is_open_to_all(resource)
+            )
         if is_allowed:
             level = TRACE if audit is Audit.QUERY else logging.DEBUG
         else:
@@ -124,14 +128,17 @@ class StandardAuthorizer:
             return Decision(True, "SuperUser")
         question = (principal, host_address(asker.host), operation, resource.type, resource.name)
         match self._index.decide(*question):
-            case Verdict.NO_ACLS if self._default:
-                return Decision(True, "DefaultAllow")
-            case Verdict.NO_ACLS | Verdict.NO_MATCH:
-                return Decision(False, "DefaultDeny")
+            case Verdict.NO_MATCH:
+                is_allowed = self._is_open_to_all(resource)
+                return Decision(is_allowed, "DefaultAllow" if is_allowed else "DefaultDeny")
             case verdict:
                 acl = self._index.deciding(*question)
                 assert acl is not None, "the same ACLs gave the verdict"
                 return Decision(verdict is Verdict.ALLOWED, acl)
+
+    def _is_open_to_all(self, resource: Resource) -> bool:
+        """Whether a resource that no ACL names is open to every principal, and this is such a resource."""
+        return self._default and not self._index.has_acls(resource.type, resource.name)
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:
         if self.authorize(asker, operation, Resource(resource_type, ANY_NAME), audit=Audit.FILTER, count=0):

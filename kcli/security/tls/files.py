@@ -1,4 +1,4 @@
-"""Checks whether the files of stores have changed, and whether other users of the machine may read them."""
+"""Checks whether the files of stores have changed, and whether other users of the machine may read private files."""
 
 from __future__ import annotations
 

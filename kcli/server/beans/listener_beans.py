@@ -12,8 +12,9 @@ from kcli.server.network.listener import Acceptor
 _GROUP = "socket-server-metrics"
 _NANOSECONDS = 1_000_000_000
 
-# The fields of ListenerCounts and LoginCounts, by Kafka's names without their endings -rate and -total. Kafka names the
-# traffic as a client does: a request is what this end sends, and a response is what it receives.
+# The fields of ListenerCounts and LoginCounts, by Kafka's names without their endings -rate and -total. As in Kafka,
+# the names are those of a client: the bytes that this node sends are requests, and the bytes that it receives are
+# responses.
 _COUNTS = {
     "connection-close": "closed",
     "connection-creation": "opened",

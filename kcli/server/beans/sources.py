@@ -32,8 +32,8 @@ ASSIGNMENTS = "org.apache.kafka.server"
 OWN = "kcli"
 
 Beans = Iterator[Bean | None]
-"""Beans, each made when the caller asks for it. None is no bean: the caller may do other work here, because the next
-bean needs more time."""
+"""Beans, each made when the caller asks for it. If the next bean needs more time, the iterator first yields None, so
+that the caller can do other work."""
 
 STEPS_PER_PAUSE = 200
 """Partitions, topics or groups that are counted between two pauses. One takes 0.2 to 5 µs."""

@@ -18,9 +18,8 @@ ShapedT = TypeVar("ShapedT")
 TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 PARTITIONS_PER_DECISION = 500
-"""Partitions that a group commits or deletes in one decision. A partition takes about 9 µs: half
-is the decision, and half is the write.
-A larger request has several decisions, so that others are served between them."""
+"""Partitions that a group commits or deletes in one decision. A partition takes about 9 µs: half is the decision, and
+half is the write. A larger request has several decisions, so that other requests are served between them."""
 
 
 def require_group_id(group_id: str) -> None:
@@ -36,8 +35,8 @@ def client_host(context: RequestContext[object]) -> str:
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:
-    """Returns the requested partitions that exist and whose topic is allowed. If all requested partitions are such,
-    returns the object `asked` itself.
+    """Returns the requested partitions that exist and whose topic is allowed. If this is true for all requested
+    partitions, returns the object `asked` itself.
 
     Yields after each partition.
     """

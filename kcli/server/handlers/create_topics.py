@@ -31,7 +31,7 @@ ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    # The controller would refuse them too, but only after counting.
+    # The controller would refuse so many topics too, but only after it has counted their partitions.
     if len(request.topics) > MAX_PARTITIONS_PER_REQUEST:
         raise too_many_partitions()
     rights = context.rights

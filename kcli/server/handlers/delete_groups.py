@@ -31,8 +31,8 @@ OFFSETS_PER_TURN = 250
 """Offsets that are deleted in one write. An offset takes about 8 µs."""
 
 _HAS_MEMBERS_NOW = (ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND)
-"""The errors of a group whose offsets are deleted, if a member has joined meanwhile or the group has expired. The
-answer has no error, as if the member had joined after the deletion."""
+"""If a group whose offsets are deleted gets one of these errors, a member has joined meanwhile, or the group has
+expired. The answer then has no error, as if the member had joined after the deletion."""
 
 
 async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -70,7 +70,7 @@ def _writes(
             continue
         partition, count = context.ports.groups.partition_of(group_id), _offset_count(context, group_id)
         if count > OFFSETS_PER_TURN:
-            count = 0  # its offsets are deleted before
+            count = 0  # the offsets of this group are deleted first, with other writes
         writes = by_partition.setdefault(partition, [[]])
         offsets[partition] = offsets.get(partition, 0) + count
         if len(writes[-1]) >= GROUPS_PER_TURN or offsets[partition] > OFFSETS_PER_TURN:

@@ -57,7 +57,7 @@ def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClu
     else:
         nodes = _controllers(context)
         leader_id = context.ports.quorum.leader_id
-        # The leader counts only if the client learns its address.
+        # The response names the leader only if it also contains the leader's address.
         controller_id = leader_id if any(node.broker_id == leader_id for node in nodes) else NO_LEADER
     return DescribeClusterResponse(
         endpoint_type=int(served),

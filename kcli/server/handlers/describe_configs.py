@@ -49,8 +49,8 @@ DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 """A request that names another type is refused as a whole."""
 
 RESOURCES_PER_TURN = 2
-"""Resources that are described in one turn of the loop. A resource takes 2 µs if its entries are cached. Otherwise a
-topic takes 0.3 ms, and a broker 2 ms."""
+"""Resources that are described in one iteration of the event loop. A resource takes 2 µs if its entries are cached.
+Otherwise a topic takes 0.3 ms, and a broker 2 ms."""
 
 
 def handle(
@@ -120,7 +120,7 @@ def _entries(
     dynamic = context.ports.dynamic_config
     # An empty list asks for all keys. Null asks for all keys too.
     wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
-    # Never from the cache, because any library may add a logger.
+    # Loggers are never read from the cache, because any library may add a logger.
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         return tuple(_results(broker_loggers.describe(), wanted, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER

@@ -27,7 +27,7 @@ _NONE = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions and producers that are described in one turn of the loop. Each takes 4 µs."""
+"""Partitions and producers that are described in one iteration of the event loop. Each takes 4 µs."""
 
 
 def handle(
@@ -55,7 +55,7 @@ def _described_topics(
     rights = context.rights
     topics = []
     for topic in request.topics:
-        # A name that no topic can have is invalid for everybody, so the answer does not need a right.
+        # A name that no topic can have is invalid for every client, so this answer needs no permission.
         is_refused = is_valid(topic.name) and not rights.allows(READ_TOPIC, topic.name)
         partitions = []
         for index in topic.partition_indexes:

@@ -73,14 +73,14 @@ Answering = Generator[None, None, ListOffsetsPartitionResponse]
 thread."""
 
 Turn = Answering | None
-"""A pause of the handler. If it is None, other clients are served. Otherwise another thread searches the answer for a
-partition."""
+"""A pause of the handler, in which other clients are served. If it is not None, another thread meanwhile computes this
+answer for a partition."""
 
 SLICE_PARTITIONS = 50
-"""Partitions that are answered in one turn of the loop. A turn takes about a millisecond."""
+"""Partitions that are answered in one iteration of the event loop. A turn takes about a millisecond."""
 
 SLICE_NAMES = 5000
-"""Partitions that are counted in one turn of the loop. A turn takes about a millisecond."""
+"""Partitions that are counted in one iteration of the event loop. A turn takes about a millisecond."""
 
 
 def handle(
@@ -123,7 +123,7 @@ def _answer_all(
     context: BrokerContext, request: ListOffsetsRequest, allowed: Container[str]
 ) -> Generator[Turn, ListOffsetsPartitionResponse | None, ListOffsetsResponse]:
     """Answers for all partitions. Yields regularly, so that the event loop can serve other clients."""
-    # As in Kafka, a topic or partition that is asked for twice has one answer.
+    # As in Kafka, a topic or partition that occurs twice in the request has one answer.
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     twice: set[tuple[str, int]] = set()
     nth = 0

@@ -40,7 +40,7 @@ _NO_OFFSET = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions that are answered in one turn of the loop. A partition takes 3 µs."""
+"""Partitions that are answered in one iteration of the event loop. A partition takes 3 µs."""
 GROUPS_PER_TURN = 100
 
 
@@ -151,7 +151,7 @@ def _fetch(
     """The offsets of one group. If there are many partitions, they are read in several parts, and other requests are
     served between the parts.
 
-    So if the group commits during the request, the answer may contain offsets of both commits.
+    So if the group commits during the request, the answer may contain offsets from before and from after this commit.
     """
     rights = context.rights
     try:

@@ -2,9 +2,10 @@
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
 response is sent, and an error closes the connection. A large batch is decompressed and checked in a thread, and the
-next requests of the connection wait. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
-MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
-defines errors of single records, and KIP-516 defines topic ids (v13).
+next requests of the connection wait. They also wait while a request is held, which has arrived before the broker knows
+that it leads a partition. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE
+or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467 defines errors of
+single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from kcli.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM, TOPICS_AT_ONCE
@@ -64,7 +66,7 @@ from kcli.server.handlers.shared.produce_transactions import (
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
-from kcli.server.requests.answers import is_unfinished, then
+from kcli.server.requests.answers import finished, is_unfinished, then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import in_turns, run_in_turns
 from kcli.storage.log.log import AppendResult, PartitionLog
@@ -74,8 +76,8 @@ _log = logging.getLogger("kcli.server.ReplicaManager")
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 APPENDED_PER_TURN = 50
-"""Topics of a large request that are appended in one turn of the loop. A refused topic takes 10 µs, and a batch takes
-20 µs."""
+"""Topics of a large request that are appended in one iteration of the event loop. A refused topic takes 10 µs, and a
+batch takes 20 µs."""
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
@@ -142,12 +144,45 @@ def _authorized(
     ):
         return error_response(context, request, TransactionalIdAuthorizationException())
     if context.authorizer.is_open is True:
-        return _verified(context, request, transactional, EVERY_NAME)
+        return _when_led(context, request, transactional, EVERY_NAME)
     names = _partition_topics(context, request)
     if len(request.topic_data) <= TOPICS_AT_ONCE:
-        return _verified(context, request, transactional, context.rights.allowed(WRITE_TOPIC, names))
+        return _when_led(context, request, transactional, context.rights.allowed(WRITE_TOPIC, names))
     allowed = context.rights.allowed_in_turns(WRITE_TOPIC, names)
-    return then(allowed, partial(_verified, context, request, transactional))
+    return then(allowed, partial(_when_led, context, request, transactional))
+
+
+def _when_led(
+    context: BrokerContext,
+    request: ProduceRequest,
+    transactional: list[TransactionalBatch],
+    allowed: Container[str],
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    """Appends the batches of the request. If the request is early, waits for the leadership first."""
+    if len(request.topic_data) <= TOPICS_AT_ONCE:
+        held = context.ports.replicas.hold(_partitions(context, request, allowed))
+        if held is not None:
+            return _after_hold(context, _kept(request), allowed, held)
+    return _verified(context, request, transactional, allowed)
+
+
+async def _after_hold(
+    context: BrokerContext, request: ProduceRequest, allowed: Container[str], held: Awaitable[None]
+) -> ProduceResponse | None:
+    await held
+    transactional = list(transactional_batches(context, request.topic_data))
+    return await finished(_verified(context, request, transactional, allowed))
+
+
+def _partitions(
+    context: BrokerContext, request: ProduceRequest, allowed: Container[str]
+) -> Iterator[tuple[str, int]]:
+    """The partitions of the request to which the client may write."""
+    for topic in request.topic_data:
+        name = _name(context, topic)
+        if name in allowed:
+            for part in topic.partition_data:
+                yield name, part.index
 
 
 def _verified(
@@ -224,7 +259,8 @@ def _appended_all(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Waits until every batch is checked and appended. Then answers in the same way as without such batches."""
+    """Waits until the batches that a thread checks are appended too. Then answers like a request without such
+    batches."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(
@@ -522,7 +558,7 @@ def _after_wait(
     )
 
 
-def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
+def _name(context: BrokerContext, topic: TopicProduceData | TopicProduceResponse) -> str:
     if topic.name:
         return topic.name
     found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
@@ -530,7 +566,8 @@ def _name(context: BrokerContext, topic: TopicProduceResponse) -> str:
 
 
 def _outcome(context: BrokerContext, leader: LeaderPartition, offset: Offset) -> ErrorCode:
-    """The error code of a partition whose wait has ended, because of a commit or because of the end of its leader."""
+    """The error code of a partition whose wait has ended, because its records are committed or because the leadership
+    has ended."""
     if leader.is_leader:
         return leader.state.produce_outcome(offset, leader.log.high_watermark)
     return error_of_ended(context, leader)

@@ -25,10 +25,11 @@ from pathlib import Path
 HOUR_SECONDS = 3600
 _NEWLINE = ord("\n")
 OUTPUT_MAX_BYTES = 10 << 20
-"""The size at which the output file of a server is put aside at a start. It has the lines of some thousand starts."""
+"""The size from which the output file of a server is renamed when the server starts. It has the lines of some thousand
+starts."""
 CHECK_SECONDS = 5.0
-"""The pause between two looks at the name of the file, and after a rotation that failed. A try of a rotation lists the
-directory."""
+"""The pause between two checks of the file's name, and after a rotation that failed. There is a pause, because each
+attempt at a rotation lists the directory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from kcli.model.buffers import FileRange, Part
 from kcli.server.network.tls_transport import TlsTransport
 
 # The size of a piece. Larger pieces would not save CPU time, and the transport would keep more bytes for a client that
-# does not read. The transport keeps at most a copy of one piece. For a copy of this size, glibc does not yet map new
-# memory (it does from 128 KiB on).
+# does not read. The transport keeps at most a copy of one piece. glibc reuses memory for such a copy. It maps new
+# memory only for copies of 128 KiB or more.
 PIECE_SIZE_BYTES = 120 * 1024
-# The bytes that one connection sends in a turn of the event loop. This takes about half a millisecond.
+# The bytes that one connection sends in a iteration of the event loop. This takes about half a millisecond.
 SENT_PER_TURN_BYTES = 1024 * 1024
 # Unsent output above which a transport reports that it is full.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
@@ -66,8 +66,8 @@ class SharedSending:
         self._is_turn_over = False
 
     def take_turn(self, sender: AnswerSender) -> bool:
-        """Returns True if `sender` may send in this iteration ("turn") of the event loop. Otherwise the method `go_on`
-        of the sender is called in a later iteration.
+        """Returns True if `sender` may send in this iteration ("turn") of the event loop. If the result is False,
+        `go_on` of the sender is called in a later iteration.
 
         Only one sender sends in each iteration, so that clients with many large answers do not delay other clients.
         """
@@ -122,7 +122,7 @@ class AnswerSender:
         sent_all: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Makes a sender without answers. `failed` is called with a reason if an answer cannot be completed. It must
+        """Makes a sender without answers. If an answer cannot be completed, `failed` is called with a reason, and must
         close the connection."""
         self.unsent_bytes = 0
         self._transport = transport
@@ -253,12 +253,12 @@ class AnswerSender:
             with suppress(BlockingIOError):
                 sent = os.write(self._fd, piece)
         if sent < len(piece):
-            # TLS encrypts the piece before the call returns. Other transports may keep it, so they get a copy.
+            # TLS encrypts the piece before the call returns. Other transports may keep the piece, so they get a copy.
             self._transport.write(piece if self._encrypts else bytes(piece[sent:]))
 
     def _end_turn(self) -> None:
         if self._parts:
-            self.go_on()  # waits for the next turn
+            self.go_on()  # sends the rest in a later turn
             return
         self._shared.senders.pop(self, None)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)

@@ -4,11 +4,11 @@ Reading. A frame is the bytes of one request. All connections of an event loop t
 one shared scratch buffer. In the same callback, the event loop asks for the buffer and reports the received bytes. So
 no other connection can use the buffer in between. Whole frames are served directly from the scratch buffer. An
 unfinished frame gets a buffer of its size, and the rest of the frame is read into this buffer. When the handler has
-returned, the connection uses the memory of the frame again. So no code may use the frame later.
+returned, the next bytes overwrite the memory of the frame. So no code may use the frame later.
 
-Login. A connection without a login has a session from its beginning. Otherwise it begins with a phase (phase.py). The
-phase receives the frames until the client is logged in, and then returns the session. Meanwhile no frame reaches the
-dispatch, so later requests need no check for a login.
+Login. If a listener needs no login, a connection has a session from its beginning. On other listeners, the connection
+begins with a phase (phase.py). The phase receives the frames until the client is logged in, and then returns the
+session. Meanwhile no frame reaches the dispatch, so later requests need no check for a login.
 
 Order. A request that cannot be answered immediately delays the requests after it, as in Kafka. There is one exception:
 a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
     is_forwarded = False
-    """The requests of a connection are those of its client itself (requests/forwarding.py)."""
+    """False: the client itself has sent the requests. In a `ForwardedCaller` (requests/forwarding.py), it is True."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
 
-    # Asyncio's side.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -193,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
                 entry.drop()
         self._pending.clear()
         self._gate.lost(self)
-        # The transport of TLS knows this connection, so the two would be a cycle.
+        # The TLS transport has a reference to this connection, so two references would be a cycle.
         self.transport = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._go_on()
 
-    # The listener's side.
+    # Called by the listener, the login and the handlers.
 
     def admit(self) -> None:
         """Begins to serve a connection that `hold` delayed."""
@@ -263,8 +263,8 @@ class Connection(asyncio.BufferedProtocol):
             start_timer(self, phase)
 
     def open(self, session: Session) -> None:
-        """Begins to serve requests with this session. If the session has an expiry time, each request is checked
-        against it."""
+        """Begins to serve requests with this session. If the session has an expiry time, this time is checked before
+        each request."""
         self.session = session
         self.login.phase = None
         self.login.stop_timer()
@@ -611,7 +611,7 @@ class Connection(asyncio.BufferedProtocol):
         self.warn(reason)
         self.abort()
 
-    # Refusals and flow.
+    # Refusals and flow control.
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
         limit = "socket.request.max.bytes" if self.login.phase is None else "sasl.server.max.receive.size"

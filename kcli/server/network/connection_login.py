@@ -1,7 +1,7 @@
 """The login of a connection, and the end of its session. A login is a phase (phase.py) that ends with a session.
 
 During a login, `serve_in_phase` serves the frames in place of the dispatch. So later requests need no check for a
-login. If the session expires, `serve_until_expiry` checks the time before each request.
+login. If the session has an expiry time, `serve_until_expiry` checks this time before each request.
 
 This module has functions and a plain state, and no object with a reference to its connection. Such an object and the
 connection would refer to each other, so the memory of a lost connection would not be freed immediately.
@@ -104,7 +104,7 @@ def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting
         raise login_failed(connection, error) from error
     if isinstance(step, LoginStep):
         return _follow(connection, step)
-    # The step of a client that has left must not run, because no client reads its answer.
+    # If the client has disconnected, the step must not run, because no client reads its answer.
     finish = partial(_followed, connection)
     return Waiting(asyncio.ensure_future(_step_of(step)), finish, may_be_dropped=True)
 

@@ -16,10 +16,11 @@ from kcli.server.network.limited_lines import LimitedLines
 _log = logging.getLogger("kcli.server.Authentication")
 
 FAILURES_MAX = 100
-"""The number of failed logins that an address has free. A fleet of clients with one wrong password reaches this number
-in seconds, a person does not."""
+"""The number of failed logins of an address that cause no wait. Many clients with the same wrong password reach this
+number in seconds, but a person does not."""
 INTERVAL_SECONDS = 0.1
-"""The time between two logins of an address that has used up its free failures: ten passwords per second."""
+"""The time between two logins of an address after FAILURES_MAX failures. So a client can try ten passwords per
+second."""
 WAIT_MAX_SECONDS = 10.0
 """The longest wait of a login. It is below the time limits of clients, which are 30 s."""
 ADDRESSES_MAX = 10_000
@@ -28,10 +29,10 @@ REASON_CHARACTERS_MAX = 500
 """The longest reason in the log."""
 
 NODES_FACTOR = 20
-"""Listeners of nodes allow so many times more failures, in number and per second. If the links of the nodes had to wait
-because a client behind the same address fails, the cluster would lose its replicas."""
+"""The factor for both limits on listeners that nodes use. A client with a wrong password may have the same address as a
+node. Without the factor, this client would delay the links of the node, and replicas would leave the ISR."""
 
-_IPV6_PREFIX_BITS = 64  # one customer of a provider has at least so many addresses
+_IPV6_PREFIX_BITS = 64  # a provider gives each customer at least all addresses with one such prefix
 
 
 class FailedLogins:
@@ -45,7 +46,8 @@ class FailedLogins:
         """
         self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
         self._interval = INTERVAL_SECONDS / factor
-        # The time at which each address has no failure left. It grows by the interval with each failure.
+        # For each address, the time at which all its failures are forgotten. Each failure makes this time later by the
+        # interval.
         self._forgiven_at: OrderedDict[str, float] = OrderedDict()
         self._lines = LimitedLines()
 
@@ -71,7 +73,8 @@ class FailedLogins:
     ) -> None:
         """Counts a failed login. Logs the failure if the last such line is old enough.
 
-        `defect` is an error in the login itself, such as in an operator's own check. The log has its traceback.
+        `defect` is an unexpected error in the code of the login, such as in an operator's own class. The log has its
+        traceback.
         """
         address = _address(host)
         self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + self._interval

@@ -42,7 +42,7 @@ async def open_link(
     NetworkException too. The other node may accept the next attempt, because operators change certificates and
     credentials on one node after the other.
     """
-    from kcli.client.connection import Connection  # its codec is the slowest import of all
+    from kcli.client.connection import Connection  # imported late, because its codec is slow to import
 
     try:
         link = await Connection.open(network, address, client_id, timeout_s, secure())

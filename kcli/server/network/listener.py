@@ -20,12 +20,13 @@ from kcli.server.network.tls_transport import ServerTls, TlsTransport
 
 _log = logging.getLogger("kcli.server.SocketServer")
 
-# The most accepted connections that wait because max.connections is reached. A kernel usually lets as many connections
-# wait.
+# The most accepted connections that wait because max.connections is reached. The accept queue of a kernel usually has
+# the same size.
 HELD_CONNECTIONS_MAX = 1024
 # The time that a client has to read its last answer when the broker stops.
 CLOSING_SECONDS = 1.0
-# The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the default of both.
+# The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the product of their
+# defaults.
 CREATION_RATE_WINDOW_SECONDS = 11.0
 
 
@@ -132,7 +133,8 @@ class SocketServer:
     def has_place(self, listener: Acceptor) -> bool:
         """Returns True if max.connections allows one more connection.
 
-        If a connection comes to the inter-broker listener, a connection of a client is closed to make room (KIP-402).
+        If the limit is reached and the new connection is on the inter-broker listener, the connection of a client is
+        closed to make room (KIP-402).
         """
         if listener.settings.name in self._held_listeners:
             return False
@@ -253,7 +255,7 @@ class Acceptor:
             self._retry = None
 
     def opened(self, connection: Connection) -> None:
-        if self._is_closed:  # the system had accepted the connection before
+        if self._is_closed:  # the system accepted this connection before the port was closed
             connection.abort()
             return
         self._set_buffer_sizes(connection)

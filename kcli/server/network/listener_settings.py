@@ -16,10 +16,10 @@ _log = logging.getLogger("kcli.server.SocketServer")
 UNLIMITED = 2**31 - 1
 ENVELOPE_BYTES_MAX = 65_536
 """The most bytes that an Envelope adds to the frame of a client. A controller listener accepts frames that are larger
-by this number, because a broker also forwards the largest frame of a client. The largest part is the name of the
+by this number, because a broker may forward a client's frame of the largest size. The largest part is the name of the
 client's principal, and 64 KiB are enough for every name."""
 
-# With this value, which is Kafka's too, the operating system chooses the buffer size.
+# With this value, the operating system chooses the buffer size, as in Kafka.
 SYSTEM_BUFFER = -1
 
 
@@ -94,8 +94,9 @@ def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
     """The value of a socket option. If the key is not set, returns the system's default, because Kafka's default is
     slow.
 
-    With buffers of a fixed 100 KiB, the throughput on the loopback is up to half as large as with the kernel's own
-    sizes. With an accept queue of 50, some clients must wait a second if many connect at the same time.
+    Kafka's buffers have a fixed size of 100 KiB. With them, the throughput on the loopback can fall to half of that
+    with the kernel's own sizes. Kafka's accept queue has 50 places, so some clients must wait a second if many connect
+    at the same time.
     """
     return config.integer(name) if config.is_set(name) else otherwise
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
-"""The name and the version of a client that does not tell them, as in Kafka."""
+"""The name and the version of a client that does not send them. Kafka uses the same words."""
 
 
 class Sent(Protocol):

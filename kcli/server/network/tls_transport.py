@@ -11,8 +11,8 @@ Memory. While the connection does not read, this transport holds at most the cip
 If a client sends key updates and does not read their answers, this transport does not read either.
 
 Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one queue. Each iteration of
-the loop runs one step of one handshake, so that many new clients do not delay other clients. If a client sends many key
-updates and few other bytes, its connection is closed.
+the loop runs one step of one handshake, and then serves other clients. So many new clients together do not block them.
+If a client sends many key updates and few other bytes, its connection is closed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ FIRST_READS_SIZE_BYTES = 4 * 1024
 """The most ciphertext of one read of a new client. OpenSSL handles all records of a read at once. A read of 32 KB can
 have 1,200 key updates, which take 20 ms."""
 FIRST_READS_PLAIN_BYTES = 256 * 1024
-"""The plain bytes after which a client is no longer new. To send them costs as much as one large read of key
-updates."""
+"""The plain bytes after which a client is no longer new."""
 KEY_UPDATE_ANSWERS_MAX_BYTES = 1024
-"""The answers to key updates (RFC 8446, section 4.6.3) that a client may cause at once. They have 27 bytes each. A key
-update takes 16 µs of CPU and moves no data. OpenSSL's clients never send one, and Java's after 128 GB."""
+"""The most bytes of answers to key updates (RFC 8446, section 4.6.3) that a client may cause at once. An answer has 27
+bytes. A key update takes 16 µs of CPU and moves no data. OpenSSL's clients never send a key update, and Java's clients
+send one after 128 GB."""
 PLAIN_BYTES_PER_ANSWER_BYTE = 64
-"""The plain bytes that a client sends to be forgiven one byte of these answers: one key update for each 1.7 KB."""
+"""After this number of plain bytes from a client, one byte of these answers no longer counts. So a client may send one
+key update with each 1.7 KB."""
 RECORD_SIZE_BYTES = 16 * 1024
 """The most plain bytes of one record of TLS (RFC 8446, section 5.1)."""
 DIRECT_WRITE_MIN_BYTES = 16 * 1024
@@ -92,7 +93,7 @@ class ServerTls:
 
 
 class SharedTls:
-    """The parts that all TLS connections of an event loop share: the buffer for ciphertext, and the line of
+    """The parts that all TLS connections of an event loop share: the buffer for ciphertext, and the queue of
     handshakes."""
 
     __slots__ = ("_is_due", "_line", "scratch")
@@ -144,7 +145,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._raw_is_full = False  # whether the client leaves many bytes unread
         self._plain_bytes = 0  # received, counted until the client is no longer new
         self._has_key_updates = False
-        self._update_debt = 0  # the plain bytes that are missing for the key updates of the client
+        self._update_debt = 0  # the plain bytes after which no key update of the client counts
         self._is_due = False  # whether `_decrypt` runs soon
         self._has_bytes = False  # whether the client has sent anything
         self._timer: asyncio.TimerHandle | None = None
@@ -231,7 +232,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         self._end_handshake()
         if self._ssl.session_reused and (wrong := _date_failure(self._ssl)):
-            # A session of TLS 1.2 is resumed by its id, and OpenSSL does not look at the certificate again.
+            # If a client resumes a session of TLS 1.2 by its id, OpenSSL does not check the client's certificate again.
             self._fail(f"{_INVALID_CERTIFICATE}: {wrong}")
             return
         self._is_secure = True
@@ -313,7 +314,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def resume_reading(self) -> None:
         self._is_paused = False
         if self._is_secure and (self._incoming.pending or (self._ssl is not None and self._ssl.pending())):
-            # Not at once, because the connection may be in the middle of its work.
+            # In the next iteration of the loop, because the caller may be in the middle of its work.
             if not self._is_due:
                 self._is_due = True
                 asyncio.get_running_loop().call_soon(self._decrypt_now)
@@ -353,7 +354,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._ssl.write(left)
             self._flush()
             return
-        # Record by record, because the buffer of OpenSSL for ciphertext grows and never shrinks.
+        # Each record is taken from OpenSSL before the next is encrypted, because OpenSSL's buffer for ciphertext never
+        # shrinks.
         records = []
         while left:
             left = left[self._ssl.write(left[:RECORD_SIZE_BYTES]) :]

@@ -55,16 +55,16 @@ WATCHED_FROM = 4
 watching them."""
 
 REFRESH_MAX_MS = 2000
-"""The longest time for which an unchanged partition is not read. A read tells the leader that its follower still
-fetches, and tells the client of a new log start offset."""
+"""The longest time for which an unchanged partition is not read. A read shows the leader that the follower still
+fetches, and gives the client a new log start offset."""
 
 REFRESHES_PER_LAG_TIME = 4
-"""Reads of an unchanged partition in replica.lag.time.max.ms, if this is more often. A leader removes a follower from
-the ISR whose fetches it has not seen for this time."""
+"""Reads of an unchanged partition in each replica.lag.time.max.ms, if this is more often than every REFRESH_MAX_MS. If
+a leader sees no fetch of a follower for replica.lag.time.max.ms, it removes the follower from the ISR."""
 
 REFRESHED_AT_ONCE = 50
-"""Unchanged partitions that one fetch may read again, or a quarter of the quiet partitions, if this is more. Otherwise
-all partitions that were read together would always be read together again."""
+"""Unchanged partitions that one fetch may read again, or a quarter of the quiet partitions, if this is more. Without
+this limit, partitions that were read together once would always be read together."""
 
 
 class Quiet(NamedTuple):
@@ -96,7 +96,8 @@ class FetchSession:
     parked: ParkedFetch | None = None
     epoch: int = 1
     allowed_by: object | None = None
-    """The key of the rights with which the client may read all partitions, or None if it is not known."""
+    """The key of the permissions (`Rights.kept_key`) at the last check in which the client was allowed to read all
+    partitions, or None."""
 
     def add(self, target: FetchTarget) -> None:
         self.allowed_by = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 from kcli.model.ids import BrokerId, LeaderEpoch, Offset
+from kcli.replica.early_requests import LONG_OVER, Window
 from kcli.replica.follower import OwnLog
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
@@ -17,9 +19,13 @@ class FollowedPartition:
 
     `is_current` is False after the leader epoch has ended or the replica has been removed. After that, no record may be
     appended.
+
+    `early` is the time for which requests for the leader are held (`kcli.replica.early_requests`).
     """
 
     __slots__ = (
+        "_ended",
+        "early",
         "is_current",
         "leader",
         "leader_epoch",
@@ -41,6 +47,7 @@ class FollowedPartition:
         leader: BrokerId,
         leader_epoch: LeaderEpoch,
         traffic: Traffic | None = None,
+        early: Window = LONG_OVER,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -51,6 +58,8 @@ class FollowedPartition:
         self.traffic = traffic or Traffic()
         self.parked_fetches: ParkedFetches = {}
         self.is_current = True
+        self.early = early
+        self._ended: asyncio.Event | None = None  # made for the first request that is held
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -83,9 +92,22 @@ class FollowedPartition:
         if log.high_watermark > before:
             measure_again(self.parked_fetches)
 
+    def hold_ms(self, now_ms: int) -> int:
+        """The time for which a request for the leader that arrives now is held."""
+        self.early = self.early.at(now_ms)
+        return self.early.remaining_ms(now_ms)
+
+    async def ended(self) -> None:
+        """Returns when this leader epoch has ended or the replica has been removed."""
+        if self.is_current:
+            self._ended = self._ended or asyncio.Event()
+            await self._ended.wait()
+
     def resign(self) -> None:
         """Ends the work on this partition, and answers the waiting fetches."""
         self.is_current = False
+        if self._ended is not None:
+            self._ended.set()
         self.wake_all()
 
     def wake_all(self) -> None:

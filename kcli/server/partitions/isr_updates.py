@@ -32,8 +32,8 @@ _log = logging.getLogger("kcli.server.AlterPartitionManager")
 RETRY_PAUSE_S = 0.05
 """The pause before a change is sent again, as in Kafka after a request that failed as a whole."""
 MAX_CHANGES_PER_REQUEST = 250
-"""The largest number of changes in one request. Leader and controller handle a request without a pause, and so many
-changes take them a few milliseconds. Kafka has no limit."""
+"""The largest number of changes in one request. The broker and the controller each handle a request without a pause,
+and this number of changes takes a few milliseconds. Kafka has no limit."""
 
 Place = tuple[uuid.UUID | None, int]
 """A topic id and the number of a partition."""
@@ -116,7 +116,7 @@ class IsrUpdates:
             try:
                 if answer is None or leader.change_answered(change, answer):
                     again[place] = leader
-            except Exception:  # an error in what waits for one partition must not reach the others
+            except Exception:  # an error in the waiting requests of one partition must not stop the others
                 _log.exception("The answer to the change of the ISR of %s failed", leader)
         self._put_back(again)
         return bool(again)
@@ -135,7 +135,8 @@ class IsrUpdates:
         )
 
     def _row(self, leader: LeaderPartition, change: IsrChange) -> RequestPartitionData:
-        # A leader after an unclean election has no log to recover, so its partition is always recovered (KIP-704).
+        # A leader has nothing to recover after an unclean election, so the recovery state is always RECOVERED
+        # (KIP-704).
         return RequestPartitionData(
             partition_index=leader.partition,
             leader_epoch=leader.leader_epoch,

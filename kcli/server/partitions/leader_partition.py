@@ -191,7 +191,7 @@ class LeaderPartition:
             transaction_version=transaction_version,
         )
         # A marker makes older records readable for read_committed consumers. A fetch that only counts appended bytes
-        # would not notice these records. So each fetch measures its bytes again.
+        # would not notice these records. So each waiting fetch measures its bytes again.
         measure_again(self.parked_fetches)
         return result
 
@@ -277,7 +277,7 @@ class LeaderPartition:
             _log.info("%s These replicas lag: %s", self._log_prefix, self._progress(laggards))
             self.state = state.reduced(laggards)
             self._propose("Shrinking")
-        self._advance(0)  # a replica that was about to join may hold back the high watermark no longer
+        self._advance(0)  # a replica that was about to join may no longer hold back the high watermark
         self._end_deletions()  # a broker may have been fenced
 
     def _propose(self, kind: str) -> None:
@@ -352,8 +352,8 @@ class LeaderPartition:
         """Applies a state of the partition in this leader epoch from the metadata.
 
         Does nothing if the leader already has this state or a newer state from an answer of the controller. Kafka
-        applies an equal state again, and then forgets a proposed change. The high watermark could then be too high for
-        a replica that joins the ISR.
+        applies an equal state a second time, and so forgets a change that it has proposed. Then the high watermark does
+        not wait for a replica that the change adds to the ISR, and may rise above the records of this replica.
         """
         if after.partition_epoch > self.state.partition_epoch:
             self.commit_partition(after.replicas, after.isr, after.partition_epoch)

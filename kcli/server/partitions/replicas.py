@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import NoReturn, Protocol
 
@@ -27,6 +27,7 @@ from kcli.metadata.image import LeaderRecoveryState, MetadataImage, PartitionIma
 from kcli.model.configs import ConfigResourceType
 from kcli.model.ids import BrokerId
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.replica.early_requests import LONG_OVER, Window
 from kcli.replica.leader import LeaderState, begin_term
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.traffic import TrafficTable
@@ -163,6 +164,19 @@ class Replicas:
 
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
         return self._leaders.get((topic, partition))
+
+    def hold(self, partitions: Iterable[Key]) -> Awaitable[None] | None:
+        """Holds a request for the leaders of these partitions, if this broker follows some of them and may begin to
+        lead soon. Returns None if the request is not held.
+        """
+        if not self._followed:
+            return None
+        early = [
+            self._followed[key] for key in partitions if key not in self._leaders and key in self._followed
+        ]
+        now_ms = self._ports.now_ms() if early else 0
+        hold_ms = max((each.hold_ms(now_ms) for each in early), default=0)
+        return _held(early, hold_ms / 1000) if hold_ms else None
 
     def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
         """Returns the replica on this broker, led or followed. Raises KafkaError like `get`."""
@@ -431,6 +445,7 @@ class Replicas:
         if current is not None and current.leader_epoch == after.leader_epoch:
             return  # only the ISR or the replicas have changed
         log = self._log_of(diff, after)
+        early = Window(self._ports.now_ms()) if key in self._leaders else LONG_OVER
         self._stop_leading(key)
         self._stop_following(key)
         followed = self._followed[key] = FollowedPartition(
@@ -441,6 +456,7 @@ class Replicas:
             leader=after.leader,
             leader_epoch=after.leader_epoch,
             traffic=self.traffic.of(diff.topic),
+            early=early,
         )
         self._state_changes.follows(diff, after, log)
         self._fetchers.follow(followed)
@@ -452,7 +468,7 @@ class Replicas:
             self._fetchers.forget(followed)
             followed.resign()
 
-    # Replicas that go.
+    # Removed replicas.
 
     def _drop(self, diff: PartitionDiff) -> None:
         key = (diff.topic, diff.partition)
@@ -511,3 +527,13 @@ class Replicas:
     def log_lost(self, topic: str, partition: int) -> None:
         """Takes a replica offline, because its log cannot be reached."""
         self._take_offline((topic, partition))
+
+
+async def _held(early: list[FollowedPartition], limit_s: float) -> None:
+    """Returns when another leader epoch of every partition has begun, or after the time limit."""
+    try:
+        async with asyncio.timeout(limit_s):
+            for each in early:
+                await each.ended()
+    except TimeoutError:
+        _log.debug("No change of the leader of %s in %g s", ", ".join(map(str, early)), limit_s)

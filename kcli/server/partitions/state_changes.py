@@ -1,8 +1,8 @@
 """Kafka's state-change.log: the partitions that this broker begins to lead, begins to follow, or loses.
 
 Each change of the metadata gets a line with the numbers of its partitions. Each partition of the change also gets a
-line. If the change has many partitions, the lines of the partitions have the level DEBUG. Otherwise a start with 10,000
-partitions would write 10,000 lines.
+line. If the change has many partitions, the lines of the partitions have the level DEBUG. At a higher level, a start
+with 10,000 partitions would write 10,000 lines.
 """
 
 from __future__ import annotations

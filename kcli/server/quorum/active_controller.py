@@ -149,7 +149,7 @@ class ActiveController:
         return decide(controller, session_ms(self._clock))
 
     def _follow_quorum(self) -> None:
-        # The quorum appends records of its own, which count as offsets too.
+        # The quorum appends records of its own, which have offsets too.
         self.controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
 
     def _obey(self, decision: Decision[R]) -> Outcome[R]:
@@ -229,7 +229,7 @@ class ActiveController:
         try:
             appended = self._driver.append(values)
         except StorageError:
-            # The failure has ended the lead, so the request can succeed at another controller.
+            # The failure has ended the leadership, so the request can succeed at another controller.
             raise self._quorum.not_leading() from None
         if self._ended is not None:
             raise self._ended  # the raft node has resigned in the same step
@@ -241,7 +241,7 @@ class ActiveController:
                 timestamp_ms=appended.timestamp_ms,
             )
         except Exception as error:
-            # The records are in the log, so the next decision would not know of them.
+            # The records are in the log but not in the state, so the next decision would ignore them.
             self._quorum.fail(error)
             raise
         if delta is not None and delta.configs_changed:

@@ -12,7 +12,8 @@ from kcli.security.principal import Principal
 from kcli.server.quorum.remote_controller import ApiRanges, RemoteController
 
 ACTIVATION_PAUSE_S = 0.005
-"""The interval at which a request looks whether the role of this node is active. A lone node needs a few ms."""
+"""The interval at which a waiting request checks whether the controller of this node is active. A single node becomes
+active within a few ms."""
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -51,7 +51,8 @@ class ControllerRegistrar:
     def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
         """Registers again if another process has taken the place of this controller in the metadata.
 
-        The pauses continue to grow. Otherwise two running controllers with the same id would write records without end.
+        The pauses continue to grow. With constant pauses, two running controllers with the same id would write records
+        without end.
         """
         if self._task.done() and not self._task.cancelled() and self._is_missing():
             _log.warning(
@@ -68,8 +69,8 @@ class ControllerRegistrar:
         await self._loader.loaded()
         while self._is_missing():
             supported = self._loader.image.metadata_version >= CONTROLLER_REGISTRATION_FROM.level
-            # The active controller registers itself when it begins to lead. Only if metadata.version was too low at
-            # that time, it does not.
+            # The active controller registers itself when it begins to lead, unless metadata.version was too low at that
+            # time.
             if supported and (self._pause_s > FIRST_PAUSE_S or not self._channel.is_local):
                 await self._try()
             await asyncio.sleep(self._pause_s * (1 + JITTER * (2 * self._rng.random() - 1)))

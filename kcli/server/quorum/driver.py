@@ -51,11 +51,12 @@ from kcli.server.quorum.counts import RaftCounts, RaftTimes
 from kcli.server.quorum.metadata_log import MetadataLog
 
 MAX_WAITING_REQUESTS = 1000
-"""Requests of other nodes that wait for the node. A quorum has a few peers with one request each, and each broker has
-one. A larger number means that a client floods the node."""
+"""Requests of other nodes that wait for the raft node. A quorum has a few peers, and each peer and each broker has one
+request. A larger number means that a client floods the node."""
 
 UNCOMMITTED_MAX = 10_000
-"""Appended batches whose commit is timed. Without a majority, no batch is ever committed."""
+"""The most appended batches for which the time until the commit is measured. There is a limit, because without a
+majority no batch is ever committed."""
 
 
 def _is_electing(state: State) -> bool:
@@ -133,8 +134,8 @@ class RaftDriver:
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
 
-        First the raft node gets its stored state. Requests of other nodes that were received earlier are handled after
-        it. Without the stored state, the node could vote twice in one epoch.
+        First the raft node gets its stored state. Then it handles the requests of other nodes, also those that came
+        earlier. Without the stored state, the node could vote twice in one epoch.
         """
         self._inbox.appendleft(start)
         self._wake.set()

@@ -27,7 +27,8 @@ AFTER_FAILURE_S = 300.0
 """The pause after a round that failed, as in Kafka."""
 
 CHECKS_PER_SESSION = 8
-"""How often the sessions are checked within their timeout. So a silent broker is fenced at most an eighth later."""
+"""How often the sessions are checked within their timeout. So a silent broker is fenced too late by at most an eighth
+of the timeout."""
 
 Round = Callable[[], Awaitable[bool]]
 """One round of a periodic task. Returns True if it left work for another round."""
@@ -49,7 +50,7 @@ class QuorumHousekeeping:
         config = self._config
         session_s = config.integer("broker.session.timeout.ms") / 1000
         self._repeat("fencing", self._fence, max(session_s / CHECKS_PER_SESSION, 0.001))
-        # The first round comes at once, because the last controller may not have got to these partitions.
+        # The first round comes at once, because the last controller may not have checked these partitions.
         self._active.configs_changed.set()
         self._repeat(
             "leaderless",

@@ -56,7 +56,8 @@ class MetadataLoader:
     def caught_up(self) -> None:
         """Reports that the image has every record up to the high watermark.
 
-        At the first call with the bootstrap records, `loaded` returns, and listeners get the whole image as one change.
+        At the first call for an image with the bootstrap records, `loaded` returns, and listeners get the whole image
+        as one change.
         """
         if not self.is_loaded and self.image.metadata_version > 0:
             self._loaded.set()

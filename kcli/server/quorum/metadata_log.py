@@ -1,8 +1,8 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. The leader appends records. The other nodes append the leader's batches unchanged. A new leader may remove
-batches of their logs that are not committed.
+appends. The leader appends records. The other nodes append the leader's batches unchanged. After a change of the
+leader, they may have to remove uncommitted batches.
 """
 
 from __future__ import annotations
@@ -79,15 +79,21 @@ class LogBatch:
         decoded = [decode_control(item.key, item.value) for item in read_records(self.content, self.position)]
         return [control for control in decoded if isinstance(control, RaftControl)]
 
-    def replay(self, replayer: ImageReplayer) -> MetadataDelta | None:
-        """Replays the batch. Returns None for a control batch, and while a metadata transaction is open."""
+    def records(self) -> Iterator[MetadataRecord]:
+        """Decodes the records one by one. A control batch has no records of the metadata."""
+        if not self.header.is_control:
+            for record in read_records(self.content, self.position):
+                yield decode_metadata_record(record.value or b"")[0]
+
+    def replay(self, replayer: ImageReplayer, records: Iterable[MetadataRecord]) -> MetadataDelta | None:
+        """Replays the decoded records of the batch. Returns None for a control batch, and while a metadata transaction
+        is open.
+        """
         header = self.header
         epoch, timestamp_ms = header.partition_leader_epoch, header.max_timestamp_ms
         if header.is_control:
             replayer.skip(header.last_offset, epoch, timestamp_ms)
             return None
-        values = [record.value or b"" for record in read_records(self.content, self.position)]
-        records = [decode_metadata_record(value)[0] for value in values]
         return replayer.replay(
             records, last_offset=header.last_offset, epoch=epoch, timestamp_ms=timestamp_ms
         )
@@ -183,7 +189,7 @@ class MetadataLog:
             if batch.header.is_control and (changed := _changed_voters(before, batch)) is not None:
                 history.append(changed)
                 before = changed
-            batch.replay(replayer)
+            batch.replay(replayer, batch.records())
         raft = Start(
             stored=self.read_election_state(),
             log_start=self.log.log_start_offset,
@@ -290,7 +296,7 @@ class MetadataLog:
         self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - size_bytes + self.log.size_bytes)
 
     def flush(self) -> Offset:
-        """Flushes the log. Returns the offset up to which it survives a power failure. Blocks."""
+        """Flushes the log. Returns the offset up to which the log survives a power failure. Blocks."""
         end_offset = self.end_offset
         self.log.flush(end_offset)
         return end_offset

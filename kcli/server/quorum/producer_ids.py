@@ -19,7 +19,7 @@ _log = logging.getLogger("kcli.server.ProducerIdManager")
 PREFETCH_AT = 0.9
 UNREGISTERED_EPOCH = -1
 # The longest wait of a client for a new block. A controller in this process answers in a few milliseconds. If no
-# controller is active, the client must hear it soon, so that it can send the request again.
+# controller is active, the client must get an error soon, so that it can send the request again.
 BLOCK_WAIT_S = 0.2
 # The pause after a failed request for a block, as in Kafka. Clients repeat their requests in the meantime.
 RETRY_PAUSE_S = 0.05

@@ -153,7 +153,7 @@ class RaftPeers:
         wait_s = link.retry_at - self._clock.monotonic()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
-        # Counts as a failure until the peer has answered.
+        # An attempt to connect counts as failed until the peer has answered.
         link.retry_at = self._clock.monotonic() + link.backoff_s
         link.backoff_s = min(link.backoff_s * 2, RECONNECT_BACKOFF_MAX_S)
         connection = await open_link(

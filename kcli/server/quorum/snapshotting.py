@@ -118,7 +118,7 @@ class Snapshotting:
         self._snapshot_ms = self._clock.now_ms()
         await asyncio.to_thread(self._write, snapshot_id, image, self._view.voters_at(image.offset))
         if snapshot_id.end_offset < self._log.snapshots.newest.end_offset:
-            return  # the leader's snapshot was installed meanwhile, and a start deletes this one
+            return  # the leader's snapshot was installed meanwhile; the next start deletes this one
         self._log.took_snapshot(snapshot_id, covered)
         self.latest_bytes, self._latest_ms = self._log.snapshots.newest_bytes, self._clock.now_ms()
         self.report()

@@ -31,8 +31,8 @@ class Access:
     """The rule of one API.
 
     If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations the client needs. If a client is refused, the tools suggest the first operation on
-    each type of resource (`kcli/cli/missing_rights.py`).
+    request decides which operations the client needs. When the broker refuses a client, the tools suggest an ACL with
+    the first operation on each type of resource (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]
@@ -83,7 +83,7 @@ ALTER_CONFIGS = {
     ResourceType.GROUP: ALTER_CONFIGS_GROUP,
     ResourceType.CLUSTER: Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
 }
-"""The needs for configs, by the type of the resource that is checked."""
+"""The operations that reading configs (above) and changing configs need, by the type of the resource."""
 
 CREATE_CLUSTER = Need(AclOperation.CREATE, ResourceType.CLUSTER)
 DELETE_CLUSTER = Need(AclOperation.DELETE, ResourceType.CLUSTER)

@@ -1,4 +1,5 @@
-"""Combines answers that are ready with answers that must be awaited. An answer that is ready needs no task."""
+"""Handles answers that are ready and answers that must be awaited in the same way. An answer that is ready needs no
+task."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ DECODED_AT_ONCE_BYTES = 1000
 """Larger frames are decoded in turns. A smaller frame has at most this number of elements, because each element takes
 at least a byte."""
 FETCHED_PARTITIONS_PER_TURN = 200
-"""Partitions of a Fetch response that are encoded in one turn of the loop. A partition takes 5 to 10 µs."""
+"""Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
 TOPICS_PER_TURN = 200
 """Topics of a Produce request or response that are decoded or encoded in one turn. A topic takes 3 to 5 µs."""
 ELEMENTS_PER_TURN = 500
-"""Elements of arrays that are encoded or decoded in one turn of the loop. An element takes 1 to 3 µs, so a turn takes
-about a millisecond.
+"""Elements of arrays that are encoded or decoded in one iteration of the event loop. An element takes 1 to 3 µs, so a
+turn takes about a millisecond.
 
 The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
 loop wakes up, it would have to wait until the thread releases the lock.
@@ -110,8 +110,8 @@ ONLY_READ = frozenset(
         ApiKey.LIST_TRANSACTIONS,
     }
 )
-"""APIs whose work is dropped if the client leaves, because it has no effect. It also awaits nothing that other requests
-await, because a cancelled task cancels the future that it awaits."""
+"""APIs that only read. If the client disconnects, the work on its request is cancelled. This work must not await a
+future that other requests also await, because a cancelled task cancels the future that it awaits."""
 
 
 class Dispatch:
@@ -161,7 +161,7 @@ class Dispatch:
             trace=trace,
             notes=caller.notes,
         )
-        # The level of the logger itself is read first, because that is faster.
+        # The attribute `level` is read first, because this is faster than `isEnabledFor`.
         if REQUEST_LOG.level <= logging.DEBUG and REQUEST_LOG.isEnabledFor(logging.DEBUG):
             route = logged(route, caller)
         request = None  # the answer has version 0, whatever the body is (KIP-511)
@@ -276,7 +276,8 @@ class Dispatch:
         except Exception as error:
             return self._answer_error(route, context, request, error)
         if is_unfinished(response):
-            # A coroutine still has work to do, for example a batch to decompress. It may need its copy of the request.
+            # Only a future may overlap, because its work is done except for the commit. A coroutine still has work to
+            # do, for example a batch to decompress, and may need its copy of the request.
             may_overlap = isinstance(response, asyncio.Future)
             return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
         if response is None:
@@ -496,7 +497,7 @@ def _decode_produce(version: int, frame: memoryview, at: int) -> ProduceRequest 
     request = decode_few_topics(version, frame, at)
     if request is not None:
         return request
-    # The records are slices of this copy, so the handler may keep them too. The log changes offsets in it.
+    # The records are slices of this copy, so the handler may keep them too. The log writes its offsets into the copy.
     kept = memoryview(bytearray(frame))
     return run_in_turns(decode_produce_request_steps(version, kept, at), TOPICS_PER_TURN)
 
@@ -509,7 +510,7 @@ def _encode_produce(response: ProduceResponse, version: int, correlation_id: int
 
 def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
     if len(frame) > DECODED_AT_ONCE_BYTES:
-        frame = memoryview(bytes(frame))  # the connection uses the memory of the frame again
+        frame = memoryview(bytes(frame))  # the next bytes overwrite the frame
     return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
 
 

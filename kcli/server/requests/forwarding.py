@@ -34,7 +34,7 @@ FORWARDED = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""The APIs whose frames a broker sends on unread."""
+"""The APIs whose frames a broker forwards without decoding them."""
 
 ELIGIBLE = FORWARDED | {
     ApiKey.ALTER_CONFIGS,
@@ -45,9 +45,9 @@ ELIGIBLE = FORWARDED | {
 }
 """The APIs that a controller accepts in an Envelope.
 
-The handler of the two config APIs runs on the broker, which checks its own keys and changes its log levels. The broker
-then sends only the other resources to the controller. The handlers of delegation tokens also run on the broker first,
-because only the broker knows the security of the client's connection (KIP-48).
+The handlers of the two config APIs run on the broker first. They check the keys of this broker and change its log
+levels. Then the broker sends only the other resources to the controller. The handlers of delegation tokens also run on
+the broker first, because only the broker knows the security of the client's connection (KIP-48).
 """
 
 THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})

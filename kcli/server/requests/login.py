@@ -1,18 +1,16 @@
 """The SASL login of a connection: a state machine that answers ApiVersions, SaslHandshake and SaslAuthenticate.
 
-    INITIAL       -> ApiVersions or SaslHandshake
-    VERSIONS      -> the same, after an ApiVersions request that was refused
-    HANDSHAKE     -> SaslHandshake, after an ApiVersions request that was answered
-    AUTHENTICATE  -> SaslAuthenticate, after SaslHandshake v1. Another API gets the error ILLEGAL_SASL_STATE.
-    RAW           -> tokens without a header, after SaslHandshake v0
-    ENDED         -> nothing
+    INITIAL -> ApiVersions or SaslHandshake VERSIONS -> ApiVersions or SaslHandshake, after an ApiVersions request that
+    was refused HANDSHAKE -> SaslHandshake, after an ApiVersions request that was answered AUTHENTICATE ->
+    SaslAuthenticate, after SaslHandshake v1. Another API gets the error ILLEGAL_SASL_STATE. RAW -> tokens without a
+    header, after SaslHandshake v0 ENDED -> nothing
 
 If the client sends any other request, the connection is closed without an answer. The answer to a failed login is sent
 after connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a
 wrong password from connecting again and again.
 
 A client may log in again on the same connection (KIP-368). The second login begins in the state HANDSHAKE, and must
-have the same mechanism and the same principal.
+have the mechanism and the principal of the first login.
 """
 
 from __future__ import annotations
@@ -60,8 +58,8 @@ from kcli.server.requests.login_threads import LoginThreads
 _log = logging.getLogger("kcli.server.Authentication")
 
 LOGIN_LIMIT_SECONDS = 30.0
-"""The longest time of a login. Kafka has only connections.max.idle.ms, which is ten minutes. Clients end their own
-requests after 30 s."""
+"""The longest time of a login. In Kafka, only connections.max.idle.ms (ten minutes) limits a login. Clients give up a
+request after 30 s."""
 AGAIN_INTERVAL_SECONDS = 1.0
 """The shortest time between two logins on one connection (KIP-368), as in Kafka."""
 
@@ -85,7 +83,7 @@ class _State(Enum):
 
 
 PrincipalOf = Callable[[Connection, str, Success], Principal]
-"""Makes the principal of a client from its connection, the mechanism, and the end of its login."""
+"""Makes the principal of a client from its connection, the mechanism, and the result of its login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +155,7 @@ class Login:
         return Login(self._settings, self._connection, old=self._connection.session, again_at=now)
 
     def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        # The login has ended, unless the frame is handled without an error.
+        # If handling the frame fails, the state stays ENDED.
         state, self._state = self._state, _State.ENDED
         match state:
             case _State.INITIAL:
@@ -226,7 +224,7 @@ class Login:
                 f"a client must keep its mechanism {self._old.mechanism} when it logs in again, "
                 f"found {self._mechanism}"
             )
-        if self._old is not None:  # this client has shown its password before, so it does not wait for others
+        if self._old is not None:  # this client has logged in before, so it does not wait for other logins
             return self._step(token)
         wait = self._settings.failures.wait_seconds(self._connection.peer_host, self._now())
         return self._step_later(token, wait) if wait > 0 else self._step(token)

@@ -35,7 +35,7 @@ class LoginThreads:
         except BaseException:
             self._free.release()
             raise
-        # The thread is free only when the work has ended, and not when the client has left.
+        # If the client disconnects, the thread is still busy until the work has ended.
         started.add_done_callback(ended)
         return await asyncio.wrap_future(started)
 

@@ -174,7 +174,7 @@ class Limits(Generic[M]):
 
 # Quota precedence, most specific first. A row has the types of the entity, and for each type whether it is a named
 # entity or the default. It also has the types that clients must have in common to share a meter. A default limits each
-# client, and not all clients together.
+# client separately.
 _PRECEDENCE = (
     (((CLIENT_ID, True), (USER, True)), (USER, CLIENT_ID)),
     (((CLIENT_ID, False), (USER, True)), (USER, CLIENT_ID)),
@@ -306,9 +306,8 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request like any other, because its client is not a broker. (The client has no permission for the
-        operation.)
-        """
+        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and this
+        sender does not have the permission of a broker."""
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:
@@ -406,7 +405,7 @@ class RequestThrottle:
         if metered is None:
             return
         metered.meter.record(self._taken_percent(), now)
-        # A large request throttles its client for at most one window.
+        # One request throttles its client for at most one window, even if the request is large.
         over = metered.meter.seconds_over(metered.limit, now)
         self._throttle(quotas.time, metered, min(over, quotas.windows.size_seconds))
 

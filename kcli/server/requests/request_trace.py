@@ -1,4 +1,5 @@
-"""The stages of one traced request. A handler gets it as `context.trace`, which is None if the broker has no traces."""
+"""The stages of one traced request. A handler gets the trace as `context.trace`, which is None if the broker has no
+traces."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ STAGES_MAX = 64
 
 INSPECTED_MAX_BYTES = 1 << 20
 COMPRESSED_INSPECTED_MAX_BYTES = 128 << 10
-"""Larger batches are not looked into for headers. The first record of a compressed batch costs the decompression of its
-first megabyte, which takes up to 3 ms of the event loop."""
+"""The broker does not look for headers in larger compressed batches. To read the first record of a compressed batch, it
+must decompress up to a megabyte, which blocks the event loop for up to 3 ms."""
 
 
 class HasThrottle(Protocol):

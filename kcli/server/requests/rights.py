@@ -23,10 +23,11 @@ from kcli.server.requests.operations import ALL_OPERATIONS, OPERATIONS
 from kcli.server.requests.turns import Steps, run_in_turns
 
 CHECKS_PER_TURN = 100
-"""Names that are checked in one turn of the loop. A check takes 5 to 10 µs, and 30 µs if its refusal is logged."""
+"""Names that are checked in one iteration of the event loop. A check takes 5 to 10 µs, and 30 µs if its refusal is
+logged."""
 
 STEPS_OF_REFUSAL = 10
-"""Steps of 2 to 5 µs that take as long as a refusal with its line in the log."""
+"""A refusal with its line in the log takes as long as this number of steps. A step takes 2 to 5 µs."""
 
 _REFUSALS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.TOPIC: TopicAuthorizationException,
@@ -93,7 +94,7 @@ class Rights:
         """
         resource = Resource(need.resource_type, name)
         audit = Audit.FILTER if traced else Audit.FULL
-        # Authorizers of operators may return other values, which can be true by mistake.
+        # An operator's own authorizer may return a value of another type. Only True allows the operation.
         decision = self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
         return decision is True
 

@@ -37,7 +37,7 @@ from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
 from kcli.tracing.tracer import BoundedSink
 
 SHORTEST_STAGE_SECONDS = 0.000_05
-"""Shorter waits are left out. They are single turns of the event loop."""
+"""Shorter waits are left out. They are single iterations of the event loop."""
 
 CLIENT_SAMPLES_PER_SECOND = 100
 """The requests that clients can choose in one second by a sampled record. Each takes about 30 µs, and more with many
@@ -130,8 +130,8 @@ class RequestTracer:
         return trace
 
     def may_choose(self, trace: RequestTrace, answer: Answer) -> bool:
-        """Whether a request may be chosen after its answer is given to the connection. A small answer is sent
-        immediately, and a list of parts may take long."""
+        """Whether the request may get spans, when its answer has been given to the connection. An answer of several
+        parts may take long to send, so its request may still become slow. A small answer is sent immediately."""
         if trace.is_sampled or isinstance(answer, list):
             return True
         return self.now() - trace.began >= self._rules.slow_seconds
@@ -316,7 +316,8 @@ def _waited(trace: RequestTrace) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _WallClock:
-    """Converts times of the broker's clock to nanoseconds since the epoch. Both fields are the same moment."""
+    """Converts times of the broker's clock to nanoseconds since the epoch. The two fields are the same moment on the
+    two clocks."""
 
     wall_ns: int
     seconds: float

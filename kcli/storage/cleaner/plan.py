@@ -67,7 +67,7 @@ class CleaningPlan:
     max_message_bytes: int = MAX_BATCH_BYTES
 
     def end_of(self, nth: int) -> Offset:
-        """The offset at which the segment after segment `n` begins."""
+        """The offset at which the segment after segment number `nth` begins."""
         following = nth + 1
         return (
             self.segments[following].base_offset

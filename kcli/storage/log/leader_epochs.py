@@ -1,8 +1,8 @@
 """The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
-Changes are made in memory. The log writes them to the checkpoint file in the background. This happens before the
-records of a new epoch count as flushed. After a crash, missing changes are read from the batches, because each batch
-has its epoch.
+Changes are made in memory. The log writes them to the checkpoint file in the background. The records of a new epoch
+count as flushed only after this write. After a crash, missing changes are read from the batches, because each batch has
+its epoch.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class LeaderEpochCache:
         """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns the number of the
         flush for the other steps, or None if nothing must be written.
 
-        The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. Meanwhile `flush`
-        does not wait. If another flush has begun since, the other steps do nothing.
+        The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. A call of `flush`
+        between these steps does not wait for them. After another flush has begun, the remaining steps do nothing.
         """
         with self._guard:
             if self.is_flushed(end_offset):

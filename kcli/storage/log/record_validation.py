@@ -1,9 +1,9 @@
 """The leader's checks of the records in a producer's batch. The checks are the same as in Kafka's LogValidator.
 
 `survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
-broken, the records are checked one by one. A batch with an invalid structure is refused. If records break a rule of the
-topic, the response lists these records (KIP-467). If the checks take longer than a few milliseconds, `opening` checks
-the same rules by columns.
+broken, this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule
+of the topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few
+milliseconds, `opening` makes them instead, with numpy and in steps.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def undecodable(error: CorruptRecordException) -> KafkaError:
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound of the oldest timestamp,
-    so the result may be False for valid timestamps."""
+    """Whether all timestamps are certainly within the bounds. The oldest timestamp may be later than the lower bound
+    that `found` has. So the result may be False for valid timestamps."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -248,6 +248,6 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
 
 
 def to_long(value: int) -> int:
-    """Reduces a number to 64 bits, with the overflow of Java. A time plus an unlimited bound exceeds 64 bits. A base
-    timestamp plus a delta may also exceed 64 bits."""
+    """Reduces a number to 64 bits, with the overflow of Java. A sum can need more bits, such as a time plus a bound of
+    Long.MAX_VALUE, or a base timestamp plus a delta."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

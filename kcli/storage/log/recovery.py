@@ -93,8 +93,8 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Sets the state of producers back to the offset at which recovery starts. Snapshots of later offsets are not
-        used, because recovery reads the records before these offsets again."""
+        """Sets the state of producers back to the offset at which recovery starts. Snapshots after this offset are not
+        used, because recovery reads all later records anyway."""
         log = self._log
         log.snapshots.doubt_after(first.base_offset)
         log.log_end_offset = first.base_offset

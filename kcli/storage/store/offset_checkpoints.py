@@ -72,7 +72,7 @@ class OffsetCheckpoints:
 
 
 def _high_watermark(log: PartitionLog) -> Offset | None:
-    """The high watermark. None for the metadata log, because its quorum finds its high watermark again."""
+    """The high watermark. None for the metadata log, because the quorum computes it after each start."""
     return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 

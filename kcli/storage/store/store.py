@@ -245,7 +245,7 @@ class LogStore:
         self._each(load, names, parallel=not clean)
         kept = {TopicPartition(topic, partition) for _name, topic, partition, _suffix in names}
         for key in {**recovery_points, **log_start_offsets, **high_watermarks}:
-            if key not in kept:  # deleted in the last life, or removed by hand
+            if key not in kept:  # deleted before the restart, or removed by hand
                 self._settling.gone(directory, key)
         if names and directory.error is None:
             how = "after a clean shutdown, without recovery" if clean else "with recovery: no clean shutdown"
@@ -332,9 +332,9 @@ class LogStore:
 
         If `more` is True, the caller will make or delete other logs too, and then call `settle_soon`.
 
-        `assigned` is the id of the directory in the metadata. A missing or offline directory may contain the log. In
-        this case, this method raises KafkaStorageException, because a new, empty log would replace records that are not
-        lost.
+        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, it may still
+        contain the log. Then this method raises KafkaStorageException, because a new, empty log would replace records
+        that are not lost.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:

@@ -88,5 +88,14 @@ def test_a_private_key_that_all_may_read_is_warned_about(
     key = tmp_path / "key.pem"
     key.write_text("")
     key.chmod(mode)
-    client_properties(None, [f"ssl.keystore.location={key}"])
-    assert (f"every user of this machine may read {key}" in capsys.readouterr().err) is is_warned
+    for setting in (
+        f"ssl.keystore.location={key}",
+        f'sasl.jaas.config=a.Krb5LoginModule required useKeyTab=true keyTab="{key}";',
+    ):
+        client_properties(None, [setting])
+        assert (f"every user of this machine may read {key}" in capsys.readouterr().err) is is_warned
+
+
+def test_a_login_module_with_an_error_gets_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    client_properties(None, ["sasl.jaas.config=keyTab"])
+    assert capsys.readouterr().err == ""

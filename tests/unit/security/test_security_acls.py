@@ -17,6 +17,7 @@ from kcli.protocol.records.metadata import AccessControlEntryRecord
 from kcli.security.acls.audit import AUDIT_LOG, TRACE, report_left_out
 from kcli.security.acls.configured import KEY, STANDARD, node_authorizer
 from kcli.security.acls.entry import acl_text
+from kcli.security.acls.index import KEPT_ANSWERS_MAX, AclIndex, Verdict
 from kcli.security.acls.settings import AclSettings, acl_settings
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.security.authorizer import ALLOW_ALL, AUDIT_LINES_MAX, Asker, Audit, AuditedLines, Resource
@@ -86,6 +87,16 @@ def test_a_denial_of_every_topic_beats_a_permission_of_one() -> None:
     assert authorizer.explain(ALICE, AclOperation.WRITE, ORDERS).rule == denied
     # A denied Write does not deny Describe, which the allowed Write implies.
     assert authorizer.authorize(ALICE, AclOperation.DESCRIBE, ORDERS)
+
+
+def test_the_bits_that_are_kept_have_a_limit() -> None:
+    index = AclIndex()
+    index.add(uuid.UUID(int=1), acl(AclOperation.READ, name="ord", pattern=PatternType.PREFIXED))
+    for number in range(KEPT_ANSWERS_MAX + 1):
+        host = f"10.0.{number // 256}.{number % 256}"
+        verdict = index.decide("User:alice", host, AclOperation.READ, ResourceType.TOPIC, "orders")
+        assert verdict is Verdict.ALLOWED
+    assert len(index._types[ResourceType.TOPIC].of_principal["User:alice"].kept) <= KEPT_ANSWERS_MAX
 
 
 def test_one_acl_closes_a_topic_that_was_open_to_all() -> None:

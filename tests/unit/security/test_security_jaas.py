@@ -128,3 +128,20 @@ def test_a_quoted_value_comes_back(options: dict[str, str]) -> None:
 
     text = " ".join(f"{name}={quoted(value)}" for name, value in options.items())
     assert login_options(f"{MODULE} {text};") == options
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "password=my s3cret;",
+        'password="my"s3cret;',
+        "password=my s3cret=;",
+        "password=my s3cret=9;",
+        "password=my s3cret",
+        "password=my,s3cret;",
+    ],
+)
+def test_the_rest_of_a_password_without_quotation_marks_is_not_shown(option: str) -> None:
+    with pytest.raises(JaasError) as raised:
+        login_module(f"a.B required {option}")
+    assert "s3cret" not in str(raised.value)

@@ -23,7 +23,7 @@ from kcli.protocol.records.metadata import (
 )
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
-from kcli.server.quorum.committed import Ahead, CommittedMetadata
+from kcli.server.quorum.committed import RECORDS_PER_TURN, Ahead, CommittedMetadata
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.store.store import LogStore
@@ -96,6 +96,23 @@ async def test_records_of_another_leader_are_published_when_they_are_committed()
 
 
 @on_a_loop
+async def test_a_large_batch_is_decoded_in_turns_and_published_as_a_whole() -> None:
+    rig = CommittedRig()
+    rig.start()
+    rig.append(VERSION, setting("0"))
+    await rig.commit(2)
+    rig.append(*(setting(str(number)) for number in range(1, 1 + 3 * RECORDS_PER_TURN)))
+    rig.committed.commit(rig.log.end_offset)
+    turns = 0
+    while rig.committed.next_offset < rig.log.end_offset:
+        assert rig.heard == ["0"]
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 3
+    assert rig.heard == ["0", str(3 * RECORDS_PER_TURN)]
+
+
+@on_a_loop
 async def test_own_records_are_answered_when_they_are_committed() -> None:
     rig = CommittedRig()
     rig.start()
@@ -114,7 +131,7 @@ async def test_own_records_after_records_of_the_log_keep_their_order() -> None:
     rig.append(setting("2"))
     replayer = ImageReplayer(rig.loader.image)
     for batch in rig.log.batches(0, 3):
-        batch.replay(replayer)
+        batch.replay(replayer, batch.records())
     rig.append(setting("3"))
     delta = replayer.replay([setting("3")], last_offset=3, epoch=1, timestamp_ms=1)
     rig.committed.replayed(Ahead(3, 3, delta, replayer.point))

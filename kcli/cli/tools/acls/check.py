@@ -82,9 +82,9 @@ async def check(options: AclsOptions, client: AdminClient, output: Output) -> in
         host=options.host,
         rule=rule,
     )
-    output.row(row, _sentence(question, verdict, rule))
-    if output.is_text and verdict in (Verdict.NO_ACLS, Verdict.NO_MATCH):
-        output.warn(_hint(question, verdict))
+    output.row(row, _sentence(question, verdict, rule, has_acls=bool(acls)))
+    if output.is_text and verdict is Verdict.NO_MATCH:
+        output.warn(_hint(question, has_acls=bool(acls)))
     return 0 if row.allowed else DENIED_EXIT
 
 
@@ -111,7 +111,7 @@ def parse(options: AclsOptions) -> Question:
     return Question(principal_of(options.check or ""), operation, resource_type, name, host)
 
 
-def _sentence(question: Question, verdict: Verdict, rule: str | None) -> str:
+def _sentence(question: Question, verdict: Verdict, rule: str | None, *, has_acls: bool) -> str:
     resource = Pattern(question.resource_type, question.resource_name, PatternType.LITERAL)
     asked = f"{question.principal} may {spelt(question.operation)} on {resource}"
     match verdict:
@@ -119,15 +119,15 @@ def _sentence(question: Question, verdict: Verdict, rule: str | None) -> str:
             return f"yes: {asked}\nallowed by {rule}"
         case Verdict.DENIED:
             return f"no: {asked}\ndenied by {rule}"
-        case Verdict.NO_MATCH:
+        case Verdict.NO_MATCH if has_acls:
             return f"no: {asked}\nthe resource has ACLs, but none of them matches"
-        case Verdict.NO_ACLS:
+        case Verdict.NO_MATCH:
             return f"no: {asked}\nthe resource has no ACLs"
 
 
-def _hint(question: Question, verdict: Verdict) -> str:
+def _hint(question: Question, *, has_acls: bool) -> str:
     right = Right(question.operation, question.resource_type, question.resource_name)
     hint = f"This command allows it: {granting(question.principal, right)}"
-    if verdict is Verdict.NO_ACLS:
+    if not has_acls:
         hint += "\nThe broker allows it now if its file has allow.everyone.if.no.acl.found=true."
     return f"{hint}\nThe broker allows it now if the principal is in super.users in its file."

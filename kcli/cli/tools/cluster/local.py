@@ -46,8 +46,9 @@ class LocalClusterOptions(CommonOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions(LocalClusterOptions):
     nodes: int | None = option(
-        f"The number of nodes of a new cluster (default: {DEFAULT_NODES}). Each node is a broker. 1 of 1 or 2 nodes, 3 "
-        "of 3 or 4 nodes, and 5 of more nodes are voters of the metadata quorum too.",
+        f"The number of nodes of a new cluster (default: {DEFAULT_NODES}). Each node is a broker. The first "
+        "nodes are also voters of the metadata quorum: 1 voter of 1 or 2 nodes, 3 voters of 3 or 4 nodes, 5 voters of "
+        "5 or more nodes.",
         Kind.INTEGER,
         metavar="number",
     )
@@ -58,7 +59,7 @@ class UpOptions(LocalClusterOptions):
         metavar="port",
     )
     rack: str | None = option(
-        "The rack of all nodes (default: the name of this machine, because its nodes fail together).",
+        "The rack of all nodes (default: the name of this machine). The nodes of one machine fail together.",
         metavar="name",
     )
     racks: str | None = option("Racks that the nodes take in turn, as a,b,c.", metavar="names")
@@ -71,7 +72,7 @@ class UpOptions(LocalClusterOptions):
         "Return when the cluster is ready. The parent of the nodes runs in the background, and writes its events to "
         "cluster.log."
     )
-    no_restart: bool = flag("Do not start a node again that has died.")
+    no_restart: bool = flag("Do not restart nodes that have died.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +316,7 @@ LOCAL_SUBCOMMANDS = (
     ),
     Subcommand(
         name="down",
-        help="Stop the cluster of a directory, one node after another. Its data stays.",
+        help="Stop the cluster of a directory, one node after another. The data stays.",
         options=LocalClusterOptions,
         run=down,
         is_kafkas=False,

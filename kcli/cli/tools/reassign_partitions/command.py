@@ -129,8 +129,9 @@ def _error(message: object) -> str:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. If joptsimple finds the error only when the tool uses the value, it is reported like a
-    failed action."""
+    """Reports a parse error. An error that joptsimple finds only when the tool uses the value is reported like a failed
+    action.
+    """
     if not error.is_late:
         return let_through(error)
     Output().say(_error(error))
@@ -480,11 +481,11 @@ command = Command(
             "kcli reassign-partitions --bootstrap-server localhost:9092 --list",
         ),
         Example(
-            "Show how the brokers could be made even, without moving anything:",
+            "Show a plan that spreads replicas evenly over the brokers, but move nothing:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n  --dry-run",
         ),
         Example(
-            "Make the brokers even for some topics:",
+            "Spread the replicas of some topics evenly over the brokers:",
             "kcli reassign-partitions --bootstrap-server localhost:9092 --balance \\\n"
             "  --topics 'orders,payments.*' --yes",
         ),

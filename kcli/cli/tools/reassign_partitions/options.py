@@ -72,17 +72,17 @@ class ReassignOptions(ClusterOptions):
     cancel: bool = flag("Cancel the moves in the file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
     balance: bool = flag(
-        "Make replicas, leaders and bytes of the brokers even with few moves, and keep racks apart. Moves are made "
-        "in batches. No batch starts while a partition is below min.insync.replicas. If the command is interrupted, "
-        "run it again to continue."
+        "Spread replicas, leaders and bytes evenly over the brokers with few moves, and keep the replicas of a "
+        "partition in different racks. Moves are made in batches. No batch starts while a partition is below "
+        "min.insync.replicas. If the command is interrupted, run it again to continue."
     )
     decommission: str | None = option(
         "Move all replicas away from these brokers, separated by commas, and balance the other brokers.",
         metavar="brokers",
     )
     undo: str | None = option(
-        "Move the partitions back as the undo file says that --balance, --decommission or --undo wrote. --execute "
-        "also accepts this file.",
+        "Move the partitions back to the replicas in this undo file. --balance, --decommission and --undo write such "
+        "a file. --execute also accepts it.",
         metavar="undo file path",
     )
     topics: str | None = option(
@@ -114,8 +114,9 @@ class ReassignOptions(ClusterOptions):
     disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
     additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
-        "The maximum rate of moves between brokers, in bytes per second. --balance, --decommission and --undo choose "
-        "50 MB/s, or 3 times the growth of the busiest broker if this is more, and always remove the throttle.",
+        "The maximum rate of moves between brokers, in bytes per second. The default of --balance, --decommission "
+        "and --undo is 50 MB/s, or 3 times the write rate of the busiest broker if this is more. These actions always "
+        "remove the throttle at the end.",
         Kind.LONG,
         metavar="throttle",
     )

@@ -237,7 +237,7 @@ command = Command(
             "kcli trace --bootstrap-server localhost:9092 --topic orders \\\n  --partition 0 --offset 5",
         ),
         Example(
-            "Show where the time of the record went, from the spans in Jaeger:",
+            "Show the time of each step of a record, from the spans in Jaeger:",
             "kcli trace --bootstrap-server localhost:9092 --topic orders \\\n"
             "  --partition 0 --offset 5 --traces http://localhost:16686",
         ),

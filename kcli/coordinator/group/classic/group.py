@@ -301,8 +301,8 @@ class ClassicGroup:
         return before
 
     def elect_joined_leader(self) -> bool:
-        """Makes a member that has rejoined the leader, if the leader itself has not rejoined. Returns False if no
-        member has rejoined."""
+        """If the leader has not rejoined, elects another leader among the members that have rejoined. Returns False if
+        no member has rejoined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is not None and leader.join_token is not None:
             return True

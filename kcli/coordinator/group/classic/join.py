@@ -207,8 +207,8 @@ class JoinProtocol:
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
-            # An old client does not know the field skipAssignment. Its answer names its former member id as the leader,
-            # so the client does not compute an assignment.
+            # An old client does not know the field skipAssignment. The answer to this client names its former member id
+            # as the leader, so the client does not compute an assignment.
             leader=(group.leader_id or "") if skips else old_leader,
             skip_assignment=skips and leads,
             member_id=member.member_id,

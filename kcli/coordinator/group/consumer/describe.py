@@ -21,7 +21,7 @@ described."""
 
 
 def described(group: ConsumerGroup, topics: TopicsView, default_assignor: str) -> Description:
-    """Describes the group of this moment, even if the group changes before the description is complete."""
+    """Describes the group as it is at the call, even if the group changes before the description is complete."""
     head = cgd.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,

@@ -38,7 +38,7 @@ A = TypeVar("A", bound=Resource)
 
 
 RESOURCES_PER_TURN = 50
-"""Resources that are checked in one turn of the loop. A resource takes 5 µs, and 2 µs more for each key."""
+"""Resources that are checked in one iteration of the event loop. A resource takes 5 µs, and 2 µs more for each key."""
 
 
 async def checked(
@@ -192,7 +192,7 @@ async def _check_broker(
     """
     config = context.ports.dynamic_config
     preparation = config.preparation(_overrides(context, name, changes, replace_all), own=bool(name))
-    # A request may name the same broker as 1, 01, 001 and so on, so others have a turn before each check.
+    # A request may name the same broker as 1, 01, 001 and so on, so other clients have a turn before each check.
     await (asyncio.sleep(0) if preparation is None else asyncio.to_thread(preparation))
     config.validate(_overrides(context, name, changes, replace_all), own=bool(name))
 

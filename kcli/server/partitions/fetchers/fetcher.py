@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
 TURN_BYTES = 1 << 20
-"""The bytes that are appended in one turn of the event loop, which take about a millisecond."""
+"""The bytes that are appended in one iteration of the event loop, which take about a millisecond."""
 
 TURN_PARTITIONS = 50
 """The partitions without records that are handled in one turn, which take about a millisecond too."""
 
 THROTTLE_WAIT_MAX_MS = 1000
-"""The longest wait until the rate of throttled partitions is checked again. It is the size of a window, in which the
-rate falls."""
+"""The longest wait until the rate of throttled partitions is checked again. It is the length of a window of the rate.
+The rate falls when a window ends."""
 
 _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -131,7 +131,7 @@ class ReplicaFetcher:
         """Whether the task has ended, which must not happen before `stop`."""
         return self._task.done()
 
-    # What the owner calls.
+    # Called by `ReplicaFetchers`.
 
     def add(self, following: Following) -> None:
         """Begins to fetch a partition."""
@@ -140,7 +140,7 @@ class ReplicaFetcher:
         self._by_id[TopicIdPartition(partition.topic_id, partition.partition)] = following
         action = following.begin()
         if isinstance(action, Ignore) and partition.log.has_unsynced_cut:
-            # The log was cut in an earlier leader epoch, or for another fetcher.
+            # The log was truncated in an earlier leader epoch, or for another fetcher.
             following.state = following.state.during(Phase.CUTTING)
             self._restore(following)
         else:
@@ -210,7 +210,7 @@ class ReplicaFetcher:
         for key, _ in planned.partitions:
             following = self.followings[key]
             following.asked = following.state
-        from kcli.server.partitions.fetchers import wire  # its codec is the slowest import of a start
+        from kcli.server.partitions.fetchers import wire  # imported late: its codec is the slowest import
 
         version = wire.fetch_version(self._given.image().metadata_version)
         sender = self._sender(version)
@@ -308,7 +308,7 @@ class ReplicaFetcher:
     async def _connect(self) -> LeaderConnection:
         config = self._given.config.static
         # As for listeners, the system tunes the buffer unless the key is set. Kafka's default of 64 KiB is too small
-        # for the rates of a catch-up.
+        # for a follower that catches up at a high rate.
         size_bytes = config.integer(BUFFER_KEY) if config.is_set(BUFFER_KEY) else SYSTEM_BUFFER
         self._connection = await LeaderConnection.open(
             self._given.network,

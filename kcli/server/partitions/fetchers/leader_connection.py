@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 FRAME_MAX_BYTES = 1 << 30
 """The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
-limits. The buffer has this size as soon as the leader has announced it."""
+limits. When the leader has sent the size of a response, the buffer gets this size."""
 
 LOGIN_FRAME_MAX_BYTES = 512 * 1024
-"""The largest response before the end of a login, as in Kafka (sasl.server.max.receive.size). The leader is not known
-yet, and could ask for much memory with a size alone."""
+"""The largest response before the end of a login, as in Kafka (sasl.server.max.receive.size). Before the end of the
+login, another server could pretend to be the leader. By sending a large size, this server could make the broker
+allocate much memory."""
 
 BUFFER_BYTES = 64 * 1024
 """The size of the buffer while few records arrive."""
@@ -145,7 +146,8 @@ class LeaderConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        # Without a request the leader may only close the connection. The buffer still has the last answer.
+        # Without a request, the leader must not send bytes. They go to another buffer, because `_buffer` still has the
+        # last answer.
         return memoryview(self._buffer)[self._filled :] if self._is_waiting else memoryview(self._spare)
 
     def buffer_updated(self, nbytes: int) -> None:
