@@ -1,7 +1,8 @@
 """The `kcli` program, and `python -m kcli`.
 
-A Ctrl-C while modules are still imported ends it by the signal itself, as it would end any program: nothing is there
-yet that could be cleared up, and Python would show where it was. One that is ignored (`nohup`) stays so.
+While modules are still imported, Ctrl-C ends the process by the signal itself, because no work has begun that needs a
+clean-up. Python's own handler would print a traceback. If the process was started with SIGINT ignored (`nohup`), SIGINT
+stays ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import signal
 
 
 def main() -> None:
-    """Import and run."""
+    """Imports the command line, and runs the command."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Watches payments: cards that pay more in a minute than their limit, and cards that are unknown.
+"""Finds cards that pay more in a minute than their limit, and payments of unknown cards.
 
 Payments are keyed by card, `{"amount": 12, "place": "Oslo"}`; cards are a table, `{"owner": "Ada", "limit": 500}`.
-An alarm comes when its minute is over and 10 more seconds have passed, for late payments:
+Payments may be up to 10 seconds late. So an alarm comes 10 seconds after the end of its minute:
 `{"key": card, "start": ms, "end": ms}` with `{"owner": …, "payments": 3, "places": ["Oslo", "Rome"], "total": 812}`.
 
 kcli spark-submit fraud.py --bootstrap-server localhost:9092 --payments payments --cards cards

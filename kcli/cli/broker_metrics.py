@@ -47,7 +47,9 @@ class BeanValues:
 
 @dataclass(frozen=True, slots=True)
 class MetricsAccess:
-    """How a tool reads an endpoint: `user:password` (None: no login), and the TLS context for HTTPS (None: HTTP)."""
+    """The access of a tool to an endpoint: `user:password` (None: no login), and the TLS context for HTTPS (None:
+    HTTP).
+    """
 
     credentials: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None

@@ -60,7 +60,7 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
 
 
 def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
-    """Logs in once with the security of a client that librdkafka will use. Does nothing without TLS and SASL.
+    """Logs in once with the security settings that librdkafka will use. Does nothing without TLS and SASL.
 
     Returns the properties for librdkafka. If librdkafka does not have the mechanism, these properties name a relay in
     this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
@@ -69,7 +69,7 @@ def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
         return dict(properties)
     from kcli.cli.record_links import (
         log_in_once,
-    )  # imported late, because a client without security is faster
+    )  # imported late, because a client without security does not need it
 
     return log_in_once(properties)
 

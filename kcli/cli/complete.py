@@ -28,7 +28,7 @@ class Candidate:
 def candidates(command: Command, words: list[str], incomplete: str) -> list[Candidate]:
     """Returns the completions at the cursor.
 
-    A completion may come after the arguments `words` and begins with `incomplete`.
+    Each completion begins with `incomplete`, and is valid after the arguments `words`.
     """
     sub = _chosen(command, words)
     known = options_of(sub.options if sub else command.options)

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from kcli.server.requests.access import Access
 
 SHOWN_MAX = 3
-"""Lines at the end of a tool. A tool that may see none of 1,000 topics needs an ACL on a prefix, not 1,000 lines."""
+"""The most lines at the end of a tool's output. A tool that may see none of 1,000 topics needs an ACL on a prefix, not
+1,000 lines.
+"""
 
 
 @dataclass(slots=True)
@@ -96,7 +98,8 @@ def lacks(operation: AclOperation, kind: ResourceType, name: str) -> None:
 def producer_lacks(error: KafkaError, topic: str, transactional_id: object = None) -> None:
     """Remembers the permission that a producer lacks, if the error of the producer is about a missing permission."""
     match error.code:
-        # An idempotent producer needs Write on any topic (KIP-679). Without it, the error is that of the cluster.
+        # An idempotent producer needs Write on any topic (KIP-679). Without this permission, the error is
+        # CLUSTER_AUTHORIZATION_FAILED.
         case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacks(AclOperation.WRITE, ResourceType.TOPIC, topic)
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:

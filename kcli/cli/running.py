@@ -53,8 +53,7 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
 
 
 def _as_started(command: Command) -> Command:
-    """Returns the command. If the user has started Kafka's script, the command is without the actions that Kafka does
-    not have."""
+    """Returns the command. If Kafka's script was started, removes the actions that this script does not have."""
     if SCRIPT_VARIABLE not in os.environ:
         return command
     return replace(
@@ -75,13 +74,13 @@ def ended(program: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemError as error:
-        # If a signal arrives during a callback of poll, confluent-kafka loses its exception.
+        # If a signal arrives during a callback of poll, confluent-kafka loses the exception that the signal raises.
         if LOST_EXCEPTION not in str(error):
             raise
         return INTERRUPTED
     except BrokenPipeError:
-        # Kafka's tools ignore that the reader of stdout is gone. Python must not try to write the buffered rest at
-        # exit.
+        # As in Kafka's tools, it is not an error if the reader of stdout is gone. Python must not try to write the rest
+        # of the buffer at exit.
         _forget_stdout()
         return 0
     except OSError as error:

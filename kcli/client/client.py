@@ -109,7 +109,7 @@ class Client:
         self._connections: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known = _Known()
-        # The addresses whose failure is logged, with the line that names the mistake.
+        # The addresses whose failure was already logged, and the line that names the mistake in the settings.
         self._explained: dict[Address, str] = {}
         self._sent = 0
 

@@ -39,8 +39,9 @@ Kafka's own clients allow 100 MB (socket.request.max.bytes).
 """
 
 MAX_BYTES_BEFORE_LOGIN = 512 * 1024
-"""The largest response before the end of the login. The server is not known yet, and could ask for much memory with a
-size alone. Kafka has the same limit for requests of a login (sasl.server.max.receive.size)."""
+"""The largest response before the end of the login. Before the login, the server is not trusted, and a false size could
+make the client reserve much memory. Kafka has the same limit for requests of a login (sasl.server.max.receive.size).
+"""
 
 FIRST_BYTES = 256 * 1024
 """The bytes that are reserved for an answer before any of it has arrived. Nearly all answers are smaller."""
@@ -55,7 +56,7 @@ LARGE_ANSWER_BYTES = 64 * 1024
 """An answer of this size or more is decoded in turns, because an answer about 100,000 partitions takes 0.3 s."""
 
 ELEMENTS_PER_TURN = 300
-"""Elements of an answer that are decoded in one turn of the loop: about 1 ms."""
+"""Elements of an answer that are decoded in one iteration of the event loop: about 1 ms."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")

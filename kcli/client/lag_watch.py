@@ -17,9 +17,10 @@ from kcli.lag.tracker import LagTracker
 from kcli.model.topic_partition import TopicPartition
 
 FIRST_PATIENCE_MS = 60_000
-"""The time for which a verdict is withheld if only one commit is known: the default of Connect's
+"""If only one commit is known, the verdict is withheld for this time. It is the default of Connect's
 offset.flush.interval.ms, the longest usual interval of commits. It is shorter than in a broker, because a person waits
-for the verdict."""
+for the verdict.
+"""
 
 
 PARTITIONS_PER_STEP = 50

@@ -26,7 +26,7 @@ Ask = Callable[[Message, ApiKey], Awaitable[Message]]
 """Sends one request in a version that both sides support, and returns the answer."""
 
 HANDSHAKE_VERSION = 1
-"""The version of SaslHandshake. After version 0, the messages of the mechanism would have no Kafka header."""
+"""The version of SaslHandshake. With version 0, the messages of the mechanism would have no Kafka header."""
 
 MAX_ROUNDS = 16
 """The most messages of a mechanism. SCRAM has 2 and GSSAPI about 4. A server must not keep a client busy for ever."""

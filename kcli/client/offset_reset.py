@@ -27,7 +27,7 @@ class Position(StrEnum):
     SHIFT = "shift"
     """The committed offset plus a number, which may be negative."""
     CURRENT = "current"
-    """The committed offset, or the end without one."""
+    """The committed offset. Without a committed offset, the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ SECRET_BYTES = 32
 AUTHENTICATE_VERSION = 1
 """The version of SaslAuthenticate to a broker, which has the lifetime of the session. Brokers since 2.2 know it."""
 
-# From these versions on, answers contain addresses of brokers beside the records (KIP-951).
+# The answers of later versions contain addresses of brokers beside the records (KIP-951).
 _VERSIONS_MAX = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 15}
 _WITH_ADDRESSES = (ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSIONS)
 _BEFORE_LOGIN = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -122,8 +122,8 @@ class Relay:
     async def _relay(self, client: _Link, broker: _Link, host: str) -> None:
         """Relays requests and answers until one side closes its connection.
 
-        The relay logs in to the broker only after the client has sent the correct secret. Otherwise another process of
-        this machine could make the relay ask for Kerberos tickets and tokens.
+        The relay logs in to the broker only after the client has sent the correct secret. Without this order, another
+        process of this machine could make the relay ask for Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):

@@ -2,8 +2,8 @@
 
 The variables are `${env:NAME}`, `${file:/path/secrets.properties:key}` and `${dir:/path:file}`. The key
 `config.providers` lists the providers, such as `env`. A key such as `config.providers.env.class` has the Java class of
-a provider. Kafka's three classes are supported. Any other class is refused. Otherwise the text of its variables would
-be used in place of their values.
+a provider. Kafka's three classes are supported. Any other class is refused, because its variables would stay in the
+values as text.
 """
 
 from __future__ import annotations

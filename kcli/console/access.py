@@ -73,7 +73,8 @@ class HostCheck:
         place = urlsplit(origin).netloc
         if place == request.headers.get("Host"):
             return True
-        # A proxy may change the Host header, but not the Origin. Many programs share localhost and an IP address.
+        # A proxy may change the Host header, but not the Origin. So the Origin may also be an allowed name. localhost
+        # and IP addresses are refused here, because other programs serve pages there too.
         name = _host_name(place)
         return name in self._names and name != "localhost" and not _is_ip(name)
 

@@ -21,10 +21,12 @@ from kcli.runtime.clock import Clock
 T = TypeVar("T")
 
 LIST_SECONDS = 10.0
-"""How long the answer behind a list is used again. Pages show its age, and have a button that asks again."""
+"""The time for which the answer behind a list is used again. Pages show its age, and have a button that asks again."""
 
 FRESH_SECONDS = 1.0
-"""The same if the user asks for a fresh list. So a held key does not flood the cluster."""
+"""The time for which an answer is used again if the user asks for a fresh list. So a key that is held down does not
+flood the cluster with requests.
+"""
 
 OFFSET_MAX = 10_000_000
 
@@ -39,7 +41,7 @@ class Call:
     connection: ClusterConnection
     clock: Clock
     shared: Shared
-    """What lives as long as the console, for all users and clusters."""
+    """The objects that live as long as the console, for all users and clusters."""
 
     @property
     def admin(self) -> AdminClient:

@@ -30,7 +30,7 @@ TOPICS_MAX = 5
 """The topics with a line of their own: those with the largest lag at this time."""
 
 WINDOWS_MAX = 20_000
-"""The groups times partitions of which one session knows the commits: about 20 MB."""
+"""The most pairs of group and partition whose commits one session stores: about 20 MB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ permissions of this user.
 
 The settings file of a cluster may contain a login or a client certificate of the person who started the console. Only a
 session that was opened with the secret address gets the permissions of this login or certificate, and only if the
-console listens on a loopback address. (The console prints the secret address at its start.) Otherwise other users of
-the machine or of the network could use this login.
+console listens on a loopback address. (The console prints the secret address at its start.) Without these two
+conditions, other users of the machine or of the network could use this login.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a page declares its part of the API. The paths are relative to /api/clusters/{cluster}."""
+"""The declarations of the routes of a page. The paths are relative to /api/clusters/{cluster}."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The sessions of browsers, with their logins to clusters and the times at which they end.
 
 A browser without a login has no session in memory. Its cookie is a random text with a signature of this console, and
-its token against CSRF is a signature of the cookie. So visitors cannot end the sessions of others by their number.
+its token against CSRF is a signature of the cookie. So even very many visitors without a login cannot end the sessions
+of other users.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SESSIONS_MAX = 512
 """The most sessions with a login. If there are more, the session that was not used for the longest time ends."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""How long a session lasts without a request. An open page asks regularly, so its session continues."""
+"""The time for which a session lasts without a request. An open page asks regularly, so its session continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
 """The longest session: a working day. Then each user logs in again."""

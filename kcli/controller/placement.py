@@ -109,8 +109,9 @@ class _Racks:
     def next_partition(self, replication_factor: int) -> list[BrokerId]:
         """The replicas of the next partition.
 
-        The leader is an unfenced broker of the first rack that has an unfenced broker. The other replicas come from one
-        rack after another, beginning with the same rack. In the first round, the rack of the leader is left out.
+        The search for a leader begins at the start rack of this partition, and takes the first rack that has an
+        unfenced broker. The other replicas come from one rack after another, also from the start rack on. The first
+        time, the rack of the leader is left out.
         """
         # With only one unfenced broker, the lists would be shuffled after every partition.
         if self._round == self.unfenced > 1:

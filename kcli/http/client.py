@@ -50,8 +50,8 @@ async def get(
     try:
         async with (
             aiohttp.ClientSession(
-                # The end of a session waits for its idle connections to close, but not for closed ones. The shutdown
-                # of TLS takes a round trip.
+                # Without TLS, the connection is closed after the response. With TLS, it stays open until the end of the
+                # session, because only that end waits for the shutdown of TLS, which takes a round trip.
                 connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -9,7 +9,7 @@ from kcli.http.server import Request, Stream
 
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
 
-# Proxies such as nginx otherwise collect the events before they pass them on.
+# Without this header, proxies such as nginx collect several events before they pass them on.
 _UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 

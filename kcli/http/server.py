@@ -46,9 +46,9 @@ HEADERS_MAX = 64
 """The most headers of a request. Browsers send about 20, and proxies add some."""
 
 AHEAD_MAX_BYTES = 512 * 1024
-"""How many bytes a client may send before the server handles its next request.
+"""The most bytes that a client may send before the server handles its next request.
 
-An event loop reads 256 KB at a time. A client that pipelines requests may have sent one further read.
+An event loop reads 256 KB at a time, and may read twice before a request of a client that pipelines is handled.
 """
 
 CONNECTIONS_MAX = 32
@@ -69,7 +69,7 @@ WRONG_LOGIN_SECONDS = 0.5
 connections."""
 
 STOP_MAX_SECONDS = 1.0
-"""How long a stop of the server waits for requests in progress."""
+"""The time for which a stop of the server waits for requests in progress."""
 
 # aiohttp logs each request at INFO. With a scraper, these lines would fill the log, so the level is WARNING.
 _access_log = logging.getLogger("kcli.http.access")

@@ -60,7 +60,7 @@ class GroupLag:
     lag_seconds: float | None = None
     """The largest lag in seconds of its partitions, or None if no lag is known."""
     is_at_least: bool = False
-    """Whether the largest lag in seconds may be longer."""
+    """Whether the largest lag in seconds may be longer than `lag_seconds`."""
     partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
     readers: dict[TopicPartition, Reader] = field(default_factory=dict)
     topics: dict[str, TopicSums] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because four voters
-survive only one failure, as three voters do. The number is as large as possible, but at most MAX_VOTERS.
+Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because a fourth
+voter does not help: four voters survive one failure, and three voters survive one failure too. The number is as large
+as possible, but at most MAX_VOTERS.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MAX_REPLICAS = 3
 PORT_MAX = 65_535
 CONTROLLER, PLAINTEXT = "CONTROLLER", "PLAINTEXT"
 NO_OP_INTERVAL_MS = 5000
-"""The interval of no-op records in the metadata log. Each of them costs all nodes of the machine CPU time, and with
-Kafka's 500 ms an idle cluster takes half as much again."""
+"""The interval of no-op records in the metadata log. Each record costs CPU time on all nodes of the machine. With
+Kafka's interval of 500 ms, an idle cluster takes 1.5 times as much CPU time.
+"""
 DEFAULT_REPLICATION_FACTOR = "default.replication.factor"
 REPLICATION_FACTOR_KEYS = (
     DEFAULT_REPLICATION_FACTOR,

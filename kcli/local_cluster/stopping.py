@@ -13,10 +13,11 @@ from kcli.runtime.clock import Clock, SystemClock
 POLL_S = 0.1
 """The pause between two looks at the processes. A look costs a system call for each node."""
 LAST_WAIT_S = 3.0
-"""If the last nodes take longer, they wait for an active controller that is gone. A second SIGTERM ends this wait: no
-other node is left that could take their leaderships."""
+"""If the last nodes take longer than this, they wait for an active controller that no longer runs. A second SIGTERM
+ends their wait, because no other node is left that could become the leader of their partitions.
+"""
 STOP_LIMIT_S = 60.0
-"""A node that has not stopped by then is killed. It checks its logs at the next start."""
+"""A node that has not stopped within this time is killed. The node then checks its logs at its next start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from kcli.server.formatting.format import Machine
 
 READY = "ready"
 REST_S = 5.0
-"""The pause between two looks at processes that all run. Their signals end it early."""
+"""The pause between two checks while all processes run. If a process ends, its signal ends the pause early."""
 OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
 """Environment variables that nodes cannot share: a port, and a directory of log files."""
 

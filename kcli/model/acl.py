@@ -47,7 +47,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the resource name of an ACL matches the name of a resource (KIP-290)."""
+    """The rule by which the resource name of an ACL matches the name of a resource (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1

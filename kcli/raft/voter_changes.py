@@ -36,7 +36,7 @@ FIRST_DYNAMIC_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change that is not answered yet. `offset`: of its record, or None while a new voter is probed."""
+    """A change that is not answered yet. `offset`: the offset of its record, or None while a new voter is probed."""
 
     token: int
     voter: Voter | None

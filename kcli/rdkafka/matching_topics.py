@@ -18,7 +18,7 @@ from kcli.rdkafka.log import logger
 from kcli.rdkafka.objects import Consumer
 
 METADATA_MAX_AGE_MS = 300_000
-"""Java's default of metadata.max.age.ms: how often a consumer looks for new topics."""
+"""Java's default of metadata.max.age.ms: the interval at which a consumer looks for new topics."""
 LOOKUP_TIMEOUT_S = 5.0
 RETRY_S = 1.0
 

@@ -25,7 +25,7 @@ PREFIXES = ("ssl.", "sasl.")
 OPAQUE_LIFETIME_S = 60.0
 """The time after which librdkafka asks again for a token that does not name its end."""
 
-# librdkafka's own names, which a user may also give. They are passed on.
+# librdkafka's own names, which a user may also give. They are passed on unchanged.
 _OWN_NAMES = frozenset(
     {
         "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",
@@ -118,7 +118,7 @@ def _login(credentials: ClientCredentials) -> dict[str, object]:
     """Translates the credentials.
 
     librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
-    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get these two errors.
+    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get an error for these logins.
     """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}

@@ -62,7 +62,8 @@ class Reaction(Enum):
     """The reaction of the leader to the controller's refusal of a change."""
 
     GIVE_UP = auto()
-    """The change is dropped, and only the committed ISR is used again. The next fetch or check may propose a change."""
+    """The change is dropped, and from now on only the committed ISR counts. The next fetch or check may propose another
+    change."""
     AWAIT_METADATA = auto()
     """The change stays in flight until the metadata has a newer state of the partition."""
     SEND_AGAIN = auto()

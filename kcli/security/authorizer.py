@@ -89,8 +89,8 @@ class Authorizer(Protocol):
     ) -> bool:
         """Returns whether the asker's principal may do this operation.
 
-        `count` is how often the request names this resource. Raises UnknownServerException, as in Kafka, if the
-        authorizer has not loaded its ACLs yet.
+        `count` is the number of times that the request names this resource. Raises UnknownServerException, as in Kafka,
+        if the authorizer has not loaded its ACLs yet.
         """
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:

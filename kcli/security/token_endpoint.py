@@ -32,7 +32,7 @@ TIMEOUT_S = 10.0
 """The time for one answer, if sasl.login.read.timeout.ms is not set."""
 
 ATTEMPTS = 3
-"""How often an endpoint that does not answer is asked. A refusal is final."""
+"""The most requests to an endpoint that does not answer. A refusal is final."""
 
 BACKOFF_S = 0.1
 """The pause before the second attempt (sasl.login.retry.backoff.ms). It doubles."""

@@ -42,9 +42,8 @@ leaks count."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
-    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. The
-    time does not depend on the number of objects.
-    """
+    """Excludes all objects from later collections ("freezes" them) after a collection of the oldest generation. This
+    call takes the same time for any number of objects."""
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
 

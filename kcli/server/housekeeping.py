@@ -22,7 +22,7 @@ _log = logging.getLogger("kcli.server.Scheduler")
 NEVER_MS = 10 * 365 * 86_400_000
 # The interval at which the broker removes files whose deletion delay is over.
 DELETION_INTERVAL_MS = 1_000
-# The logs on which a job works in one turn of the loop. A log takes about 4 µs if nothing is to be deleted.
+# The logs on which a job works in one iteration of the event loop. A log takes about 4 µs if nothing is to be deleted.
 LOGS_PER_TURN = 200
 
 

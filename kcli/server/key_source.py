@@ -29,7 +29,8 @@ from kcli.security.tls.contexts import client_tls
 _log = logging.getLogger("kcli.server.KeySource")
 
 FETCH_LIMIT_SECONDS = 10.0
-"""The longest time of a fetch, if sasl.login.read.timeout.ms is not set. A fetch holds one of a few threads."""
+"""The longest time of a fetch, if sasl.login.read.timeout.ms is not set. There is a limit, because a fetch occupies one
+of a few threads."""
 EXPEDITED_INTERVAL_SECONDS = 10.0
 """The shortest time between two fetches because of unknown key ids. Any client can name such an id, so without a limit
 a client could make the node call the token server all the time."""

@@ -85,7 +85,8 @@ _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 # The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
 BACKGROUND_THREADS = 2
-# The pause between the imports of two handlers. An import takes 2 to 20 ms of the event loop, so this is 2 % of it.
+# The pause between the imports of two handlers. An import takes 2 to 20 ms, so the imports use only a few percent of
+# the event loop.
 PAUSE_BETWEEN_IMPORTS_S = 0.25
 # The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
@@ -156,7 +157,8 @@ class Node:
 
     def _make_loader(self, cluster_id: str) -> MetadataLoader:
         loader = MetadataLoader(MetadataImage(cluster_id=cluster_id), self.clock)
-        # The first subscriber, so that no other part acts on metadata whose ACLs are not in force yet.
+        # The authorizer is the first subscriber, so that no other part acts on metadata whose ACLs are not in force
+        # yet.
         if isinstance(self.authorizer, FollowsMetadata):
             loader.subscribe(self.authorizer.metadata_changed)
         return loader
@@ -365,8 +367,8 @@ class Node:
         """Stops the node: gives up its leaderships, answers waiting requests, flushes and closes its logs.
 
         If `clean` is False, the node keeps its leaderships and leaves the disks unchanged, as after a crash. If the
-        node is still starting, the start is cancelled, and the node stops in the same way. If a disk fails during the
-        controlled shutdown, the rest of the stop is not clean.
+        node is still starting, the start is cancelled, and the parts that have started are stopped. If a disk fails
+        during the controlled shutdown, the rest of the stop is not clean.
         """
         starting = self._starting
         if starting is not None and starting is not asyncio.current_task():

@@ -80,7 +80,7 @@ Spark's own connector does not support them either.
 """
 
 POLL_TIMEOUT_MS = 120_000
-"""The default of kafkaConsumer.pollTimeoutMs, as in Spark: how long a task waits for records."""
+"""The default of kafkaConsumer.pollTimeoutMs, as in Spark: the time for which a task waits for records."""
 
 MAX_TRIGGER_DELAY_MS = 900_000
 """The default of maxTriggerDelay, as in Spark: 15 minutes."""

@@ -2,7 +2,7 @@
 
 The environment of the driver or the option kcli.trace decides whether there are traces. The driver passes its settings
 to the executors as options. A Python worker exports from its own thread. Spark may end a worker at any time, so a task
-waits for the export of its span, but not if the collector did not answer before.
+waits for the export of its span, unless the collector did not answer an earlier export.
 """
 
 from __future__ import annotations

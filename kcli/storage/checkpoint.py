@@ -27,8 +27,8 @@ PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 CONTENTS_SEEN_MAX = 100
-"""The most small files whose content is remembered. The partitions of a topic have the same topic id, and thousands of
-logs have the same epochs."""
+"""The most contents of small files whose parsed values are remembered. Many files are equal: the partitions of a topic
+have the same topic id, and thousands of logs have the same epochs."""
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1

@@ -32,8 +32,8 @@ _POLL_SECONDS = 0.01
 class BrokerProcess:
     """A cluster of one node, or a node of a cluster (`ClusterProcesses`).
 
-    `overrides` are broker properties that take precedence over the others in `properties`. `command` and `environment`
-    replace those of `kcli server-start`.
+    `overrides` are broker properties that take precedence over the defaults in `properties`. `command` and
+    `environment` replace the command `kcli server-start` and its environment.
     """
 
     def __init__(

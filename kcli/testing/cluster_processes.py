@@ -30,9 +30,9 @@ RACKS = ("rack-1",)
 class ClusterProcesses:
     """The nodes of a cluster by id. All of them run after `start`.
 
-    If `nodes` is given, the nodes have the ids 1, 2 …, and the first nodes are voters too (`voters_of`). If `brokers`
-    is given, the brokers have the ids 1, 2 …, and the only controller has the id CONTROLLER_ID. `overrides` are
-    properties of all nodes. `command` replaces the command `kcli server-start`.
+    If `nodes` is given, the nodes have the ids 1, 2 …, and the first of them are also voters of the quorum
+    (`voters_of`). If `brokers` is given, the brokers have the ids 1, 2 …, and the only controller has the id
+    CONTROLLER_ID. `overrides` are properties of all nodes. `command` replaces the command `kcli server-start`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ClusterProcesses:
         return self
 
     def create(self) -> None:
-        """Creates and formats the directories of a new cluster, without a start. Does nothing for an old cluster."""
+        """Creates and formats a new cluster, but starts no node. Does nothing if the cluster exists."""
         if not exists(self._directory):
             create_cluster(self._directory, self._layouts, self._overrides, system_machine())
 

@@ -18,12 +18,12 @@ NODES = 3
 SETTINGS = {
     # The first member of a group does not wait for others.
     "group.initial.rebalance.delay.ms": "0",
-    # Fewer partitions are created and loaded sooner.
+    # A small number of partitions is created and loaded faster.
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }
 SESSION_SETTINGS = {
-    # A node that was killed may register again after this time, and others lead its partitions.
+    # After this time, other nodes lead the partitions of a killed node, and the node may register again.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
@@ -48,7 +48,7 @@ def kcli_broker(
 def kcli_cluster(
     tmp_path_factory: pytest.TempPathFactory, kcli_settings: Mapping[str, str]
 ) -> Iterator[ClusterProcesses]:
-    """A cluster of three nodes for one test module. A test that kills a node starts it again."""
+    """A cluster of three nodes for one test module. A test that kills a node must start the node again."""
     settings = {**SESSION_SETTINGS, **kcli_settings}
     with ClusterProcesses(
         tmp_path_factory.mktemp("kcli-cluster"), nodes=NODES, overrides=settings

@@ -40,7 +40,8 @@ async def some_turns(count: int = 20) -> None:
 
 
 def move_clock(seconds: float) -> None:
-    """Moves the clock of the running loop forward. Timers that are due then run in the next turn of the loop."""
+    """Moves the clock of the running loop forward. Timers that are due then run in the next iteration of the event
+    loop."""
     loop = asyncio.get_running_loop()
     before = loop.time
     loop.time = lambda: before() + seconds

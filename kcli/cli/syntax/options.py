@@ -146,9 +146,10 @@ class Subcommand:
     is_kafkas: bool = True
     """Whether Kafka's script has the action too. The shim of this script does not know other actions."""
     sections: tuple[tuple[str, str], ...] = ()
-    """More sections for that manual page: titles, each with an example that is shown unchanged."""
+    """More sections for the manual page of a raw tool's command: titles, each with an example that is shown unchanged.
+    """
     exit_status: tuple[ExitStatus, ...] = ()
-    """The exit codes for that manual page."""
+    """The exit codes for the manual page of a raw tool's command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,8 +177,8 @@ def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) 
         return _as_kafka_error(broken)
     if offset > place.offset:
         return replace(place, offset=offset)
-    # For the first partition, the broker sends a whole batch if there is one. So there is no record up to the end,
-    # because compaction has removed the last records.
+    # For the first partition, the broker sends a whole batch if one exists. So if the answer has no record, compaction
+    # has removed all records up to the end.
     return None if is_first else place
 
 

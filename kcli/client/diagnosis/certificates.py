@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 STEP = "certificate"
 EXPIRES_SOON = timedelta(days=30)
-"""A warning is due before this time, because many operators need some weeks to replace a certificate."""
+"""A certificate that expires within this time gets a warning, because many operators need some weeks to replace a
+certificate.
+"""
 _WILDCARD = "*."
 
 

@@ -34,7 +34,7 @@ from kcli.security.acls.grants import TYPES, Right, granting
 CLUSTER, TOPIC, RIGHTS, GROUP, WRITE, READ = "cluster", "topic", "rights", "group", "write", "read"
 ALL_REPLICAS = -1
 NOT_REPORTED = -(1 << 31)
-"""The bits of a broker that does not report the allowed operations (KIP-430)."""
+"""The value that a broker sends if it does not report the allowed operations (KIP-430)."""
 FETCH_MAX_BYTES = 1 << 20
 READ_WAIT_MS = 5000
 

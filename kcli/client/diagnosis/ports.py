@@ -30,7 +30,7 @@ TIMEOUT_S = 3.0
 ANSWER_BYTES_MAX = 1 << 20
 """The largest answer that is read. The answer to ApiVersions has less than a kilobyte."""
 FIRST_BYTES = 4
-"""The bytes of an answer that tell another protocol."""
+"""The number of bytes of an answer that are enough to recognise another protocol."""
 
 _SIZE = struct.Struct(">i")
 
@@ -61,7 +61,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class TlsLook:
-    """The TLS of a server, and its certificate."""
+    """The TLS version, the cipher and the certificate of a server."""
 
     version: str
     cipher: str
@@ -85,8 +85,8 @@ def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None
 
 def look_at(address: Address, timeout_s: float = TIMEOUT_S) -> Port:
     """Finds out whether a port uses TLS, whether it uses Kafka's protocol, and whether it asks for a login."""
-    # TLS comes first, because a broker without TLS closes such a connection at once. A server of TLS may wait for more
-    # bytes of a request in plain text.
+    # TLS is tried first, because a broker without TLS immediately closes a connection that begins with a TLS handshake.
+    # A server with TLS may wait for more bytes if a connection begins with a request in plain text.
     try:
         with _encrypted(address, timeout_s) as link:
             try:

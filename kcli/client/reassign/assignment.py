@@ -14,7 +14,7 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
 class ReassignError(Exception):
-    """Raised if a plan cannot be made or carried out. The message is for the person who asked for it."""
+    """Raised if a plan cannot be made or carried out. The message is for the user."""
 
 
 class ThrottleLeftError(ReassignError):

@@ -1,7 +1,7 @@
 """Plans an even placement of replicas. The code is pure: it does no input or output.
 
-The plan is made in four steps, and no step undoes the results of earlier steps. Steps 2 and 3 are repeated, because an
-exchange of replicas can make another move possible:
+No step of a plan undoes the results of earlier steps. Steps 2 and 3 are repeated, because an exchange of replicas can
+make another move possible. These are the steps:
 
 1. *Requirements*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on as
    many racks as possible. New replicas go to the broker with the fewest replicas.
@@ -135,7 +135,7 @@ class _Board:
     """
 
     def __init__(self, brokers: Iterable[BrokerPlace], partitions: Iterable[PlacedPartition]) -> None:
-        # A number is never the name of a rack.
+        # A broker without a rack has its id as its rack. The id is a number, and the names of real racks are texts.
         self.racks: dict[int, str | int] = {
             each.id: each.id if each.rack is None else each.rack for each in brokers
         }
@@ -281,7 +281,8 @@ def _move_one(board: _Board, source: int, target: int) -> bool:
     surplus = board.sizes[source] - board.sizes[target]
 
     def misfit(partition: TopicPartition) -> tuple[int, int, TopicPartition]:
-        # Half of `count` moves transfer half of `surplus`. Among equal sizes, topics are spread.
+        # The best size is surplus / count: half of `count` such moves transfer half of `surplus`. Among equal sizes,
+        # the move that spreads the topic best comes first.
         topic = partition.topic
         return (
             abs(board.size_of[partition] * count - surplus),
@@ -358,7 +359,7 @@ def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
 def _nearest(
     board: _Board, sizes: list[tuple[int, TopicPartition]], wanted: float, old: int, new: int
 ) -> list[TopicPartition]:
-    """Returns the movable partitions with the next smaller and the next larger size."""
+    """Returns the movable partitions whose sizes are nearest to `wanted`: one below and one above."""
     middle = bisect_left(sizes, wanted, key=lambda each: each[0])
     below = (sizes[index][1] for index in range(middle - 1, -1, -1))
     above = (sizes[index][1] for index in range(middle, len(sizes)))

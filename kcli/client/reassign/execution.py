@@ -28,7 +28,7 @@ GROWTH_FACTOR = 3
 than producers write them, or it never catches up."""
 
 GROWTH_SECONDS = 3.0
-"""How long the growth is measured: long enough for several flushes of a slow producer."""
+"""The time for which the growth is measured. It is long enough for several flushes of a slow producer."""
 
 POLL_SECONDS = 1.0
 """The pause between two looks at the moves. A look is one request to the controller."""

@@ -50,7 +50,9 @@ class Survey:
 
 
 async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
-    """Reads the state of the cluster. `partitions` has the topics that match. Raises KafkaError or ReassignError."""
+    """Reads the state of the cluster. `Survey.partitions` has the partitions of the topics that match. Raises
+    KafkaError or ReassignError.
+    """
     nodes = (await client.describe_cluster()).nodes
     names = [topic.name for topic in await client.list_topics()]
     running = await client.list_reassignments()
@@ -122,8 +124,8 @@ async def below_min_isr(
 ) -> list[TopicPartition]:
     """Returns the partitions below min.insync.replicas.
 
-    A partition does not count if only replicas on leaving brokers are missing in its ISR, because its move
-    repairs it.
+    A partition does not count if only replicas on leaving brokers are missing in its ISR, because the move of the
+    partition repairs the ISR.
     """
     found = []
     for name, topic in (await client.describe_topics(min_isr)).items():

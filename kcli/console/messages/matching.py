@@ -21,7 +21,9 @@ from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
 
 CHECK_RECORDS = 64
-"""The records between two looks at the deadline. If a record may need a look-up, each record has its own look."""
+"""The records between two checks of the deadline. If a record may need a look-up of a schema, the deadline is checked
+for each record.
+"""
 
 
 class Stop:
@@ -58,7 +60,7 @@ class Wanted:
 
     @property
     def check_records(self) -> int:
-        """The records between two looks at the deadline."""
+        """The records between two checks of the deadline."""
         return 1 if self.decoders.key.may_wait or self.decoders.value.may_wait else CHECK_RECORDS
 
     def holds(self, record: ReadRecord) -> bool | None:

@@ -2,8 +2,8 @@
 
 The records of all partitions are merged in the order of their timestamps. A lane is the state of one partition. A lane
 without a matching record knows only how far it has read, so the merge waits until this lane has read further. A scan
-ends at the ends that the partitions had at its beginning, or at a limit. At its end, a scan returns a cursor: the
-offsets at which the next scan continues.
+ends at the end offsets that the partitions had when the scan began, or at a limit. At its end, a scan returns a cursor:
+the offsets at which the next scan continues.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WINDOWS_RECORDS = 5_000
 """The records of the first windows of all partitions together."""
 
 WINDOW_GROWTH = 4
-"""How much larger the next window is, if a window had too few matching records."""
+"""The factor by which the next window is larger, if a window had too few matching records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,9 @@ class Scan:
         return {"reason": reason, "cursor": dict(cursor), "errors": errors}
 
     def _continues_at(self, lane: Lane) -> int:
-        """The offset at which the next scan continues: its first offset, or backwards the offset after its first."""
+        """The offset at which the next scan continues. Forwards, it is the next offset to read. Backwards, it is the
+        offset after that.
+        """
         if lane.matches:
             return lane.matches[0].offset + (1 if self._is_backward else 0)
         return lane.high if self._is_backward else lane.low

@@ -34,7 +34,9 @@ TURN_ROWS = 50
 """The most rows of one event, so that a page gets at most 200 rows a second."""
 
 BEHIND_RECORDS = 20_000
-"""How far behind the end the tail may be. It then continues KEPT_RECORDS before the end."""
+"""The most records by which a tail may be behind the end. If the tail is further behind, it continues KEPT_RECORDS
+before the end.
+"""
 
 KEPT_RECORDS = 1_000
 

@@ -27,11 +27,13 @@ MOVES_SHOWN_MAX = 500
 """The moves of a preview that are sent. The summary counts all."""
 
 MOVES_SECONDS = 2.0
-"""How long the list of moves is used again."""
+"""The time for which the list of moves is used again."""
 
 REPLICAS_MAX = 32_767
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\*?|\*")
-"""A topic, or the beginning of topic names with a star. No expressions, because a bad one could run for hours."""
+"""A topic, or the beginning of topic names with a star. Regular expressions are not accepted, because a bad expression
+could run for hours.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def _move_row(
 
 async def balance(action: Action) -> Outcome:
     """POST /balance {"topics": [name or prefix*], "leaving": [broker ids as texts], "replication_factor": number,
-    "rack_aware": bool, "throttle": bytes per second}: makes the brokers even.
+    "rack_aware": bool, "throttle": bytes per second}: distributes partitions evenly over the brokers.
 
     The preview has the moves, and the load of each broker before and after them. The action starts a run and
     returns immediately.

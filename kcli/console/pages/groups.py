@@ -24,7 +24,7 @@ from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 SAMPLE_SECONDS = 3.0
-"""How long the sample behind a group's page is used again."""
+"""The time for which the sample behind a group's page is used again."""
 
 READ_PARTITIONS_MAX = 200
 """The most partitions whose first unread record is read for its age. For others, the age comes from the samples."""

@@ -1,4 +1,4 @@
-"""Shared by all requests for records: threads, schemas, and the conversion of errors."""
+"""The parts that all requests for records share: threads, schemas, and the conversion of errors."""
 
 from __future__ import annotations
 

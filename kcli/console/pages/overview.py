@@ -21,7 +21,9 @@ from kcli.http.client import get
 from kcli.model.addresses import Address
 
 CHECKUP_SECONDS = 600.0
-"""How long the findings are shown before the check-up runs again. It asks for every config and offset."""
+"""The time for which the findings are shown before the check-up runs again. A check-up asks for every config and
+offset.
+"""
 
 ONE_LOOK = Looks(count=1, pause_s=0.0)
 """The check-up looks once at the groups. Several looks would need seconds between them."""
@@ -151,7 +153,7 @@ async def _traffic(call: Call) -> Traffic:
 
 
 async def _rates(endpoint: Address) -> dict[str, float] | None:
-    """The rates of one broker, or None if its endpoint does not answer as a metrics endpoint does."""
+    """The rates of one broker, or None if its metrics endpoint gives no valid answer."""
     try:
         async with asyncio.timeout(TRAFFIC_MAX_SECONDS):
             answer = await get(endpoint, _TRAFFIC_QUERY, body_max_bytes=TRAFFIC_MAX_BYTES)

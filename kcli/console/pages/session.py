@@ -23,7 +23,9 @@ _log = logging.getLogger("kcli.console")
 LOGIN_MAX_BYTES = 4096
 LOGIN_MAX_SECONDS = 20.0
 LOGINS_AT_ONCE = 4
-"""The most logins on their way. So a guesser of passwords is slow, and brokers are not flooded."""
+"""The most logins in progress at the same time. The limit slows down programs that guess passwords, and protects the
+brokers from too many logins.
+"""
 
 WRONG_LOGIN_SECONDS = 1.0
 """The delay after a wrong login."""

@@ -147,7 +147,9 @@ async def _end_offsets(call: Call, found: _Found) -> dict[TopicPartition, int]:
 
 
 def _row(directory: str, checkpoint: Checkpoint, ends: dict[TopicPartition, int]) -> QueryRow:
-    """A topic without any known end offset is hidden, because the user may not be allowed to know its name."""
+    """Returns the row of a query. A topic without any known end offset is hidden, because the user may not be allowed
+    to know its name.
+    """
     lags: dict[str, list[int]] = {}
     counts: dict[str, int] = {}
     for part, offset in checkpoint.offsets.items():

@@ -18,7 +18,7 @@ from kcli.console.pages.topology import kept_topology
 from kcli.errors import KafkaError
 
 SIZES_SECONDS = 30.0
-"""How long sizes are used again. A broker with 100,000 replicas needs a second to list them."""
+"""The time for which sizes are used again. A broker with 100,000 replicas needs a second to list them."""
 
 SAMPLE_SECONDS = 30.0
 """The shortest time between two samples."""
@@ -27,7 +27,7 @@ SAMPLES_MAX = 120
 """The most samples of a connection: the last hour or more. A sample of 5,000 topics has about 300 KB."""
 
 REPLICAS_PER_TURN = 5000
-"""The replicas that are counted in one turn of the event loop: some milliseconds."""
+"""The replicas that are counted in one iteration of the event loop: some milliseconds."""
 
 _KEY = "storage"
 

@@ -13,11 +13,12 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 OLDER_SECONDS = 50.0
-"""How much older than others an answer may be that a list shows while a new one is on its way. The answer about
-100,000 partitions takes about a second."""
+"""While a new answer is on its way, a list may show an answer that is too old by at most this time. The answer about
+100,000 partitions takes about a second.
+"""
 
 TOPICS_PER_TURN = 200
-"""The topics that are counted in one turn of the event loop: about a millisecond."""
+"""The topics that are counted in one iteration of the event loop: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

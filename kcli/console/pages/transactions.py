@@ -19,7 +19,9 @@ from kcli.runtime.clock import SystemClock
 
 OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 HANGING_SECONDS = 60.0
-"""How long the search for hanging transactions is used again. It asks for the offsets of every partition."""
+"""The time for which the result of a search for hanging transactions is used again. A search asks for the offsets of
+every partition.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

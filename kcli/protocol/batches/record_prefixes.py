@@ -20,7 +20,7 @@ another is faster."""
 def with_new_prefixes(
     buffer: memoryview, fields: Sequence[Ints], tails: Ints, ends: Ints
 ) -> list[bytes | memoryview]:
-    """Yields two pieces for each record: its new prefix, and its unchanged rest `buffer[tail:end]`.
+    """Returns two pieces for each record: its new prefix, and its unchanged rest `buffer[tail:end]`.
 
     A prefix has the length, the attributes (always 0), and a varint for each of `fields`. The fields are the timestamp
     deltas, or the timestamp deltas and the offset deltas.

@@ -20,7 +20,7 @@ TRACE = logging.DEBUG - 5
 def audit_line(
     asker: Asker, operation: AclOperation, resource: Resource, count: int, is_allowed: bool, rule: str
 ) -> str:
-    """The line of the audit log for a check. `count` is how often the request names the resource."""
+    """The line of the audit log for a check. `count` is the number of times that the request names the resource."""
     return one_line(
         f"Principal = {asker.principal} is {'Allowed' if is_allowed else 'Denied'} operation = {operation.name} "
         f"from host = {host_address(asker.host)} on resource = {RESOURCE_TYPE_NAMES[resource.type]}:LITERAL:"

@@ -32,7 +32,7 @@ def node_authorizer(config: BrokerConfig) -> Authorizer:
             raise ConfigError(f"{KEY}: {name} was removed in Kafka 4. Set instead {STANDARD}", key=KEY)
         authorizer = cast(Authorizer, made(KEY, name, GROUP, config.texts, _MEMBERS))
         if not isinstance(authorizer.is_open, bool):
-            # A method without @property is true, so every principal could do everything.
+            # A method object counts as true. So without @property, every principal could do everything.
             raise ConfigError(
                 f"{KEY}: {name} has is_open without a truth value; expected a property", key=KEY
             )

@@ -9,7 +9,7 @@ from kcli.model.acl import AclOperation, AclPermissionType, PatternType, Resourc
 from kcli.security.acls.entry import WILDCARD
 
 UNKNOWN = 0
-"""The number of an element that the client does not know either."""
+"""The number of an unknown resource type, pattern type, operation or permission."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
 
 A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
-takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides.
-Otherwise an operation that no ACL allows is denied.
+takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides. If
+ACLs exist for the resource, an operation that no ACL allows is denied.
 
 The node passes each change of the metadata to `metadata_changed`. So a change of an ACL applies to every request after
 the commit of the change.
@@ -63,7 +63,9 @@ class StandardAuthorizer:
 
     @property
     def decisions_version(self) -> int | None:
-        """The version of the ACLs, or None while the audit log shows allowed checks."""
+        """The version of the ACLs. None while the audit log shows allowed checks, because each check must then write
+        its line.
+        """
         return None if AUDIT_LOG.isEnabledFor(logging.DEBUG) else self._version
 
     @property

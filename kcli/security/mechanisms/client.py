@@ -8,7 +8,7 @@ The caller has the connection. The caller sends the bytes that `respond` returns
     while ours is not None:
         ours = exchange.respond(ask(ours))
 
-Both functions may block, because a token endpoint or a Kerberos server must answer first.
+`client_exchange` and `respond` may block, because a token endpoint or a Kerberos server must answer first.
 """
 
 from __future__ import annotations

@@ -35,12 +35,14 @@ SALT_BYTES = 20
 NONCE_BYTES = 24
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
 """The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
-hours. The limit is 100 times the largest number that Kafka allows for a credential. So many iterations take about a
-second."""
+hours. The limit is 100 times the largest number that Kafka allows for a credential. This number of iterations takes
+about a second.
+"""
 MESSAGE_BYTES_MAX = 4096
-"""The longest message of a client that a server examines. A server keeps the first message until the second one, in
-several forms, so 512 KB of it would cost 1.25 MB before the login. Names and nonces of
-usual clients have less than 300 characters."""
+"""The longest message of a client that a server examines. Until the second message, a server keeps the first message in
+several forms. A first message of 512 KB would need 1.25 MB of memory before the login. Names and nonces of usual
+clients have less than 300 characters.
+"""
 
 # The grammar of RFC 5802. As in Kafka, values have only 7-bit characters. The patterns are compiled at the first login,
 # because the start of a node does not need them.
@@ -265,7 +267,7 @@ class ScramServer:
             raise LoginRefused(
                 f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}"
             )
-        # Computed for a known user too, so that both take the same time.
+        # Computed for a known user too, so that logins of known and unknown users take the same time.
         no_credential = self._users.no_credential(name, self._mechanism)
         used = no_credential if credential is None else credential
         nonce = found["nonce"] + self._nonce

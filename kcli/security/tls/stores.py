@@ -273,8 +273,9 @@ def _private_key(text: str, password: str | None) -> str:
 
 
 def _loaded_key(content: bytes, password: bytes | None) -> PrivateKeyTypes:
-    # The check of the primes of an RSA key takes a tenth of a second, and an event loop would wait for it. The ssl
-    # module refuses a key that does not fit its certificate. A PKCS12 file has no such choice.
+    # The primes of an RSA key are not checked, because this takes a tenth of a second, in which the event loop would
+    # wait. The ssl module refuses a key that does not fit its certificate. For a PKCS12 file, the check cannot be left
+    # out.
     return serialization.load_der_private_key(content, password, unsafe_skip_rsa_key_validation=True)
 
 

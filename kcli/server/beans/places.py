@@ -11,9 +11,9 @@ from http import HTTPStatus
 from kcli.http.server import HttpError
 
 PLACES_MAX = 4
-"""The answers at the same time. With 10,000 partitions, each has up to 30 MB of lines in memory."""
+"""The most answers at the same time. With 10,000 partitions, each answer has up to 30 MB of lines in memory."""
 PLACES_PER_PEER = 2
-"""The answers to one address, so that one client cannot take all places."""
+"""The most answers to one address at the same time, so that one client cannot take all places."""
 WAIT_SECONDS = 1.0
 """The longest wait for a place."""
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 HELD_MS = 20
-"""An alarm that rings later than this shows that the event loop was held up. Timers of an idle loop are at most a few
-milliseconds late."""
+"""If an alarm is later than its deadline by more than this, the event loop was blocked. Timers of an idle loop are at
+most a few milliseconds late."""
 LONGEST_GRACE_MS = 500
 """The longest postponement of an alarm. It covers a pause of a busy machine or a full garbage collection, and it is
 short beside the shortest session timeout of Kafka's clients (6 s)."""

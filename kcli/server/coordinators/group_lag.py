@@ -51,13 +51,14 @@ FIRST_PATIENCE_MS = 300_000
 max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
 is known."""
 STEPS_PER_TURN = 50
-"""The partitions, groups or members of one turn of the loop. A partition takes about 20 µs."""
+"""The partitions, groups or members of one iteration of the event loop. A partition takes about 20 µs."""
 
 READS_PER_SAMPLE = 200
-"""The records whose timestamps are read after one sample, each in 0.1 ms of a thread if the disk is fast."""
+"""The most records whose timestamps are read after one sample. A read takes 0.1 ms of a thread if the disk is fast."""
 
 SAMPLES_PER_CLEANING = 6
-"""The samples after which the windows of deleted offsets are dropped. The search for them visits all windows."""
+"""The number of samples after which the windows of deleted offsets are dropped. This is not done after each sample,
+because it visits all windows."""
 
 _CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
 _DESCRIBE_VERSION = 6

@@ -25,13 +25,13 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 _log = logging.getLogger("kcli.server.CoordinatorLoader")
 
 RECORDS_PER_TURN = 2_000
-"""The records that are replayed in one turn of the event loop. This takes about 10 ms, and a heartbeat on another shard
-may have to wait for this time."""
+"""The records that are replayed in one iteration of the event loop. This takes about 10 ms, and a heartbeat on another
+shard may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
 """The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
 
 COMMIT_WARNING_SECONDS = 10.0
-"""The log has a warning after each such time in which the read records are not committed."""
+"""The interval of warnings in the log while the records that were read are not committed."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer id of its transaction."""

@@ -37,12 +37,12 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""The linger time that means no fixed time, as in Kafka. With this value, writes are collected until the end of the
-present turn of the event loop."""
+"""The value of the linger time that means: no fixed time, as in Kafka. Writes are then collected until the end of the
+present iteration of the event loop."""
 
 REPLIES_PER_TURN = 50
-"""Replies of one step that are sent in one turn of the loop. The end of a join phase answers every member of the group.
-Encoding and sending a reply take about 50 µs."""
+"""Replies of one step that are sent in one iteration of the event loop. The end of a join phase answers every member of
+the group. Encoding and sending a reply take about 50 µs."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):

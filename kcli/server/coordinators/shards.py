@@ -36,8 +36,8 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 
 DRAIN_SECONDS = 5.0
-"""The time for which a stop waits for other replicas: the default of offsets.commit.timeout.ms. If most brokers stop at
-the same time, the last writes cannot be committed."""
+"""The longest time for which a stop waits for other replicas: the default of offsets.commit.timeout.ms. There is a
+limit, because the last writes are never committed if most brokers stop at the same time."""
 
 
 @dataclass(frozen=True, slots=True)

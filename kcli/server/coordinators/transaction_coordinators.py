@@ -36,7 +36,8 @@ Codes = dict[TopicPartition, ErrorCode]
 BATCHED_FROM = 4
 """The first version of AddPartitionsToTxn for brokers. It has several transactions (KIP-890)."""
 PARTITIONS_PER_REQUEST = 5_000
-"""Partitions in one request, if one Produce does not have more. The coordinator checks a partition in about 2 µs."""
+"""The most partitions in a request with several verifications. A single verification may have more. The coordinator
+checks a partition in about 2 µs."""
 
 
 class RemoteVerifications:

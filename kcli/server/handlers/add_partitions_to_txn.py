@@ -43,8 +43,8 @@ _PRODUCER_FENCED_FROM = 2
 Codes = dict[TopicPartition, ErrorCode]
 
 PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or answered in one turn of the loop. A partition takes 1 to 2 µs. The coordinator adds
-all partitions in one decision."""
+"""Partitions that are checked or answered in one iteration of the event loop. A partition takes 1 to 2 µs. The
+coordinator adds all partitions in one decision."""
 
 
 def handle(

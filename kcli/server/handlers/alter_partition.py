@@ -16,5 +16,5 @@ ACCESS = whole_request(CLUSTER_ACTION)
 
 async def handle(context: NodeContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
     if not request.topics:
-        return AlterPartitionResponse()  # as in Kafka, nothing is checked if nothing is asked for
+        return AlterPartitionResponse()  # as in Kafka, an empty request is not checked
     return await ask_controller(context, ALTER_PARTITION, request)

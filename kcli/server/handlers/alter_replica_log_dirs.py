@@ -30,7 +30,7 @@ ACCESS = whole_request(ALTER_CLUSTER)
 
 
 PARTITIONS_PER_TURN = 100
-"""Partitions that are handled in one turn of the loop. A partition takes 10 µs."""
+"""Partitions that are handled in one iteration of the event loop. A partition takes 10 µs."""
 
 
 async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:

@@ -30,8 +30,8 @@ ACCESS = OPEN
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
 SOFTWARE_MAX_CHARACTERS = 64
-"""The characters that are kept of the name and of the version of a client's software. Metrics have both, and a client
-sends them before it logs in."""
+"""The characters that are kept of the name and of the version of a client's software. There is a limit, because the
+metrics keep both texts, and clients send them before their login."""
 # From this version on, the answer contains features whose lowest level is 0. Older clients refuse such features
 # (KIP-1022).
 _MIN_ZERO_FROM = 4

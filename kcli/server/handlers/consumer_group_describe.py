@@ -28,7 +28,7 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 MEMBERS_PER_TURN = 100
-"""Groups and members that are described in one turn of the loop. A member takes 10 to 20 µs."""
+"""Groups and members that are described in one iteration of the event loop. A member takes 10 to 20 µs."""
 
 
 def handle(

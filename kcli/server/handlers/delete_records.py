@@ -48,8 +48,8 @@ HIGH_WATERMARK = -1
 
 
 PARTITIONS_PER_TURN = 20
-"""Partitions that are handled in one turn of the loop. A partition takes 5 µs, or 50 µs and more if segments are
-deleted."""
+"""Partitions that are handled in one iteration of the event loop. A partition takes 5 µs, or 50 µs and more if segments
+are deleted."""
 
 
 class Deletion(NamedTuple):

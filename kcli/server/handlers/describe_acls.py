@@ -24,7 +24,7 @@ from kcli.server.requests.turns import Steps, run_in_turns
 ACCESS = whole_request(DESCRIBE_CLUSTER, shows_request=True)
 
 PER_TURN = 1000
-"""ACLs that are compared with the filter in one turn of the loop. An ACL takes about 1 µs."""
+"""ACLs that are compared with the filter in one iteration of the event loop. An ACL takes about 1 µs."""
 
 
 def handle(

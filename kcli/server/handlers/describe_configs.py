@@ -49,8 +49,8 @@ DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 """A request that names another type is refused as a whole."""
 
 RESOURCES_PER_TURN = 2
-"""Resources that are described in one turn of the loop. A resource takes 2 µs if its entries are cached. Otherwise a
-topic takes 0.3 ms, and a broker 2 ms."""
+"""Resources that are described in one iteration of the event loop. A resource takes 2 µs if its entries are cached.
+Otherwise a topic takes 0.3 ms, and a broker 2 ms."""
 
 
 def handle(

@@ -26,7 +26,8 @@ from kcli.server.requests.turns import run_in_turns
 ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
 TOKENS_PER_TURN = 100
-"""The tokens that are checked in one turn of the loop. A token takes up to 10 µs: its HMAC and two authorizations."""
+"""The tokens that are checked in one iteration of the event loop. A token takes up to 10 µs: its HMAC and two
+authorizations."""
 
 
 def handle(

@@ -26,8 +26,8 @@ ACCESS = per_resource(DESCRIBE_GROUP)
 
 
 MEMBERS_PER_TURN = 400
-"""Groups and members that are described in one turn of the loop. A group takes 4 µs, and a member 1 to 3 µs. A group is
-never divided: 5,000 members take 5 ms."""
+"""Groups and members that are described in one iteration of the event loop. A group takes 4 µs, and a member 1 to 3 µs.
+A group is never divided: 5,000 members take 5 ms."""
 
 
 def handle(

@@ -22,7 +22,7 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 PARTITIONS_PER_TURN = 500
-"""Partitions that are described in one turn of the loop. A partition takes 2 µs."""
+"""Partitions that are described in one iteration of the event loop. A partition takes 2 µs."""
 
 
 def handle(

@@ -27,7 +27,7 @@ _NONE = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions and producers that are described in one turn of the loop. Each takes 4 µs."""
+"""Partitions and producers that are described in one iteration of the event loop. Each takes 4 µs."""
 
 
 def handle(

@@ -28,7 +28,7 @@ ACCESS = per_resource(DESCRIBE_TOPIC)
 
 
 PER_TURN = 200
-"""Names or partitions that are handled in one turn of the loop. Each takes 1 to 5 µs."""
+"""Names or partitions that are handled in one iteration of the event loop. Each takes 1 to 5 µs."""
 
 
 def handle(

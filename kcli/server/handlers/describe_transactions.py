@@ -22,7 +22,8 @@ ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC)
 
 
 IDS_PER_TURN = 200
-"""Transactional ids that are described in one turn of the loop. An id takes 4 µs, and 1 µs more for each partition."""
+"""Transactional ids that are described in one iteration of the event loop. An id takes 4 µs, and 1 µs more for each
+partition."""
 
 
 def handle(

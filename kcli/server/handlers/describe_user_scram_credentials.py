@@ -23,7 +23,7 @@ ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 USERS_PER_TURN = 200
-"""Users that are described in one turn of the loop. A user takes 5 µs."""
+"""Users that are described in one iteration of the event loop. A user takes 5 µs."""
 
 
 def handle(

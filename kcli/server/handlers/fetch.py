@@ -54,8 +54,8 @@ COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 # A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
-# A fetch that reads at most this many partitions has read all of them in one turn. The other steps of the turn prepare
-# the fetch.
+# A fetch of at most this many partitions reads all of them in one turn of the event loop. The other steps of this turn
+# are left for the preparation of the fetch.
 _ONE_TURN_READS = STEPS_PER_TURN // 2
 
 
@@ -127,7 +127,8 @@ def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
 def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:
     """The answer to a client that may not act as a broker: an error for each partition, and no session."""
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-        # The request does not list all partitions of the session. A full fetch follows, and gets the errors.
+        # The request does not list all partitions of the session. After this error, the client sends a full fetch,
+        # which gets an error for each partition.
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     refused = TopicAuthorizationException()
     topics = yield from nested_steps(
@@ -209,7 +210,7 @@ class _WaitingFetch:
         self._size = sum(sizes.values())
         self._min_bytes = min_bytes
         self._reading: asyncio.Future[FetchResponse] | None = (
-            None  # the read after the wait, if it takes turns
+            None  # the read after the wait, if it takes several turns
         )
         self._parked = ParkedFetch(
             FetchWait(min_bytes, self._size),

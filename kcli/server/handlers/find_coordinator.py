@@ -41,7 +41,7 @@ READY_SECONDS = 1.0
 """The longest wait until a shard is loaded. It is long enough for an empty partition. If the load of a long log takes
 more time, clients send their requests again."""
 KEYS_PER_TURN = 100
-"""Keys that are located in one turn of the loop. A key takes 8 µs."""
+"""Keys that are located in one iteration of the event loop. A key takes 8 µs."""
 CHARACTERS_PER_STEP = 160
 _NO_NODE = -1
 _NO_PORT = -1

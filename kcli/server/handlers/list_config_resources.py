@@ -1,7 +1,7 @@
 """ListConfigResources (key 74, versions 0-1): the resources that have, or could have, a configuration (KIP-1142).
 
-Version 0 lists only client-metrics subscriptions. Its name was ListClientMetricsResources. If a request contains no
-types, the response lists all types.
+Version 0 lists only client-metrics subscriptions. The API then had the name ListClientMetricsResources. If a request
+contains no types, the response lists all types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LISTED_TYPES = (
 
 
 RESOURCES_PER_TURN = 500
-"""Resources that are listed in one turn of the loop. A resource takes 1 µs."""
+"""Resources that are listed in one iteration of the event loop. A resource takes 1 µs."""
 
 
 def handle(

@@ -16,7 +16,8 @@ ACCESS = per_resource(DESCRIBE_CLUSTER, DESCRIBE_GROUP)
 
 
 GROUPS_PER_TURN = 500
-"""Groups that are listed in one turn of the loop. A group takes 2 µs. The groups of one shard are listed together."""
+"""Groups that are listed in one iteration of the event loop. A group takes 2 µs. The groups of one shard are listed
+together."""
 
 
 def handle(

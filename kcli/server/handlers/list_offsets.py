@@ -77,10 +77,10 @@ Turn = Answering | None
 answer for a partition."""
 
 SLICE_PARTITIONS = 50
-"""Partitions that are answered in one turn of the loop. A turn takes about a millisecond."""
+"""Partitions that are answered in one iteration of the event loop. A turn takes about a millisecond."""
 
 SLICE_NAMES = 5000
-"""Partitions that are counted in one turn of the loop. A turn takes about a millisecond."""
+"""Partitions that are counted in one iteration of the event loop. A turn takes about a millisecond."""
 
 
 def handle(

@@ -33,7 +33,7 @@ _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
 SHARDS_PER_TURN = 1
-"""Shards whose transactional ids are listed in one turn of the loop. An id takes 2 µs."""
+"""Shards whose transactional ids are listed in one iteration of the event loop. An id takes 2 µs."""
 
 
 def handle(

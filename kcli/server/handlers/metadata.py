@@ -1,8 +1,8 @@
 """Metadata (key 3, versions 0-13): brokers, topics and partitions. Creates requested topics, if they may be created.
 
 From version 1 on, a null list of topics means all topics (KIP-4). Later versions add the cluster id (v2), the field
-allow_auto_topic_creation (v4, KIP-204), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and topic
-ids (v10, KIP-516). Requests may contain topic ids from version 12 on. Only versions 8 to 10 have the authorized
+allow_auto_topic_creation (v4, KAFKA-5291), offline replicas (v5, KIP-112), authorized operations (v8, KIP-430), and
+topic ids (v10, KIP-516). Requests may contain topic ids from version 12 on. Only versions 8 to 10 have the authorized
 operations of the cluster.
 
 While a topic is being created, the response reports it as unknown. The client asks again.
@@ -53,7 +53,7 @@ BY_ID_SINCE = 12
 
 
 PER_TURN = 100
-"""Names, topics or partitions that are handled in one turn of the loop. Each takes 1 to 10 µs."""
+"""Names, topics or partitions that are handled in one iteration of the event loop. Each takes 1 to 10 µs."""
 
 
 def handle(

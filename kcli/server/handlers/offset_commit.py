@@ -27,7 +27,7 @@ from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, n
 ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs."""
+"""Partitions that are checked or merged in one iteration of the event loop. A partition takes 1 to 2 µs."""
 
 Commit = Callable[[OffsetCommitRequest], OffsetCommitResponse | Awaitable[OffsetCommitResponse]]
 """Sends the offsets to the group."""

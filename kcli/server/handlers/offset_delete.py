@@ -26,7 +26,7 @@ ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
 
 
 PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or merged in one turn of the loop. A partition takes 1 to 2 µs."""
+"""Partitions that are checked or merged in one iteration of the event loop. A partition takes 1 to 2 µs."""
 
 
 def handle(

@@ -40,7 +40,7 @@ _NO_OFFSET = -1
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions that are answered in one turn of the loop. A partition takes 3 µs."""
+"""Partitions that are answered in one iteration of the event loop. A partition takes 3 µs."""
 GROUPS_PER_TURN = 100
 
 

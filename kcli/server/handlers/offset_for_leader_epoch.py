@@ -25,7 +25,7 @@ ACCESS = per_resource(CLUSTER_ACTION, DESCRIBE_TOPIC)
 
 
 PARTITIONS_PER_TURN = 200
-"""Partitions that are answered in one turn of the loop. A partition takes 4 µs."""
+"""Partitions that are answered in one iteration of the event loop. A partition takes 4 µs."""
 
 
 def handle(

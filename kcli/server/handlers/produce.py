@@ -76,8 +76,8 @@ _log = logging.getLogger("kcli.server.ReplicaManager")
 ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 APPENDED_PER_TURN = 50
-"""Topics of a large request that are appended in one turn of the loop. A refused topic takes 10 µs, and a batch takes
-20 µs."""
+"""Topics of a large request that are appended in one iteration of the event loop. A refused topic takes 10 µs, and a
+batch takes 20 µs."""
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10

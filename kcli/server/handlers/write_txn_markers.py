@@ -29,10 +29,10 @@ ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
 
 
 PARTITIONS_PER_TURN = 10
-"""Markers that are appended in one turn of the loop. A marker takes 100 µs."""
+"""Markers that are appended in one iteration of the event loop. A marker takes 100 µs."""
 
 MARKERS_PER_TURN = 200
-"""Markers whose result is reported in one turn of the loop. A marker takes 5 µs."""
+"""Markers whose result is reported in one iteration of the event loop. A marker takes 5 µs."""
 
 Outcomes = dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
 

@@ -26,7 +26,7 @@ from kcli.server.network.tls_transport import TlsTransport
 # does not read. The transport keeps at most a copy of one piece. glibc reuses memory for such a copy. It maps new
 # memory only for copies of 128 KiB or more.
 PIECE_SIZE_BYTES = 120 * 1024
-# The bytes that one connection sends in a turn of the event loop. This takes about half a millisecond.
+# The bytes that one connection sends in a iteration of the event loop. This takes about half a millisecond.
 SENT_PER_TURN_BYTES = 1024 * 1024
 # Unsent output above which a transport reports that it is full.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
@@ -122,7 +122,7 @@ class AnswerSender:
         sent_all: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Makes a sender without answers. `failed` is called with a reason if an answer cannot be completed. It must
+        """Makes a sender without answers. If an answer cannot be completed, `failed` is called with a reason, and must
         close the connection."""
         self.unsent_bytes = 0
         self._transport = transport

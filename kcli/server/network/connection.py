@@ -611,7 +611,7 @@ class Connection(asyncio.BufferedProtocol):
         self.warn(reason)
         self.abort()
 
-    # Refusals and flow.
+    # Refusals and flow control.
 
     def _refuse_size(self, size: int, prefix: bytes) -> None:
         limit = "socket.request.max.bytes" if self.login.phase is None else "sasl.server.max.receive.size"

@@ -46,7 +46,8 @@ class FailedLogins:
         """
         self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
         self._interval = INTERVAL_SECONDS / factor
-        # The time at which all failures of each address are forgotten. Each failure moves this time by the interval.
+        # For each address, the time at which all its failures are forgotten. Each failure makes this time later by the
+        # interval.
         self._forgiven_at: OrderedDict[str, float] = OrderedDict()
         self._lines = LimitedLines()
 

@@ -255,7 +255,7 @@ class Acceptor:
             self._retry = None
 
     def opened(self, connection: Connection) -> None:
-        if self._is_closed:  # the system had accepted the connection before
+        if self._is_closed:  # the system accepted this connection before the port was closed
             connection.abort()
             return
         self._set_buffer_sizes(connection)

@@ -352,8 +352,8 @@ class LeaderPartition:
         """Applies a state of the partition in this leader epoch from the metadata.
 
         Does nothing if the leader already has this state or a newer state from an answer of the controller. Kafka
-        applies an equal state again, and then forgets a proposed change. The high watermark could then be too high for
-        a replica that joins the ISR.
+        applies an equal state a second time, and so forgets a change that it has proposed. Then the high watermark does
+        not wait for a replica that the change adds to the ISR, and may rise above the records of this replica.
         """
         if after.partition_epoch > self.state.partition_epoch:
             self.commit_partition(after.replicas, after.isr, after.partition_epoch)

@@ -149,7 +149,7 @@ class ActiveController:
         return decide(controller, session_ms(self._clock))
 
     def _follow_quorum(self) -> None:
-        # The quorum appends records of its own, which count as offsets too.
+        # The quorum appends records of its own, which have offsets too.
         self.controller.follow_quorum(self._quorum.log.end_offset, self._quorum.view.kraft_version)
 
     def _obey(self, decision: Decision[R]) -> Outcome[R]:

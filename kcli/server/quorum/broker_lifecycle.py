@@ -241,7 +241,7 @@ class BrokerLifecycle:
             self._may_stop.set()
         elif self._is_leaving and asyncio.get_running_loop().time() - self._answered_at >= self._session_s:
             # The session has ended, so a controller that comes back fences the broker and moves its leaderships. If the
-            # last voters of a quorum stop together, no controller answers any more.
+            # last voters of a quorum stop together, no controller ever answers, so a longer wait has no use.
             _log.warning("No controller has answered for a whole session, so the broker stops without it")
             self._may_stop.set()
 

@@ -55,7 +55,8 @@ MAX_WAITING_REQUESTS = 1000
 request. A larger number means that a client floods the node."""
 
 UNCOMMITTED_MAX = 10_000
-"""Appended batches whose commit is timed. Without a majority, no batch is ever committed."""
+"""The most appended batches for which the time until the commit is measured. There is a limit, because without a
+majority no batch is ever committed."""
 
 
 def _is_electing(state: State) -> bool:

@@ -54,8 +54,8 @@ UNKNOWN_CONTROLLER_PAUSE_S = 0.1
 RECONNECT_BACKOFF_S = 0.05
 
 OPENING_MIN_S = 2.0
-"""The least time for a connection with its TLS handshake and its login. The limit of a heartbeat may be shorter, and a
-slow node would then never get a connection."""
+"""The shortest time limit for opening a connection, with its TLS handshake and its login. The time limit of a heartbeat
+may be shorter, and with that limit a slow node would never get a connection."""
 
 FORWARDING_LIMIT_S = 60.0
 """The time limit of forwarded requests and of allocations of producer ids, as in Kafka."""
@@ -278,9 +278,9 @@ class RemoteController:
 
 
 def _is_from_other(response: object) -> bool:
-    """Whether the sender of a response is not the active controller. The responses of CreateTopics and Envelope have
-    errors below the top level. The response to an Envelope has the error of the response inside.
-    """
+    """Whether the sender of a response is not the active controller. A response to CreateTopics has this error at each
+    topic, because it has no top-level error. A response to an Envelope has the error of the response inside as its
+    top-level error."""
     errors = [getattr(response, "error_code", ErrorCode.NONE)]
     errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
     return ErrorCode.NOT_CONTROLLER in errors

@@ -83,7 +83,7 @@ ALTER_CONFIGS = {
     ResourceType.GROUP: ALTER_CONFIGS_GROUP,
     ResourceType.CLUSTER: Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
 }
-"""The operation that a change of configs needs, by the type of the resource that has the configs."""
+"""The operations that reading configs (above) and changing configs need, by the type of the resource."""
 
 CREATE_CLUSTER = Need(AclOperation.CREATE, ResourceType.CLUSTER)
 DELETE_CLUSTER = Need(AclOperation.DELETE, ResourceType.CLUSTER)

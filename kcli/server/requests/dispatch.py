@@ -80,12 +80,12 @@ DECODED_AT_ONCE_BYTES = 1000
 """Larger frames are decoded in turns. A smaller frame has at most this number of elements, because each element takes
 at least a byte."""
 FETCHED_PARTITIONS_PER_TURN = 200
-"""Partitions of a Fetch response that are encoded in one turn of the loop. A partition takes 5 to 10 µs."""
+"""Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
 TOPICS_PER_TURN = 200
 """Topics of a Produce request or response that are decoded or encoded in one turn. A topic takes 3 to 5 µs."""
 ELEMENTS_PER_TURN = 500
-"""Elements of arrays that are encoded or decoded in one turn of the loop. An element takes 1 to 3 µs, so a turn takes
-about a millisecond.
+"""Elements of arrays that are encoded or decoded in one iteration of the event loop. An element takes 1 to 3 µs, so a
+turn takes about a millisecond.
 
 The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
 loop wakes up, it would have to wait until the thread releases the lock.

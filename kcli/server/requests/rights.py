@@ -23,7 +23,8 @@ from kcli.server.requests.operations import ALL_OPERATIONS, OPERATIONS
 from kcli.server.requests.turns import Steps, run_in_turns
 
 CHECKS_PER_TURN = 100
-"""Names that are checked in one turn of the loop. A check takes 5 to 10 µs, and 30 µs if its refusal is logged."""
+"""Names that are checked in one iteration of the event loop. A check takes 5 to 10 µs, and 30 µs if its refusal is
+logged."""
 
 STEPS_OF_REFUSAL = 10
 """A refusal with its line in the log takes as long as this number of steps. A step takes 2 to 5 µs."""

@@ -37,7 +37,7 @@ from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
 from kcli.tracing.tracer import BoundedSink
 
 SHORTEST_STAGE_SECONDS = 0.000_05
-"""Shorter waits are left out. They are single turns of the event loop."""
+"""Shorter waits are left out. They are single iterations of the event loop."""
 
 CLIENT_SAMPLES_PER_SECOND = 100
 """The requests that clients can choose in one second by a sampled record. Each takes about 30 µs, and more with many

@@ -22,7 +22,7 @@ Group = TypeVar("Group")
 Shaped = TypeVar("Shaped")
 
 REFUSALS_PER_TURN = 500
-"""Parts of a request that get the same error in one turn of the loop. A part takes 1 µs."""
+"""Parts of a request that get the same error in one iteration of the event loop. A part takes 1 µs."""
 
 _SORTED_AT_ONCE = 100
 
@@ -31,8 +31,8 @@ Steps = Generator[None, None, T]
 
 
 def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) -> list[T] | Awaitable[list[T]]:
-    """Applies `work` to each item, `per_turn` items in one turn of the loop. If one turn is enough, returns the result
-    immediately.
+    """Applies `work` to each item, `per_turn` items in one iteration of the event loop. If one turn is enough, returns
+    the result immediately.
     """
     if len(items) <= per_turn:
         return [work(item) for item in items]
@@ -40,7 +40,7 @@ def in_turns(items: Sequence[Item], work: Callable[[Item], T], per_turn: int) ->
 
 
 def run_in_turns(steps: Steps[T], per_turn: int) -> T | Awaitable[T]:
-    """Runs the steps, `per_turn` steps in one turn of the loop. If one turn is enough, returns the result
+    """Runs the steps, `per_turn` steps in one iteration of the event loop. If one turn is enough, returns the result
     immediately.
     """
     try:

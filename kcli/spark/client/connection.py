@@ -35,7 +35,7 @@ If a port speaks another protocol, its first four bytes usually give a larger si
 """
 
 LOGIN_FRAME_BYTES_MAX = 512 * 1024
-"""The largest accepted answer before the end of the login, because the broker is not known yet."""
+"""The largest accepted answer before the end of the login, because the broker is not trusted yet."""
 
 _SIZE = struct.Struct(">i")
 

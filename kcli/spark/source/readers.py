@@ -74,7 +74,7 @@ HEADERS = StructField(
 """The columns of Spark's Kafka source. HEADERS is added if includeHeaders is true."""
 
 SAMPLE_BYTES = 256 << 10
-"""How much of a partition is read to estimate the bytes per offset (for maxBytesPerTrigger)."""
+"""The bytes of a partition that are read to estimate the bytes per offset (for maxBytesPerTrigger)."""
 
 
 class RangePartition(InputPartition):

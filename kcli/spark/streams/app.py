@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 POLL_SECONDS = 0.25
-"""How often the application checks whether it should stop and whether a query has ended."""
+"""The interval at which the application checks whether it should stop and whether a query has ended."""
 
 
 class Streams:

@@ -30,8 +30,8 @@ def joined(
     apart = F.expr(f"INTERVAL {within}")
     is_near = (two.timestamp >= one.timestamp - apart) & (two.timestamp <= one.timestamp + apart)
     pairs = left_side.join(right_side, (one.key == two.key) & is_near, how)
-    # A pair gets the later of its two timestamps, as in Kafka Streams. With the copied metadata, this column has the
-    # watermark.
+    # A pair gets the later of its two timestamps, as in Kafka Streams. The copied metadata makes this column the column
+    # of the watermark.
     metadata = left.schema[TIMESTAMP].metadata
     timestamp = F.greatest(one.timestamp, two.timestamp).alias(TIMESTAMP, metadata=metadata)
     return pairs.select(F.coalesce(one.key, two.key).alias(KEY), value(one, two).alias(VALUE), timestamp)

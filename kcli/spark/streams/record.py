@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 KEY, VALUE, TIMESTAMP, WINDOW = "key", "value", "timestamp", "window"
 
 TRACE = "_trace"
-"""The trace headers of the record from which a record was made. The column exists only if there are traces, and only up
-to the first operation that makes a record from several records."""
+"""The column with the trace headers of the source record. The column exists only if the topic's records have traces,
+and only until an operation combines several records into one.
+"""
 
 UPDATE = "update"
 """Spark's output mode for each new value of an aggregate. All other results have the mode append."""
@@ -39,9 +40,9 @@ Function = Callable[[Record], "Column"]
 
 
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
-    """Returns columns that refer to `frame` by name only.
+    """Returns the columns of `frame` as references by name.
 
-    If a frame is joined with itself, references to the frame would be ambiguous.
+    References to `frame` itself would be ambiguous if a frame is joined with itself.
     """
     from pyspark.sql import functions as F
 

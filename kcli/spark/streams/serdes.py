@@ -96,7 +96,9 @@ _MALFORMED = "_malformed"
 
 @dataclass(frozen=True, slots=True)
 class Long:
-    """An integer of eight bytes, big-endian, as Java's LongSerializer and the counts of Kafka Streams."""
+    """An integer of eight bytes, big-endian. Java's LongSerializer writes this format, and Kafka Streams uses it for
+    counts.
+    """
 
     def decode(self, raw: Column) -> Column:
         from pyspark.sql import functions as F

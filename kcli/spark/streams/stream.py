@@ -140,7 +140,7 @@ class Stream:
     # --- state
 
     def deduplicate(self, on: Function | None = None, *, within: str) -> Stream:
-        """Keeps only the first of the records with the same `on` that are at most `within` apart.
+        """Keeps only the first of several records with the same value of `on` that are at most `within` apart.
 
         `on` defaults to key and value. Nulls count as equal. Records that are more than `within` older than the newest
         record are dropped.
@@ -159,10 +159,10 @@ class Stream:
 
         `state` and `output` are DDL: "count bigint, last string".
 
-        `function(key, values, state)` gets the values of a key in a micro-batch, in the order of their timestamps. The
-        state is a dict, or None for a new key. The function returns two things: the values to send, as tuples in the
-        order of `output`, and the new state. If the new state is None, the key is forgotten. The value None is a
-        tombstone.
+        `function(key, values, state)` gets all values that the key has in a micro-batch, in the order of their
+        timestamps. The state is a dict, or None for a new key. The function returns two things: the values to send, as
+        tuples in the order of `output`, and the new state. If the new state is None, the state of the key is deleted. A
+        value None among the sent values is a tombstone.
 
         Python takes about a millisecond of CPU for each key in each micro-batch, and 10 to 20 microseconds for each
         record. Spark's own aggregations and joins take a hundredth of this time.
@@ -195,9 +195,10 @@ class Stream:
     ) -> Stream:
         """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        An outer join also sends records that have no matching record. It sends such a record when `within` and `grace`
-        have passed, because a matching record can no longer come. As in Kafka Streams, records with a null value are
-        dropped, and records without a key match no record.
+        An outer join also sends records of both streams that have no matching record, and a left join only such records
+        of this stream. Such a record is sent when `within` and `grace` have passed, because a matching record can no
+        longer come. As in Kafka Streams, records with a null value are dropped, and records without a key match no
+        record.
         """
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")
@@ -244,8 +245,7 @@ class Stream:
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Writes to an existing topic. Returns the records of that topic as a stream. Another query reads this
-        stream."""
+        """Writes to an existing topic. Returns the records of that topic as a stream, which a separate query reads."""
         self.to(topic, key=key, value=value, name=name)
         return stream_of(self.topology, topic, key=key, value=value)
 

@@ -1,10 +1,10 @@
 """A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
 A join of a stream with a table needs the table's newest value for each record. If a query read the table's topic as a
-batch, Spark would read the topic only once. So each Python worker keeps the keys and values of the table in memory. At
-the start of every task, the worker first reads the changes since its last task, and then looks up the keys. Each core
-has a worker process with its own copy of the table, so the memory must be enough for all copies. If Spark repeats a
-micro-batch, the repetition may see newer values of the table.
+batch, Spark would read the topic only once, and would not see later changes. So each Python worker keeps the keys and
+values of the table in memory. At the start of every task, the worker first reads the changes since its last task, and
+then looks up the keys. Each core has a worker process with its own copy of the table, so the memory must be enough for
+all copies. If Spark repeats a micro-batch, the repetition may see newer values of the table.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 TOMBSTONE_SECONDS = 12 * 3600.0
-"""The age after which a copy is read again from the start.
+"""A copy that was not updated for this time is read again from the start.
 
-Brokers keep tombstones for a day (delete.retention.ms). A copy that is older could have missed a tombstone.
+Brokers keep tombstones for a day (delete.retention.ms), so an older copy could have missed a tombstone.
 """
 
 

@@ -21,7 +21,7 @@ class CleanedTransactions:
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
-        # By producer id: aborted transactions before their markers.
+        # By producer id: aborted transactions that the pass has entered, until it reaches their markers.
         self._aborted: dict[int, AbortedTransaction] = {}
         self._with_aborted_data: set[int] = set()
         self._with_committed_data: set[int] = set()

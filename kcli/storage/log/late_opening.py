@@ -8,7 +8,7 @@ from kcli.storage.log.validation import Opening, UnopenedBatch
 
 def opening_of(batch: UnopenedBatch) -> Opening:
     """Checks the records. If the batch cannot be written unchanged, encodes it again. May run in any thread."""
-    # The import takes longer than a turn of the event loop.
+    # The import takes longer than a iteration of the event loop.
     from kcli.storage.log.opening import open_batch
 
     return (yield from open_batch(batch))

@@ -296,9 +296,9 @@ class PartitionLog:
             position = run.end
 
     def _check_begins_at_end(self, first: BatchHeader) -> None:
-        """Raises InvalidRecordException if a batch of the leader begins before the log end. But if an empty log ends
-        inside the batch, it is moved back to the batch's beginning. This happens if the leader's log start offset is
-        inside the batch."""
+        """Raises InvalidRecordException if a batch of the leader begins before the log end. But if the log is empty and
+        its end is inside the batch, its end is moved back to the first offset of the batch. This happens if the
+        leader's log start offset is inside the batch."""
         if first.base_offset >= self.log_end_offset:
             return
         if self.size_bytes or first.last_offset < self.log_end_offset:
@@ -337,7 +337,7 @@ class PartitionLog:
         assert last_offset >= self.log_end_offset, "offsets never go back"
         producers = (
             self._producers or self._restore_producers()
-        )  # before the write, because they may have to be read from the log
+        )  # before the write, because this may read the log
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
@@ -627,8 +627,8 @@ class PartitionLog:
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:
-        """Records that the first `truncations` truncations are durable. The recovery point after them must be durable
-        too."""
+        """Records that the first `truncations` truncations are durable. Before this call, make the recovery point after
+        them durable too."""
         self._durable_truncations = max(self._durable_truncations, truncations)
 
     def _sync_cut(self) -> None:
@@ -875,9 +875,9 @@ class PartitionLog:
                 restored.producers.on_high_watermark(self.high_watermark)
 
     def take_snapshot(self) -> None:
-        """Writes the state of producers for the next start, except if there are no producers, no snapshot and only one
-        segment. A clean start without a snapshot knows that there are no producers. A start after a crash reads the
-        last segment in any case."""
+        """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
+        snapshot and only one segment. If there is no snapshot, a start after a clean stop knows that there are no
+        producers, and a start after a crash reads the last segment anyway."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.take(producers)

@@ -332,9 +332,9 @@ class LogStore:
 
         If `more` is True, the caller will make or delete other logs too, and then call `settle_soon`.
 
-        `assigned` is the id of the directory in the metadata. A missing or offline directory may contain the log. In
-        this case, this method raises KafkaStorageException, because a new, empty log would replace records that are not
-        lost.
+        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, it may still
+        contain the log. Then this method raises KafkaStorageException, because a new, empty log would replace records
+        that are not lost.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:

@@ -82,7 +82,7 @@ class Administrator:
     async def _create(self, admin: AdminClient, name: str) -> None:
         asked = self.world.cluster.node.running
         (error,) = (await admin.create_topics([NewTopic(name=name, partitions=PARTITIONS)])).values()
-        # As in Kafka, a broker that stops or whose session has expired is fenced. Then no broker is left for the
+        # As in Kafka, the only broker is fenced if it stops or if its session expires. Then no broker is left for the
         # replicas.
         fenced = isinstance(error, InvalidReplicationFactorException) and self._may_be_fenced(asked)
         exists = isinstance(error, TopicExistsException)

@@ -84,7 +84,7 @@ class ClusterAdministrator:
         self.client.close()
 
     async def _reassign(self, topic: ReplicatedTopic) -> None:
-        """Moves a partition to other brokers, to the same brokers in another order, or ends a move."""
+        """Moves a partition to other brokers, changes the order of its replicas, or cancels a move."""
         brokers = [node.node_id for node in self.world.cluster.brokers]
         replicas: tuple[int, ...] | None = tuple(self._rng.sample(brokers, topic.replication_factor))
         if self._rng.random() < 0.2:

@@ -32,11 +32,11 @@ from kcli.testing.checks.replication_watch import ReplicationWatch
 from kcli.testing.sim.cluster import BROKER_PORT, SimCluster, machine_name
 
 TROUBLE = (OSError, TimeoutError, NetworkException, ProtocolError)
-# An answer that does not arrive within this time is given up. It is shorter than librdkafka's 60 s, so that a story
-# with cut links needs less simulated time.
+# An answer that does not arrive within this time is given up. It is shorter than librdkafka's 60 s, so that a run with
+# cut links needs less simulated time.
 REQUEST_TIMEOUT_S = 8.0
 BACKOFF_S = 0.1
-# Errors that end without any action of a client of a cluster, or after it has found the new leader.
+# Errors that end without any action of the client, or when the client has found the new leader.
 MOVING = PASSING | {
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -87,8 +87,7 @@ class ClusterClient:
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def ask(self, broker: int, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
-        """Sends a request to a broker. If it raises one of the errors in TROUBLE, the next request opens a new
-        connection."""
+        """Sends a request to a broker. After an error in TROUBLE, the next request opens a new connection."""
         connection = await self._connection(broker)
         try:
             version = min(connection.version_for(key), at_most)
@@ -129,7 +128,7 @@ class ClusterClient:
                 assert topic.name is not None
                 partition = TopicPartition(topic.name, found.partition_index)
                 known = self.leaders.get(partition)
-                # A broker with old metadata must not lead a client back (KIP-320).
+                # Old metadata of a broker must not lead a client back to an earlier leader (KIP-320).
                 if known is None or found.leader_epoch >= known.leader_epoch:
                     self.leaders[partition] = found
 
@@ -230,8 +229,10 @@ class ReplicatedProducer:
         self._producer_id, self._sequence, self._is_known = response.producer_id, 0, False
 
     def _fill(self, leader: int, in_flight: deque[asyncio.Task[p.ProduceResponse]]) -> None:
-        """Sends a few new batches. The first batch of a producer id is alone until its answer, because a broker accepts
-        any sequence number from a new producer. The broker may refuse the first batch and accept the second one."""
+        """Sends a few new batches. The first batch of a producer id is sent alone, because a broker accepts any
+        sequence number from a new producer. If the second batch arrived first, the broker would accept it and refuse
+        the first batch.
+        """
         wanted = self._rng.randint(1, IN_FLIGHT_MAX) if self._is_known else 1
         while not self.world.ending and len(in_flight) < wanted:
             batch = self._make()
@@ -302,8 +303,9 @@ class ReplicatedProducer:
 
 
 class ReplicatedConsumer:
-    """Reads partitions from their start, from leaders, or at times from followers (KIP-392). `values` has the records
-    of each partition in order."""
+    """Reads partitions from their start. The consumer reads from leaders, and at times from followers (KIP-392).
+    `values` has the records of each partition in order.
+    """
 
     def __init__(
         self, world: ClusterWorld, name: str, partitions: Iterable[TopicPartition], *, from_followers: bool

@@ -16,7 +16,7 @@ from kcli.testing.actors.clients import BACKOFF_S, Link, World
 from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
-# Settings of the broker with short session time-outs, so that a story need not wait for the usual time-outs.
+# Settings of the broker with short session time-outs, so that a run need not wait for the usual time-outs.
 QUICK_SESSIONS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
@@ -27,7 +27,8 @@ QUICK_SESSIONS = {
 BEGIN_ANEW = frozenset(
     {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 )
-# Errors after which the member tries again, because its epoch has risen, or because the former member has not left yet.
+# Errors after which the member tries again, because its epoch has risen, or because the former member with this
+# instance id has not left yet.
 ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
 
 

@@ -35,7 +35,7 @@ from kcli.testing.actors.clients import (
 )
 
 SESSION_TIMEOUT_MS = 6_000
-# How long a join waits for the other members. It is shorter than the time that a client waits for an answer.
+# The time for which a join waits for the other members. It is shorter than the time that a client waits for an answer.
 REBALANCE_TIMEOUT_MS = 8_000
 PROTOCOL = "range"
 # Errors after which the member tries again, because the coordinator has moved or is loading.
@@ -65,7 +65,7 @@ class Member(Actor):
         self._topics = topics
         self._member_id = ""
         self._life = 0
-        """The number of the node's start (`SimNode.life`) in which it assigned the member id."""
+        """The life of the node (`SimNode.life`) in which it assigned the member id."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -65,8 +65,7 @@ class PassingTopic:
             raise Moved
 
     async def _write(self) -> None:
-        """Sends one batch, and ignores the answer. The broker may still know an earlier topic of this name that is
-        already deleted."""
+        """Sends one batch. Ignores the answer, because the broker may still know a deleted topic with this name."""
         partition = self.client.rng.randrange(PARTITIONS)
         value = b"x" * self.client.rng.choice((10, 2_000))
         now_ms = self.world.cluster.node.clock.now_ms()

@@ -86,8 +86,8 @@ class TransactionalProducer(Actor):
         if code is ErrorCode.NONE:
             return True
         assert code in FENCED or code in NOT_NOW, f"{self.name}: {what} failed with {code!r}"
-        # If a coordinator has lost its newest records, its state is older than the partitions. So it cannot end the
-        # transactions in these partitions.
+        # A coordinator that has lost its newest records does not know all open transactions of the partitions. So it
+        # cannot end these transactions.
         stuck = self.world.ending and self.world.ledger.losses
         if code in FENCED or stuck:
             raise Refused
@@ -242,7 +242,8 @@ class CommittedReader(Actor):
     def _read_partition(self, partition: TopicPartition, data: f.PartitionData) -> None:
         """Reads the answer for a partition, without aborted records.
 
-        As in Java's consumer, records of an aborted producer are dropped from its first offset to its marker.
+        As in Java's consumer, the records of an aborted transaction are dropped: all records of its producer, from the
+        first offset of the transaction to its marker.
         """
         to_come = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
         aborted = self._aborted[partition]

@@ -1,14 +1,15 @@
-"""The graph of dependencies between transactions, and its cycles, as by Adya and the checker Elle.
+"""The graph of dependencies between transactions, and its cycles, as defined by Adya and the checker Elle.
 
 An edge from one transaction to another means one of these facts:
 
     - ww: in some partition, a record of the second follows a record of the first;
     - wr: the second has polled a record of the first;
-    - rw: the first has polled a partition up to the record before one of the second.
+    - rw: the first has polled a partition up to the last record before a record of the second.
 
-In a serializable database, no such cycle exists. Kafka promises less. The sends of open transactions interleave in a
+In a serializable database, no such cycle exists. Kafka promises less. The records of open transactions interleave in a
 partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge are
-normal. A cycle of wr edges alone is impossible: each poll needs a commit that came before it.
+normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
+poll.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class GroupLedger:
         self._ended: dict[str, None] = {}
         """Groups whose record was deleted. Their next record may have any generation or epoch."""
         self.eras: dict[str, int] = {}
-        """How often each group has begun again with a lower generation or epoch."""
+        """The number of times that each group has begun again with a lower generation or epoch."""
         self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
 

@@ -9,7 +9,8 @@ this method.) These are anomalies:
     - a torn transaction: the producer does not know whether the transaction was committed, and the reader saw only some
       of the transaction's values;
     - a value twice, or a value that no transaction wrote;
-    - a wrong order: of values of one transaction, of one producer, or of two transactions that did not overlap in time.
+    - a wrong order of the values of one transaction, of one producer, or of two transactions that did not overlap in
+      time.
 
 A write cycle means that transaction A is before B in one partition and after B in another partition. Write cycles are
 reported separately, because Kafka allows them for transactions that overlap in time. If transactions do not overlap,
@@ -95,7 +96,9 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. Reads from the last value to the first: a violation depends on later values."""
+    """Yields violations of the order. Reads from the last value to the first, because later values decide whether a
+    value is in a wrong order.
+    """
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
     next_of: dict[int, int] = {}
@@ -121,8 +124,8 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    In a cycle, transaction A wrote before transaction B in one partition, and B wrote before A in some partition. The
-    cycle may have more than two transactions.
+    In the smallest cycle, transaction A wrote before transaction B in one partition, and B wrote before A in another
+    partition. A cycle may have more than two transactions.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}
     after: dict[int, set[int]] = {}

@@ -6,8 +6,8 @@ checks these promises:
 * committed records never change, offsets are dense, the high watermark never goes back between two starts of the
   broker;
 * one offset per producer sequence, and no producer id twice;
-* acknowledged and read records are committed, and exist after a crash. After a loss of power they must exist only if
-  every append is flushed (`durable`). Otherwise records may be missing, but the existing ones must be correct;
+* acknowledged and read records are committed, and exist after a crash. Only after a loss of power may records be
+  missing, and only if not every append is flushed (`durable` is False). The existing records must still be correct;
 * acknowledged topics and metadata survive everything; the epoch of a broker never goes back;
 * a group's generation and its committed offsets never go back, and in a generation, only one member owns a partition.
 """
@@ -92,7 +92,8 @@ class Ledger:
         self._producer_ids: dict[int, None] = {}
         self._owners: dict[tuple[str, int, int, TopicPartition], str] = {}
         self._groups = GroupLedger()
-        # Commits that a broker acknowledged in the turn in which it died, so that the ledger could not read them.
+        # Commits that a broker acknowledged just before it died, in the same iteration of the event loop. The ledger
+        # could not read them.
         self._promised: dict[tuple[str, str, int], int] = {}
         self._node: Node | None = None
         self._metadata_offset = -1
@@ -213,7 +214,7 @@ class Ledger:
             for record in records:
                 known = before.get(record.offset)
                 content = (record.key, record.value)
-                # After a loss of records, the coordinators may have written other records at the same offset.
+                # After a loss of records, the coordinators may have written other records at the lost offsets.
                 replaced = self.losses and (header.is_control or leader.topic.startswith("__"))
                 assert known is None or known == content or replaced, (
                     f"{leader}: offset {record.offset} was {known!r} before the crash and is {content!r}"
@@ -269,8 +270,8 @@ class Ledger:
             known = history.records[offset]
             assert known == content, f"{partition} at {offset} is {known!r}, a client was told {content!r}"
             return
-        # The broker died in the turn in which it answered. The ledger compares the answer when the broker has started
-        # again.
+        # The broker died in the iteration of the event loop in which it answered. The ledger compares the answer when
+        # the broker has started again.
         assert self._node is None, f"{partition} at {offset}: acknowledged but not committed"
         history.records[offset] = content
 
@@ -296,7 +297,7 @@ class Ledger:
     ) -> None:
         """Stores the fact that a member has received its assignment.
 
-        `losses` is the number at the time when the member connected.
+        `losses` is the number of losses at the time when the member connected.
         """
         if losses != self.losses:
             return
@@ -308,7 +309,7 @@ class Ledger:
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
         """Stores the fact that a commit of a group was acknowledged.
 
-        `losses` is the number at the time when the client connected.
+        `losses` is the number of losses at the time when the client connected.
         """
         if losses != self.losses:
             return

@@ -5,7 +5,7 @@ of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted se
 broken promise.
 
 A committed value that no poll returned is *lost* if a poll went past its offset, or if its partition was read to the
-end. Otherwise the value is only *unseen*.
+end. If neither is true, the value is only *unseen*.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def _check_polls(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _polls(operation: Operation) -> Iterator[tuple[Polled, bool]]:
-    """The polls of an operation, each with whether the same operation has polled the same partition before."""
+    """The polls of an operation. The flag of a poll is True if the operation has polled the same partition before."""
     seen = set[int]()
     for polled in operation.polled:
         yield polled, polled.partition in seen

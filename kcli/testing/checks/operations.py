@@ -1,6 +1,6 @@
 """The history of a cluster as its clients saw it: operations that send records to partitions and poll records.
 
-The model comes from Jepsen's test of Kafka. An operation belongs to a process, which is one client. A process has one
+The model comes from Jepsen's test of Kafka. An operation belongs to a process, which is one client. A process runs one
 operation after another. An operation is a transaction, one record of a producer without transactions, or one poll of a
 consumer. Each value is sent once, so a value identifies its record.
 
@@ -70,7 +70,7 @@ class Operation:
     begun: float
     outcome: Outcome = Outcome.ABORTED
     asked: float = math.inf
-    """The time of the request to commit. A record outside of a transaction is committed from `begun` on."""
+    """The time of the request to commit. A record outside of a transaction counts as committed from `begun` on."""
     ended: float = math.inf
     protocol: Protocol = Protocol.NONE
     reads_uncommitted: bool = False

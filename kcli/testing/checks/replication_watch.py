@@ -13,7 +13,7 @@ promises are those of the TLA+ specifications of Kafka's replication.
 * LogMatching: two replicas that have the same batch (leader epoch and offset) are equal up to this batch.
 * No replica has a high watermark above the committed records. The leader epoch cache of a replica is in order, and
   agrees with the batches of the replica. A replica appends no batch of a leader epoch that its broker does not know.
-* A leader counts no fetch of a follower that does not know its leader epoch.
+* A leader counts no fetch of a follower that does not know the current leader epoch.
 * The sequence numbers of each producer are contiguous in the committed records.
 * An answer to a producer or to a consumer contains only committed records, and they never change.
 """
@@ -256,8 +256,9 @@ class ReplicationWatch:
             self._check_matching(partition, node_id, replica, news)
 
     def _read_failed(self, partition: Partition, machine: SimNode, replica: Replica) -> None:
-        """Reads a replica in a failed directory from its files. The last append may have happened before the failure,
-        in the same iteration of the event loop. The leader may still learn of this append."""
+        """Reads a replica in a failed directory from its files. The replica may have appended a batch just before the
+        failure, in the same iteration of the event loop. The leader may still learn of this append.
+        """
         replica.batches = read_disk(machine.disk, self._directory(machine), partition.name)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
@@ -280,8 +281,8 @@ class ReplicationWatch:
                 )
         first_known = log.log_start_offset
         if partition.name.topic in self._retained:
-            # After a loss of power, segments that retention had removed may be back, without their epochs. All their
-            # records are committed, so no other log can differ from them.
+            # After a loss of power, segments that retention had removed may be back, without their entries in the
+            # leader epoch cache. All their records are committed, so no other log can differ from them.
             first_known = entries[0][1] if entries else log.log_end_offset
         for batch in news:
             if batch.base_offset < first_known:
@@ -307,8 +308,8 @@ class ReplicationWatch:
         for batch in news:
             before = replica.batches.before(batch.base_offset)
             if batch.base_offset <= start:
-                # The leader has deleted what it had before this batch. So it cannot know that a follower has something
-                # else there. The follower deletes it when it learns the log start of the leader.
+                # The leader has deleted its records before this batch, so it cannot find out that a follower has other
+                # records there. The follower deletes these records when it learns the log start offset of the leader.
                 before = None
             key = (batch.leader_epoch, batch.base_offset)
             known, known_before = partition.matching.setdefault(key, (batch, before))
@@ -329,7 +330,7 @@ class ReplicationWatch:
             self._notice_loss(partition, image)
         for node_id, leader in self._leaders(partition):
             self._check_term(partition, node_id, leader)
-            # After an unclean election, the leader before may still commit records, which are lost.
+            # After an unclean election, the former leader may still commit records. These records are lost.
             if not is_unclean or leader.leader_epoch == image.leader_epoch:
                 self._check_commits(partition, node_id, leader)
         for node_id, leader in self._leaders(partition):
@@ -423,7 +424,7 @@ class ReplicationWatch:
     def _check_true_leader(
         self, partition: Partition, image: PartitionImage, node_id: int, leader: LeaderPartition
     ) -> None:
-        """Checks the broker that leads by its own metadata and by the controller's."""
+        """Checks the broker that is the leader both in its own metadata and in the controller's."""
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
             return
@@ -436,7 +437,8 @@ class ReplicationWatch:
         self._check_fetches(partition, leader)
         is_behind = leader.state.partition_epoch < image.partition_epoch
         for member in maximal:
-            # The controller removes a broker that has lost its power, and the leader hears of it a moment later.
+            # The controller removes a broker that has lost power from the ISR, and the leader learns this a moment
+            # later.
             if member in self._weakened or (is_behind and member not in image.isr):
                 continue
             other = partition.replicas.get(member)
@@ -447,7 +449,7 @@ class ReplicationWatch:
             )
 
     def _check_fetches(self, partition: Partition, leader: LeaderPartition) -> None:
-        """Checks that the leader counts no fetch of a follower that does not know its leader epoch yet."""
+        """Checks that the leader counts no fetch of a follower that does not know the current leader epoch yet."""
         epoch = leader.leader_epoch
         for replica, follower in leader.followers.items():
             place = (partition.topic_id, partition.name.partition, epoch, replica)

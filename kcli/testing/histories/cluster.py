@@ -1,8 +1,8 @@
 """Three nodes in separate processes. The links between them can be cut, and their disks can be filled.
 
 Clients connect directly, on a separate listener. The nodes connect to each other through the proxy `Links`, because
-each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise, to fill
-a disk, the size of the node's files is limited.
+each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). If the system does
+not allow it, a limit on the size of the node's files replaces a full disk.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ NODES = (1, 2, 3)
 DISK_BYTES = 256 << 20
 """The size of a small disk. A run of ten minutes writes far less."""
 SPARE_BYTES = 16 << 10
-"""The bytes that still fit on a disk that is made full, so that it is full in the middle of a write."""
+"""The space that `fill_disk` leaves free, so that the disk becomes full in the middle of a write."""
 HALT_S = 30.0
 READY_S = 300.0
-"""The time limit for the start of a node. Other programs may use the processors too. An election with short time-outs
-then takes long."""
+"""The time limit for the start of a node. If other programs use the processors too, an election with short time-outs
+takes long.
+"""
 OVERRIDES = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -71,7 +72,7 @@ class FaultyCluster:
 
     @property
     def has_small_disks(self) -> bool:
-        """Whether the nodes have small disks (tmpfs). Otherwise a limit on the size of files replaces a full disk."""
+        """Whether the nodes have small disks (tmpfs). If not, a limit on the size of files replaces a full disk."""
         return bool(self._mounted)
 
     def __enter__(self) -> Self:
@@ -188,7 +189,8 @@ class FaultyCluster:
 def _lead_through_proxy(node_id: int, node: BrokerProcess) -> list[Route]:
     """Makes a node advertise ports of the proxy to the other nodes. Returns the routes of these ports."""
     internal, internal_proxy, controller = free_port(), free_port(), free_port()
-    # The ports of controllers are in the formatted directories, so they are the ports of the proxy.
+    # The formatted directories already contain `controller_port` as the address of the controller, so this port becomes
+    # the port of the proxy.
     controller_proxy = node.controller_port
     client = f"PLAINTEXT://{HOST}:{node.port}"
     node.overrides |= {

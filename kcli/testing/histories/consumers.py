@@ -170,7 +170,7 @@ def _consumer(
         "group.id": group.replace(" ", "-"),
         "isolation.level": "read_uncommitted" if reads_uncommitted else "read_committed",
         "enable.auto.commit": False,
-        # An offset that is out of range is a broken promise, so it must not be passed over in silence.
+        # An offset that is out of range is a broken promise, so a consumer with assigned partitions reports an error.
         "auto.offset.reset": "earliest" if group.startswith("group") else "error",
         "enable.partition.eof": eof,
         "socket.timeout.ms": SOCKET_TIMEOUT_MS,

@@ -13,7 +13,8 @@ from kcli.testing.checks.operations import Operation, Outcome, Protocol, Sent
 from kcli.testing.histories.consumers import AssignedReader
 from kcli.testing.histories.recorder import PARTITIONS, TOPIC, Recorder
 
-# A paused broker answers nothing. The defaults of 60 s are as long as a short run.
+# A paused broker does not answer. With the default time-outs of 60 s, a producer would wait as long as a short run
+# takes.
 TIMEOUT_MS = 4_000
 MESSAGE_TIMEOUT_MS = 60_000
 API_TIMEOUT_S = 20.0
@@ -182,7 +183,7 @@ class OldTransactionalProducer:
             self.recorder.problems.append(f"{self.name}: {operation} is unknown to its coordinator: {error}")
 
     def _finish(self) -> None:
-        """Ends a transaction that may be open, as the next producer with the same transactional id would."""
+        """Ends a transaction that may be open. The next producer with the same transactional id would end it too."""
         self._producer = None
         deadline = time.monotonic() + END_TIMEOUT_S
         while time.monotonic() < deadline:

@@ -12,7 +12,7 @@ from kcli.testing.checks.operations import Operation, Protocol
 
 TOPIC = "history"
 PARTITIONS = 4
-"""With few partitions, transactions often meet in one of them."""
+"""With few partitions, transactions often write to the same partition."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """A producer with transactions of the second protocol (TV2, KIP-890), on the asyncio client of kcli.
 
-A Produce request adds its partition to the transaction, and the answer of EndTxn has the epoch of the next transaction.
-A request without an answer is sent again, over a new connection if need be. Transactions also poll, by Fetch requests
-with read_committed. At times a producer leaves its transaction open, and the next producer with the same transactional
-id has to fence the first producer.
+A Produce request adds its partition to the transaction, and the answer of EndTxn has the producer epoch of the next
+transaction. A request without an answer is sent again, if necessary over a new connection. Transactions also poll, by
+Fetch requests with read_committed. At times a producer leaves its transaction open, and the next producer with the same
+transactional id has to fence the first producer.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ ScriptedAnswer = Callable[[Any, int], Any]
 _SIZE = struct.Struct(">i")
 
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
-"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake are a larger size."""
+"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake, read as a size, are
+larger than this limit.
+"""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class ScriptedServer:
     """Smaller version ranges than those of kcli, to simulate an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
-    """Speaks TLS with this context."""
+    """The TLS context of the server, or None for a server without TLS."""
     port: int = 0
     _listener: socket.socket | None = None
     _peers: list[socket.socket] = field(default_factory=list)
@@ -134,8 +136,9 @@ class ScriptedServer:
 
 
 def _drain(peer: socket.socket) -> None:
-    """Reads until the client closes the connection. If the server closed the connection earlier, the client might lose
-    the alert with the reason of the failed handshake."""
+    """Reads until the client closes the connection. If the server closed the connection first, the client could lose
+    the alert that reports why a TLS handshake failed.
+    """
     try:
         while socket.socket.recv(peer, 4096):
             pass

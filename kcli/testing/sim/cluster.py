@@ -49,8 +49,9 @@ class SimNode:
         self.life = 0
         self.running: Node | None = None
         self.alive: Node | None = None
-        """The node from the begin of its start to the end of its stop. A node may already lead partitions before it is
-        ready, and until it has stopped."""
+        """The node from the beginning of its start to the end of its stop. A node may already lead partitions before it
+        is ready, and until it has stopped.
+        """
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
         self.disk = SimDisk(self.clock.now_ms, network.loop.stall)
@@ -146,7 +147,7 @@ class SimNode:
         self._guard = asyncio.get_running_loop().create_task(self._stop_when_halted(node))
 
     async def _stop_when_halted(self, node: Node) -> None:
-        """Stops the node when it reports that it must halt, as its main program does."""
+        """Stops the node when the node reports that it must halt. The main program of a node does the same."""
         reason = await node.halted
         self._loop.note(f"{self.name} halts: {reason}")
         self.running = None
@@ -180,7 +181,7 @@ class SimNode:
             self._loop.go_on(self.process)
 
     def lose_power(self) -> None:
-        """Ends the node by a loss of power. A part of the data that was not flushed is lost, in any order."""
+        """Ends the node by a loss of power. Any part of the unflushed data may be lost, not only the newest part."""
         self._loop.note(f"{self.name} loses its power")
         self._end(silent=True)
         crashed = self.disk.crash_clone(self._rng.randrange(1 << 62))
@@ -248,8 +249,9 @@ class SimCluster:
         return FormatRequest(cluster_id=CLUSTER_ID, voters=of_node, dynamic_quorum=voters is not None)
 
     def wipe(self, node: SimNode) -> None:
-        """Gives a node a new disk, with a new directory id. A voter must be removed from the quorum before, because a
-        voter may not forget a vote. Static voters cannot be removed."""
+        """Gives a node a new disk, with a new directory id. A voter must be removed from the quorum first, because a
+        voter must not forget its votes. Static voters cannot be removed.
+        """
         assert self.is_dynamic or not node.is_controller, f"{node.name} is a voter"
         node.wipe(FormatRequest(cluster_id=CLUSTER_ID, dynamic_quorum=self.is_dynamic))
 

@@ -34,7 +34,9 @@ DISK_FAULTS = (
 PAUSES_S = (0.3, 3.0, 12.0)
 """The lengths of pauses. The longest is longer than every session."""
 CLOCK_JUMPS_MS = (-600_000, -30_000, -2_000, 500, 5_000, 60_000, 600_000)
-"""A client and a broker may differ by the sum of a few jumps. The sum stays below message.timestamp.after.max.ms."""
+"""The clocks of a client and a broker may differ by the sum of a few jumps. The sum stays below
+message.timestamp.after.max.ms.
+"""
 CLOCK_RATES = (0.9, 1.0, 1.0, 1.1)
 PATIENCE_S = 60.0
 """The time limit of a step that must end before the next fault, such as the start of a node in a rolling restart."""
@@ -45,7 +47,7 @@ class Failing(Enum):
 
     KILLS = "kills"
     POWER = "power"  # any number of nodes, because every append is flushed
-    # One node at a time, and only while all replicas are in sync: its unflushed records are on the other replicas.
+    # One node at a time, and only while all replicas are in sync: the other replicas then have its unflushed records.
     CAREFUL_POWER = "careful power"
     DISKS = "disks"
     WIPES = "wipes"  # one broker at a time, and only while all replicas are in sync: it loses all its records
@@ -102,7 +104,7 @@ class ClusterFaults:
             self._possible += ["power"] * 4
         if (
             failing is Failing.CAREFUL_POWER and len(cluster.nodes) > 3
-        ):  # three controllers need two of themselves
+        ):  # with three nodes, the quorum needs two of them
             self._possible += ["eligible"] * 6
         if failing is Failing.DISKS:
             self._possible += ["disk"] * 4
@@ -244,10 +246,10 @@ class ClusterFaults:
         return self.rng.choice(found) if found else None
 
     async def _black_out(self) -> None:
-        """Ends all brokers at the same time, and sometimes all nodes. They come back one after another.
+        """Ends all brokers at the same time, and sometimes all nodes. The nodes come back one after another.
 
-        Sometimes a broker leaves a moment earlier. The leaders have committed records since then, and after the restart
-        they only know the high watermark of their last checkpoint.
+        Sometimes a broker leaves a moment earlier, and the leaders commit more records before they end. After the
+        restart, the leaders know only the high watermark of their last checkpoint.
         """
         early = self.rng.choice(self.cluster.brokers)
         if early.is_up and self.rng.random() < 0.6:

@@ -37,7 +37,8 @@ TASKS_BEFORE_TIDYING = 256
 CLOSINGS_MAX = 20
 # If two timers are closer together than this, they run in the same turn, as with a real clock.
 RESOLUTION_S = 1e-9
-# The most turns in which the time does not move. Real work needs far fewer turns: reading 100 MB takes 1600 turns.
+# The most consecutive turns in which the time does not move. Real work needs far fewer turns: reading 100 MB takes 1600
+# turns.
 TURNS_AT_ONCE_MAX = 20_000
 
 _process: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("sim_process", default=None)

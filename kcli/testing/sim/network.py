@@ -5,7 +5,7 @@ Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces
 most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
 after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
 peers notice this only when the machine has restarted. A link between two machines can be cut or slow, in one direction
-or in both. Data that is sent over a cut link arrives when the link is repaired, as TCP sends it again.
+or in both. Data that is sent over a cut link arrives when the link is repaired, because TCP sends it again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ WINDOW_BYTES = 64 * 1024
 HIGH_WATER_BYTES = 64 * 1024
 # The first port that is given to a client or to a server with port 0 (dynamic ports, RFC 6335).
 FIRST_FREE_PORT = 49152
-# The longest time until peers notice a loss of power. Then the machine is back, and resets connections that it does not
-# know.
+# The longest time until peers notice a loss of power. After this time, the machine runs again, and resets connections
+# that it does not know.
 SILENCE_S = 3.0
 MOMENT_S = 1e-6
-# While a link is cut, a new connection is tried again at this interval, and fails after this time (Linux gives up after
-# about two minutes; the clients here have their own shorter limits).
+# While a link is cut, a client tries to connect at the interval CONNECT_RETRY_S. The attempts end with an error after
+# CONNECT_LIMIT_S, as on Linux. The clients here have their own shorter limits.
 CONNECT_RETRY_S = 0.5
 CONNECT_LIMIT_S = 120.0
 

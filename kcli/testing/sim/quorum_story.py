@@ -82,7 +82,7 @@ class Outcome:
     epochs: int
     acknowledged: int
     fenced: int
-    """How often a broker was seen fenced after it had been unfenced."""
+    """The number of times that a broker was fenced after it had been unfenced."""
     compared_images: int
 
 
@@ -260,9 +260,9 @@ class QuorumStory:
             supervisor.cancel()
 
     async def _start_failed_nodes_again(self) -> None:
-        """Starts nodes again whose start has failed, as a service manager does.
+        """Repeats the start of nodes whose start has failed, as a service manager does.
 
-        A node that was started during a fault may give up its registration after the fault has ended.
+        A node that was started during a fault may still give up its registration after the end of the fault.
         """
         while True:
             await asyncio.sleep(SUPERVISOR_PAUSE_S)

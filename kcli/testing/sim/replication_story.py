@@ -4,9 +4,9 @@ In the first phase, idempotent producers with acks=all, consumers and a committe
 networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
 by one. An administrator moves replicas and changes configs. Some topics have retention or compaction, and one is
 deleted and created again. In the second phase, all links are repaired and all nodes run. Within a time limit every
-partition must have a leader, all replicas must be in sync, all replicas must be equal, and nothing of deleted topics is
-left. Consumers must have read every acknowledged record exactly once and in order. After every iteration of the event
-loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
+partition must have a leader, all replicas must be in sync, all replicas must be equal, and no directory of a deleted
+topic may be left. Consumers must have read every acknowledged record exactly once and in order. After every iteration
+of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
         "min.insync.replicas": "2",
         "log.roll.ms": rng.choice(("3000", "604800000")),
         "unclean.leader.election.interval.ms": "3000",
-        # Only the topics of COMPACTED are compacted. Batches of other compacted replicas could not be compared.
+        # Only the topics of COMPACTED are compacted, because the batches of compacted replicas cannot be compared.
         "log.cleaner.min.compaction.lag.ms": "86400000",
         "log.cleaner.backoff.ms": "300",
         "log.retention.check.interval.ms": "1000",

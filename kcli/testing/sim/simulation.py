@@ -112,8 +112,8 @@ class Settings:
             overrides["log.flush.interval.messages"] = "1"
         return cls(
             durable=durable,
-            # A story has either failed flushes or losses of power. With both, readers could see data after a failed
-            # flush that a loss of power then removes, as in Kafka.
+            # A story has either failed flushes or losses of power. With both, a loss of power could remove data that
+            # clients have read after a failed flush, as in Kafka.
             power_fails=fails == "power",
             disk_fails=fails == "disk",
             weather=Weather(
@@ -270,8 +270,8 @@ class Story:
                 case "power":
                     node.lose_power()
                     self.ledger.power_lost()
-                    # After a loss of records, coordinators log correct errors: the partitions are ahead of the
-                    # coordinator's state.
+                    # After a loss of records, coordinators rightly log errors, because the partitions have newer data
+                    # than the coordinators.
                     self.cluster.error_watch.tolerates = self.ledger.losses > 0
                 case "skew":
                     node.clock.skew_ms += rng.choice((rng.randint(-500, 2000), rng.randint(-30_000, 30_000)))
@@ -288,7 +288,7 @@ class Story:
                 await node.start(rng.choice((None, 0.005, 0.02)))
 
     async def _something_is_written(self) -> None:
-        """Returns immediately after a write, before any client gets its answer.
+        """Waits for the next write, and returns before any client gets its answer.
 
         This is the worst moment for a fault.
         """

@@ -50,7 +50,7 @@ METADATA = metadata.MetadataRequest(
 
 
 class FreedBlocks:
-    """The most memory blocks that one turn of the loop has freed."""
+    """The most memory blocks that one iteration of the event loop has freed."""
 
     def __init__(self) -> None:
         self.most = 0

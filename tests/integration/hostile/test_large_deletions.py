@@ -1,4 +1,5 @@
-"""Deletions of thousands of offsets: each turn of the loop deletes a few, and all of them are gone in the end."""
+"""Deletions of thousands of offsets: each iteration of the event loop deletes a few, and all of them are gone in the
+end."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_neighbours_are_served_while_it_is_read(tmp_path: Path, monkeypatch: pyt
             before = reads
             await ping(neighbour)
             worst = max(worst, reads - before)
-        # A ping takes a few turns of the loop, because the neighbour runs on it too.
+        # A ping takes a few iterations of the event loop, because the neighbour runs on it too.
         assert worst <= 10 * handler.STEPS_PER_TURN
         await asyncio.wait_for(answer, PATIENCE_S)
 

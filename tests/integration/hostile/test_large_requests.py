@@ -1,6 +1,7 @@
 """The largest requests: each gets Kafka's full answer, and the clients beside it are served meanwhile.
 
-Work is counted, not timed: the calls in one turn of the loop, and the turns until a neighbour's ping is answered.
+Work is counted, not timed: the calls in one iteration of the event loop, and the turns until a neighbour's ping is
+answered.
 """
 
 from __future__ import annotations

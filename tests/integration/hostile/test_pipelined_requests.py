@@ -92,7 +92,7 @@ def test_a_neighbour_is_answered_before_the_pipelines_of_others(tmp_path: Path) 
             await neighbour.call(hello, ApiKey.API_VERSIONS, 3)
             worst = max(worst, answered - before)
             pings += 1
-        # A ping takes a few turns of the loop, because the neighbour runs on it too.
+        # A ping takes a few iterations of the event loop, because the neighbour runs on it too.
         assert worst <= 5 * REQUESTS_PER_TURN
         assert pings > 10
         await asyncio.gather(*readers)

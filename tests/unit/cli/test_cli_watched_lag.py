@@ -65,7 +65,7 @@ def shown(capsys: pytest.CaptureFixture[str], format: str = "text") -> list[str]
             ROW, current_offset=min(second, 10), log_end_offset=40 + second, lag=40 + second - min(second, 10)
         )
         capsys.readouterr()
-        watched.show(Output(format), GROUP, [row], columns)
+        watched.show_partitions(Output(format), GROUP, [row], columns)
     return capsys.readouterr().out.splitlines()
 
 
@@ -93,14 +93,14 @@ def test_tsv_has_a_header_for_the_verdict(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_state_that_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     watched = Watched(lambda: 0)
-    watched.show(Output(), GROUP, [ROW], offset_columns(False, timed=True))
+    watched.show_partitions(Output(), GROUP, [ROW], offset_columns(False, timed=True))
     _, _, row = capsys.readouterr().out.splitlines()
     assert row.split()[6:9] == ["70.0", "-", "-"]
 
 
 def test_an_unknown_end_has_no_state(capsys: pytest.CaptureFixture[str]) -> None:
     row = replace(ROW, log_end_offset=None, lag=None, lag_seconds=None)
-    Watched(lambda: 0).show(Output("json"), GROUP, [row], offset_columns(False, timed=True))
+    Watched(lambda: 0).show_partitions(Output("json"), GROUP, [row], offset_columns(False, timed=True))
     assert json.loads(capsys.readouterr().out)["status"] is None
 
 
@@ -124,11 +124,11 @@ def watched_twice(
 def show_members(watched: Watched, output: Output, rows: list[OffsetRow]) -> None:
     idle = replace(MEMBER, member_id="idle", client_id="idle", assignment=())
     group = replace(GROUP, members=(MEMBER, idle))
-    watched.show_members(output, group, _member_rows(group), _member_columns(group, False), rows)
+    watched.show_summary(output, group, _member_rows(group), _member_columns(group, False), rows)
 
 
 def show_state(watched: Watched, output: Output, rows: list[OffsetRow]) -> None:
-    watched.show_state(output, GROUP, _state_row(GROUP), _state_columns(False), rows)
+    watched.show_summary(output, GROUP, [_state_row(GROUP)], _state_columns(False), rows)
 
 
 SENTENCE = "STOP: member c-2\\x1b[2J on host h has committed nothing for 2 min on orders-3"

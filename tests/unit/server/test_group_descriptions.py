@@ -1,4 +1,4 @@
-"""Descriptions of large groups: a bounded number of members is described in one turn of the event loop."""
+"""Descriptions of large groups: a bounded number of members is described in one iteration of the event loop."""
 
 from __future__ import annotations
 

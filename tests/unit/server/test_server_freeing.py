@@ -48,7 +48,7 @@ def message(topics: int, parts: int, counter: Counter) -> Message:
 
 
 async def freed_per_turn(freed: Message, counter: Counter) -> list[int]:
-    """The numbers of parts that are freed in the turns of the loop. The caller must have no reference."""
+    """The numbers of parts that are freed in the iterations of the event loop. The caller must have no reference."""
     free_later(freed)
     del freed
     counts = []

@@ -129,7 +129,7 @@ def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture
 
 
 def test_a_job_on_many_logs_gives_turns_to_others() -> None:
-    worked: list[int] = []  # the logs that were worked on when each turn of the loop began
+    worked: list[int] = []  # the logs that were worked on when each iteration of the event loop began
 
     async def scenario() -> None:
         done = 0

@@ -1,4 +1,5 @@
-"""Long work in turns: at once if it is small, else one slice per turn of the loop, in order, for all works together."""
+"""Long work in turns: at once if it is small, else one slice per iteration of the event loop, in order, for all works
+together."""
 
 from __future__ import annotations
 

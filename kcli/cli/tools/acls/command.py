@@ -72,7 +72,7 @@ async def run(options: AclsOptions, output: Output) -> int:
 
 
 def _failed(message: str, output: Output) -> CommandError:
-    """Reports a failure on stdout, as Kafka's tool does. An empty line is the end of its stack trace."""
+    """Reports a failure on stdout, as Kafka's tool does. An empty line stands for the stack trace of Kafka's tool."""
     if not output.is_text or not message:
         return CommandError(message)
     output.say(f"Error while executing ACL command: {message}\n")

@@ -91,7 +91,7 @@ class AclsOptions(ClusterOptions):
         "Add or remove the ACLs of a consumer: READ and DESCRIBE on the topics, READ on the groups."
     )
     idempotent: bool = flag(
-        "With --producer: add or remove also the right of an idempotent producer on the cluster. Only brokers "
+        "With --producer: add or remove also the permission of an idempotent producer on the cluster. Only brokers "
         "before Kafka 2.8 need it."
     )
     force: bool = flag("Do not ask before ACLs are removed.")

@@ -91,12 +91,13 @@ def _watched_action() -> Action:
     from kcli.cli.tools.consumer_groups.describe import describe
     from kcli.cli.tools.consumer_groups.watched import Watched
 
-    return functools.partial(describe, watched=Watched())
+    return functools.partial(describe, tables=Watched())
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. If joptsimple finds the error only when the tool uses the value, it is reported like a
-    failed action."""
+    """Reports a parse error. An error that joptsimple finds only when the tool uses the value is reported like a failed
+    action.
+    """
     if not error.is_late:
         return let_through(error)
     failed(Output(), f"Executing consumer group command failed due to {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.tools.consumer_groups.failures import execution_failed
@@ -91,48 +91,38 @@ class Column:
     grows: bool = False
 
 
-class Watching(Protocol):
-    """The part of --watch that computes the states of groups from all samples since its start."""
+class Tables:
+    """The tables of --describe. With --watch, `Watched` adds the states of the partitions."""
 
-    def show(
-        self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
+    needs_lag = False
+    """Whether all tables need the partitions of the group, with their lag in seconds."""
+
+    def show_partitions(
+        self, output: Output, group: GroupDescription, partitions: Sequence[OffsetRow], columns: list[Column]
     ) -> None:
-        """Prints the table of a group, with the state of each partition."""
-        ...
+        """Prints the partitions of a group."""
+        show(output, group, partitions, columns, always=False)
 
-    def show_members(
+    def show_summary(
         self,
         output: Output,
         group: GroupDescription,
-        members: Sequence[MemberRow],
+        rows: Sequence[MemberRow] | Sequence[StateRow],
         columns: list[Column],
-        rows: Sequence[OffsetRow],
+        partitions: Sequence[OffsetRow],
     ) -> None:
-        """Prints the members of a group, with the lag and the state of each. `rows` are the partitions."""
-        ...
-
-    def show_state(
-        self,
-        output: Output,
-        group: GroupDescription,
-        state: StateRow,
-        columns: list[Column],
-        rows: Sequence[OffsetRow],
-    ) -> None:
-        """Prints the state of a group, with its lag and its worst partition. `rows` are the partitions."""
-        ...
+        """Prints the members or the state of a group. `partitions` are the partitions of the group if `needs_lag`."""
+        show(output, group, rows, columns, always=True)
 
 
 async def describe(
-    options: ConsumerGroupsOptions, client: AdminClient, output: Output, watched: Watching | None = None
+    options: ConsumerGroupsOptions, client: AdminClient, output: Output, tables: Tables | None = None
 ) -> None:
-    """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described.
-
-    With --watch, `watched` computes the states of the groups.
-    """
+    """Prints a table for each group, sorted by name, and then the errors of groups that cannot be described."""
+    tables = tables or Tables()
     described = await client.describe_groups(await chosen_groups(options, client))
     known = [group for group in described.values() if not isinstance(group, KafkaError)]
-    is_needed = watched is not None or not (options.has("members") or options.has("state"))
+    is_needed = tables.needs_lag or not (options.has("members") or options.has("state"))
     offsets = await _offsets(client, known) if is_needed else None
     failures: list[KafkaError] = []
     for group_id in sorted(described):
@@ -140,7 +130,7 @@ async def describe(
         try:
             if isinstance(group, KafkaError):
                 raise group
-            await _describe(options, client, group, offsets, output, watched)
+            await _describe(options, client, group, offsets, output, tables)
         except KafkaError as error:
             failures.append(error)
     for failure in failures:
@@ -153,30 +143,19 @@ async def _describe(
     group: GroupDescription,
     offsets: _Offsets | None,
     output: Output,
-    watched: Watching | None,
+    tables: Tables,
 ) -> None:
-    timed = options.lag_seconds or watched is not None
+    timed = options.lag_seconds or tables.needs_lag
     rows: list[OffsetRow] = []
     if offsets is not None:
         rows = await _offset_rows(client, group, offsets, timed=timed or not output.is_text)
     if options.has("members"):
-        members, columns = _member_rows(group), _member_columns(group, options.verbose)
-        if watched is None:
-            show(output, group, members, columns, always=True)
-        else:
-            watched.show_members(output, group, members, columns, rows)
+        columns = _member_columns(group, options.verbose)
+        tables.show_summary(output, group, _member_rows(group), columns, rows)
     elif options.has("state"):
-        state, columns = _state_row(group), _state_columns(options.verbose)
-        if watched is None:
-            show(output, group, [state], columns, always=True)
-        else:
-            watched.show_state(output, group, state, columns, rows)
+        tables.show_summary(output, group, [_state_row(group)], _state_columns(options.verbose), rows)
     else:
-        columns = offset_columns(options.verbose, timed=timed)
-        if watched is None:
-            show(output, group, rows, columns, always=False)
-        else:
-            watched.show(output, group, rows, columns)
+        tables.show_partitions(output, group, rows, offset_columns(options.verbose, timed=timed))
     for row in rows:
         if row.error is not None:
             warn(f"Partition {row.topic}-{row.partition}: {row.error}")

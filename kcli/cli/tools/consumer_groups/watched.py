@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from kcli.cli.output import Output
-from kcli.cli.tools.consumer_groups.describe import MISSING, Column, MemberRow, OffsetRow, StateRow, show
+from kcli.cli.tools.consumer_groups.describe import (
+    MISSING,
+    Column,
+    MemberRow,
+    OffsetRow,
+    StateRow,
+    Tables,
+    show,
+)
 from kcli.client.admin.groups import GroupDescription
 from kcli.client.lag_watch import LagWatch, is_known
 from kcli.lag.burrow import Status
@@ -40,47 +48,37 @@ class SummedRow:
     explanation: str | None = None
 
 
-class Watched:
-    """All samples since `--watch` began."""
+class Watched(Tables):
+    """The tables of --watch, with the states that all samples since its start show."""
+
+    needs_lag = True
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._watch = LagWatch()
         self._now_ms = now_ms
 
-    def show(
-        self, output: Output, group: GroupDescription, rows: Sequence[OffsetRow], columns: list[Column]
+    def show_partitions(
+        self, output: Output, group: GroupDescription, partitions: Sequence[OffsetRow], columns: list[Column]
     ) -> None:
-        """Prints the table of a group with the columns of --watch, and a sentence for each partition that is not OK."""
-        watched = self._watched(group, rows)
+        """Prints the partitions with their states, and a sentence for each partition that is not OK."""
+        watched = self._watched(group, partitions)
         show(_Plain(output), group, watched, _columns(columns), always=False)
         _explain(output, watched)
 
-    def show_members(
+    def show_summary(
         self,
         output: Output,
         group: GroupDescription,
-        members: Sequence[MemberRow],
+        rows: Sequence[MemberRow] | Sequence[StateRow],
         columns: list[Column],
-        rows: Sequence[OffsetRow],
+        partitions: Sequence[OffsetRow],
     ) -> None:
-        watched = self._watched(group, rows)
-        summed = [
-            _summed(member, [each for each in watched if each.row.consumer_id == member.consumer_id])
-            for member in members
-        ]
+        """Prints the rows with their lag and the state of their worst partition, and the sentences of
+        `show_partitions`.
+        """
+        watched = self._watched(group, partitions)
+        summed = [_summed(row, [each for each in watched if _is_part(each, row)]) for row in rows]
         show(_Plain(output), group, summed, _summed_columns(columns), always=True)
-        _explain(output, watched)
-
-    def show_state(
-        self,
-        output: Output,
-        group: GroupDescription,
-        state: StateRow,
-        columns: list[Column],
-        rows: Sequence[OffsetRow],
-    ) -> None:
-        watched = self._watched(group, rows)
-        show(_Plain(output), group, [_summed(state, watched)], _summed_columns(columns), always=True)
         _explain(output, watched)
 
     def _watched(self, group: GroupDescription, rows: Sequence[OffsetRow]) -> list[WatchedRow]:
@@ -118,6 +116,11 @@ def _summed(row: MemberRow | StateRow, watched: Sequence[WatchedRow]) -> SummedR
     lag = sum(lags) if lags or not watched else None
     worst = max(watched, key=_badness, default=None)
     return SummedRow(row, lag) if worst is None else SummedRow(row, lag, worst.status, worst.explanation)
+
+
+def _is_part(partition: WatchedRow, of: MemberRow | StateRow) -> bool:
+    """Whether a member reads the partition. All partitions are part of the group's state."""
+    return isinstance(of, StateRow) or partition.row.consumer_id == of.consumer_id
 
 
 class _Plain(Output):

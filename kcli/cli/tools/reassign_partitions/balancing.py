@@ -32,7 +32,7 @@ UNDO_NAME = "reassignment-undo-%Y%m%dT%H%M%S.%fZ.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """How a run changes the cluster, and how it is executed."""
+    """The wanted state of the cluster, and the settings for the execution of the moves."""
 
     topics: str = ".*"
     leaving: frozenset[int] = frozenset()
@@ -55,7 +55,9 @@ class MoveRow:
 
 
 async def balance(wish: Wish, client: AdminClient, output: Output) -> None:
-    """Makes the brokers even, without `wish.leaving`. Raises PlanError, KafkaError or CommandError."""
+    """Distributes replicas evenly over the brokers, except the brokers in `wish.leaving`. Raises PlanError, KafkaError
+    or CommandError.
+    """
     try:
         matches = topic_filter(wish.topics)
     except ValueError as error:

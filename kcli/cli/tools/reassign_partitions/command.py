@@ -129,8 +129,9 @@ def _error(message: object) -> str:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. If joptsimple finds the error only when the tool uses the value, it is reported like a
-    failed action."""
+    """Reports a parse error. An error that joptsimple finds only when the tool uses the value is reported like a failed
+    action.
+    """
     if not error.is_late:
         return let_through(error)
     Output().say(_error(error))

@@ -100,7 +100,8 @@ def _failed(message: str, output: Output) -> None:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a late error as a failed action, because Kafka reads these arguments after the action has begun.
+    """Reports a parse error. Kafka reads some arguments only after the action has begun, so their errors are reported
+    as failed actions.
 
     Kafka creates its client before the action, so errors of the client's options are reported like other parse errors.
     """

@@ -39,7 +39,7 @@ _RAISED_TOGETHER = (
     "group.version",
     "eligible.leader.replicas.version",
 )
-"""Features that operators raise after each upgrade. Other features are choices."""
+"""Features that operators raise after each upgrade. Other features are optional."""
 
 
 def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:

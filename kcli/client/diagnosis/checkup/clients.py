@@ -15,7 +15,9 @@ DAY_MS = 24 * 3600 * 1000
 UNUSED_DAYS = 30
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"})
 LOOKS_MIN = 2
-"""A group rebalances all the time if it does so in every look. One look shows a usual rebalance too."""
+"""The least number of samples of a group. A group rebalances constantly if every sample shows a rebalance. A single
+sample could also show a normal rebalance.
+"""
 DIGITS_MAX = 9
 """The digits of a number in a version. Clients choose the text, and int() refuses thousands of digits."""
 VERSION_SHOWN_MAX = 50

@@ -14,7 +14,9 @@ from kcli.model.topic_partition import TopicPartition
 
 DAY_MS = 24 * 3600 * 1000
 PARTITIONS_MAX = 20_000
-"""The most partitions that are measured, because a broker reads a file for each. Four questions are asked for each."""
+"""The most partitions that are measured. Each partition needs four requested offsets, and for some of them the broker
+reads a file.
+"""
 
 
 async def partition_histories(

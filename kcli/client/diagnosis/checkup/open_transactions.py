@@ -18,11 +18,14 @@ from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 HANGING_MS = 15 * 60 * 1000
-"""A transaction is old if its last record is older: the largest time-out that brokers allow by default
-(transaction.max.timeout.ms)."""
+"""A transaction is old if its last record is older than this: the largest time-out that brokers allow by default
+(transaction.max.timeout.ms).
+"""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 GRACE_MS = 60_000
-"""A coordinator ends a transaction this late at most. It looks for expired ones each ten seconds."""
+"""After the time-out of a transaction, its coordinator gets this time to end the transaction. A coordinator looks for
+expired transactions every ten seconds.
+"""
 
 
 async def long_transactions(admin: AdminClient, now_ms: int) -> tuple[TransactionDescription, ...]:

@@ -13,7 +13,7 @@ from kcli.console.messages.filters.subjects import COMPARISON_COST, Subject, Tre
 from kcli.console.messages.filters.tokens import Token, TokenKind, tokens
 
 MAX_DEPTH = 40
-"""How deeply parentheses and negations may be nested."""
+"""The deepest nesting of parentheses and negations."""
 
 Condition = Callable[[Subject], bool]
 Values = Callable[[Subject], Sequence[Tree]]

@@ -10,7 +10,7 @@ from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
 
 OFFSETS_PER_SLICE = 5_000
-"""The offsets that are checked in one slice (about 5 ms), because other shards share the event loop."""
+"""The offsets that are checked in one slice. A slice takes about 5 ms, because other shards share the event loop."""
 
 
 class OffsetExpiry:

@@ -33,7 +33,8 @@ from kcli.server.beans.exposition.writers import (
 )
 
 LABELS_KEPT_MAX = 1_000
-"""The label texts that are kept for the next beans. The beans of a partition follow each other closely."""
+"""The most label texts that are kept for the next beans. A few are enough, because the beans of a partition follow each
+other closely."""
 
 _CUT = ("persec", "percent")
 

@@ -18,7 +18,7 @@ R = TypeVar("R")
 Part = TypeVar("Part")
 
 PER_TURN = 1000
-"""Elements of a request that are checked in one turn of the loop. A check takes about 1 µs."""
+"""Elements of a request that are checked in one iteration of the event loop. A check takes about 1 µs."""
 
 
 def ask_about_acls(

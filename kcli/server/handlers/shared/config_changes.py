@@ -38,7 +38,7 @@ A = TypeVar("A", bound=Resource)
 
 
 RESOURCES_PER_TURN = 50
-"""Resources that are checked in one turn of the loop. A resource takes 5 µs, and 2 µs more for each key."""
+"""Resources that are checked in one iteration of the event loop. A resource takes 5 µs, and 2 µs more for each key."""
 
 
 async def checked(

@@ -335,8 +335,8 @@ _REFUSED_UNREAD = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""Errors with which Kafka refuses a partition before it reads. The list of aborted transactions of such a partition is
-empty, not null."""
+"""Errors with which Kafka refuses a partition before it reads. The answer for such a partition has an empty list of
+aborted transactions, not null."""
 
 
 def failed_read(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:

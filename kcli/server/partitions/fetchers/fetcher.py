@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
 TURN_BYTES = 1 << 20
-"""The bytes that are appended in one turn of the event loop, which take about a millisecond."""
+"""The bytes that are appended in one iteration of the event loop, which take about a millisecond."""
 
 TURN_PARTITIONS = 50
 """The partitions without records that are handled in one turn, which take about a millisecond too."""
@@ -308,7 +308,7 @@ class ReplicaFetcher:
     async def _connect(self) -> LeaderConnection:
         config = self._given.config.static
         # As for listeners, the system tunes the buffer unless the key is set. Kafka's default of 64 KiB is too small
-        # for the rates of a catch-up.
+        # for a follower that catches up at a high rate.
         size_bytes = config.integer(BUFFER_KEY) if config.is_set(BUFFER_KEY) else SYSTEM_BUFFER
         self._connection = await LeaderConnection.open(
             self._given.network,
