@@ -1,7 +1,8 @@
 """The `kcli` program, and `python -m kcli`.
 
-While modules are still imported, Ctrl-C ends the process by the signal itself. No work has begun that needs a clean-up,
-and Python would print a traceback. If the process was started with SIGINT ignored (`nohup`), SIGINT stays ignored.
+While modules are still imported, Ctrl-C ends the process by the signal itself, because no work has begun that needs a
+clean-up. Python's own handler would print a traceback. If the process was started with SIGINT ignored (`nohup`), SIGINT
+stays ignored.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
         return dict(properties)
     from kcli.cli.record_links import (
         log_in_once,
-    )  # imported late, because a client without security is faster
+    )  # imported late, because a client without security does not need it
 
     return log_in_once(properties)
 

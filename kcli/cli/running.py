@@ -79,8 +79,8 @@ def ended(program: Callable[[], int]) -> int:
             raise
         return INTERRUPTED
     except BrokenPipeError:
-        # Kafka's tools ignore that the reader of stdout is gone. Python must not try to write the buffered rest at
-        # exit.
+        # As in Kafka's tools, it is not an error if the reader of stdout is gone. Python must not try to write the rest
+        # of the buffer at exit.
         _forget_stdout()
         return 0
     except OSError as error:

@@ -122,8 +122,8 @@ class Relay:
     async def _relay(self, client: _Link, broker: _Link, host: str) -> None:
         """Relays requests and answers until one side closes its connection.
 
-        The relay logs in to the broker only after the client has sent the correct secret. Otherwise another process of
-        this machine could make the relay ask for Kerberos tickets and tokens.
+        The relay logs in to the broker only after the client has sent the correct secret. Without this order, another
+        process of this machine could make the relay ask for Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):

@@ -303,7 +303,8 @@ def java_string(value: object) -> str:
 
 def java_double(value: float) -> str:
     """Formats a double as Java's `Double.toString` does, with as few digits as possible. From 1e-3 up to 1e7, the text
-    is a plain decimal number. Otherwise the form is `d.dddE±n`."""
+    is a plain decimal number. Smaller and larger numbers have the form `d.dddE±n`.
+    """
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

@@ -226,7 +226,7 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified", per_broker
         )
-    # The running listeners check keys of TLS first, because Kafka has an own text for these keys.
+    # The running listeners check keys of TLS first, because Kafka has separate texts for these keys.
     _refuse(_NEEDS_RESTART, [name for name in _fixed(names) if not base_name(name).startswith("ssl.")])
 
 
@@ -234,7 +234,8 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
     """Raises ConfigError, with Kafka's text, if a change gives another value to a key that a running listener never
     changes.
 
-    The running listeners check keys of TLS, because some of these keys may change.
+    This function does not check the keys of TLS. The running listeners check them, because some of these keys may
+    change.
     """
     for listener in config.listeners:
         prefix = f"listener.name.{listener.name.lower()}."

@@ -256,7 +256,7 @@ class LogConfig:
         Raises ConfigError for an invalid value.
         """
         defaults = {_field_name(name): server_default(name, broker) for name in TOPIC}
-        # The field test ties each field to the type of its key.
+        # A test checks that each field has the type of its key.
         return cls(**defaults).overridden(topic_overrides)  # type: ignore[arg-type]
 
     def overridden(self, overrides: Mapping[str, str]) -> Self:

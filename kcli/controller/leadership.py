@@ -210,8 +210,8 @@ def elect_preferred(controller: Controller) -> Steps[bool]:
 def elect_leaderless(controller: Controller) -> Steps[bool]:
     """Elects leaders of some partitions without a leader. The response is True if there may be more such partitions.
 
-    The election is unclean in the topics that allow it. A clean election succeeds only if the previous controller
-    failed before it elected a leader.
+    In topics that allow unclean elections, the election may be unclean. In other topics, it succeeds only if the
+    previous controller failed before it elected a leader.
     """
     return _elect_some(controller, controller.index.leaderless, None)
 

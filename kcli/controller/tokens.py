@@ -82,7 +82,7 @@ def create_delegation_token(
 
 
 def token_owner(request: CreateDelegationTokenRequest, requester: Principal) -> Principal:
-    """The owner of the token that a client asks for. The client itself is the owner if the request has no name."""
+    """The owner of the token that a client asks for. If the request names no owner, the client itself is the owner."""
     if not request.owner_principal_name:
         return requester
     return Principal(request.owner_principal_type or "", request.owner_principal_name)

@@ -6,8 +6,8 @@ end offset of each partition (`history.py`). `LagTracker` judges a partition in 
 
 1. `burrow.py` has the rules of Burrow (github.com/linkedin/Burrow): OK, WARN, STOP, STALL, REWIND. These rules need no
    threshold, because they compare a group with its own commits.
-2. `patience.py` keeps the state OK while a group is only idle, or commits rarely. Otherwise such groups would
-   change their state all the time.
+2. `patience.py` keeps the state OK while a group is only idle, or commits rarely. With Burrow's rules alone, such
+   groups would change their state all the time.
 3. `sentences.py` describes the state in a sentence: "member c-2 on host h has committed nothing for 4 min on
    orders-3".
 

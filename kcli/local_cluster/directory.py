@@ -183,7 +183,7 @@ def create_cluster(
         replace_file(machine.disk, str(directory / CLUSTER_FILE), content)
         (directory / CREATING_FILE).unlink()
     except BaseException as error:
-        # Without these incomplete nodes, the next `kcli cluster up` can use the directory.
+        # The incomplete nodes are removed, so that the next `kcli cluster up` can use the directory.
         for place in made:
             shutil.rmtree(place, ignore_errors=True)
         (directory / CREATING_FILE).unlink(missing_ok=True)

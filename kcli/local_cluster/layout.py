@@ -1,7 +1,8 @@
 """The layout of a new cluster on one machine: the roles, ports, racks and properties of its nodes.
 
-Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because four voters
-survive only one failure, as three voters do. The number is as large as possible, but at most MAX_VOTERS.
+Each node is a broker. The first nodes are also voters of the quorum. The number of voters is odd, because a fourth
+voter does not help: four voters survive one failure, and three voters survive one failure too. The number is as large
+as possible, but at most MAX_VOTERS.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ClusterError(KcliError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """One node. A port of None means that the node does not have the role of broker or controller."""
+    """One node. The port of a role is None if the node does not have this role."""
 
     node_id: int
     broker_port: int | None
@@ -87,8 +88,8 @@ def consecutive_ports(base: int, nodes: int) -> list[int]:
 def plan_nodes(nodes: int, ports: Sequence[int], racks: Sequence[str]) -> tuple[NodeLayout, ...]:
     """Returns the nodes with the ids 1, 2 … `ports` is in the order of `consecutive_ports`.
 
-    The first node gets the first rack, the next node the next rack, and so on, again from the first. Raises
-    ClusterError for an invalid number of nodes or racks.
+    The first node gets the first rack, the second node the second rack, and so on. After the last rack, the first rack
+    follows. Raises ClusterError for an invalid number of nodes or racks.
     """
     check_nodes(nodes)
     if not 1 <= len(racks) <= nodes or not all(racks):

@@ -34,7 +34,7 @@ class NodeProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """If `log_file` is given, the node writes its log to this file and to other files in the same directory. The
-        output of the process then has only the lines before the node is ready, and errors of Python.
+        output of the process then has only the lines until the node is ready, and Python's own errors.
         """
         self.properties_file = properties_file
         self.output_file = output_file
@@ -97,8 +97,8 @@ class NodeProcess:
         return self.process.wait(seconds)
 
     def last_lines(self, count: int = TAIL_LINES) -> Sequence[str]:
-        """Returns the last lines since the last start of the node: first lines of the log, then later lines of the
-        output.
+        """Returns the last lines that the node has written since its start. Lines of the log file come first. Lines of
+        the output that are newer than the start follow.
         """
         if self.log_file is None or not self._is_ready:
             return _last_lines(self.output_file, self._began)[-count:]

@@ -11,7 +11,8 @@ from kcli.local_cluster.layout import HOST
 _PORTS = range(10_240, 32_768)
 """The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
 
-Otherwise an outgoing connection could use a broker's port before the broker starts or while it is down.
+With a port of that range, an outgoing connection could use the broker's port before the broker starts or while it is
+down.
 """
 
 

@@ -17,7 +17,7 @@ LAST_WAIT_S = 3.0
 ends their wait, because no other node is left that could become the leader of their partitions.
 """
 STOP_LIMIT_S = 60.0
-"""A node that has not stopped within this time is killed. It checks its logs at the next start."""
+"""A node that has not stopped within this time is killed. The node then checks its logs at its next start."""
 
 
 @dataclass(frozen=True, slots=True)

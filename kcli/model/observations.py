@@ -11,7 +11,8 @@ values each second, and 2,000 values are more than a quantile needs."""
 
 
 class Values(Protocol):
-    """Values that a reader takes: the number of all values, and the values since the last look."""
+    """Values that a reader takes: the number of all values, and the values since the last look. Each new value changes
+    the number."""
 
     count: int
 
@@ -54,7 +55,6 @@ class Observations:
         self._oldest = 0  # the index of the value that the next one replaces, if the array is full
 
     def add(self, value: float) -> None:
-        self.count += 1
         self.total += value
         values = self._values  # another thread may take it meanwhile
         if len(values) < KEPT_MAX:
@@ -62,6 +62,7 @@ class Observations:
         else:
             values[self._oldest] = value
             self._oldest = (self._oldest + 1) % KEPT_MAX
+        self.count += 1  # last, because a reader takes the values after a change of the count
 
     def take(self) -> list[float]:
         values, oldest = self._values, self._oldest

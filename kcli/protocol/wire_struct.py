@@ -1,9 +1,9 @@
 """`@wire_struct`: a frozen keyword-only slots dataclass whose methods are compiled at their first use.
 
 Kafka's protocol has hundreds of structs, and a process uses only a few of them. `dataclasses.dataclass` compiles six
-methods for each class, which took a third of the CPU time of a broker's start. With `@wire_struct` the class exists at
-once. Its constructor is compiled at the first call, and the table for `dataclasses.fields` is built when it is first
-read.
+methods for each class, which took a third of the CPU time of a broker's start. With `@wire_struct` the class exists
+immediately. Its constructor is compiled at the first call, and the table for `dataclasses.fields` is built when it is
+first read.
 """
 
 from __future__ import annotations

@@ -169,8 +169,8 @@ class Elections:
         member.reply(token, response)
 
     def end_epoch(self, token: int, request: EndEpochRequest, now: float) -> None:
-        """The leader resigned. The best successor begins an election immediately, the next successors a little later,
-        and the other voters last."""
+        """Handles the report that the leader has resigned. The best successor begins an election immediately, the next
+        successors a little later, and the other voters last."""
         member = self._member
         error = self._heard_of_leader(request, now)
         state = member.state

@@ -95,7 +95,7 @@ class LogState:
         return found
 
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
-        """Compares the end of a follower's log, whose newest record has this epoch, with this log.
+        """Compares the end of a follower's log with this log. `epoch` is the epoch of the follower's newest record.
 
         Returns None if this log begins with the follower's log. Otherwise returns where the logs diverge, or the
         newest snapshot if the log no longer has the records that the follower needs.

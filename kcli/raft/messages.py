@@ -184,8 +184,8 @@ Batch = ControlBatch | DataBatch | ReceivedBatch
 class SnapshotChunk:
     """A part of a snapshot from the leader. Position 0 begins a new file, in place of an unfinished one.
 
-    After the last part the caller verifies the snapshot, makes it durable, empties the log up to its end, and reports
-    `SnapshotInstalled`.
+    After the last part the caller verifies the snapshot, makes it durable, empties the log up to the end of the
+    snapshot, and reports `SnapshotInstalled`.
     """
 
     snapshot_id: SnapshotId

@@ -44,7 +44,8 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
                 logger().warning("%s is %s, which librdkafka limits to %s", known_as, config[name], fitted)
                 config[name] = fitted
             else:
-                # librdkafka's text names the property. The value may be a password, so the message does not contain it.
+                # librdkafka's text names the property. The value may be a password, so the message does not contain the
+                # value.
                 raise ConfigurationError(f"Failed to construct kafka client: {text}") from None
 
 

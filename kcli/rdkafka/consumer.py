@@ -63,7 +63,7 @@ class JavaPositions:
     waits at the end of a partition, stops, and starts again later. Because its position is committed, the group then
     reads the records that were written meanwhile. librdkafka commits only the offsets of records that were read.
 
-    The positions of all partitions are set together, so that the first fetch includes all of them.
+    The positions of all partitions are set together, so that the first fetch includes all partitions.
     """
 
     def __init__(self, config: Mapping[str, object], on_assign: Rebalanced | None = None) -> None:

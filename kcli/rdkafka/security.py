@@ -25,7 +25,7 @@ PREFIXES = ("ssl.", "sasl.")
 OPAQUE_LIFETIME_S = 60.0
 """The time after which librdkafka asks again for a token that does not name its end."""
 
-# librdkafka's own names, which a user may also give. They are passed on.
+# librdkafka's own names, which a user may also give. They are passed on unchanged.
 _OWN_NAMES = frozenset(
     {
         "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location",

@@ -214,8 +214,8 @@ def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
 
 
 def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
-    """The action when the start of the leader's log is known. The end of the leader's log is not before the end of this
-    log."""
+    """The action when the start of the leader's log is known. By then it is known that the leader's log does not end
+    before this log."""
     if leader_start_offset > log.end_offset:
         return Restart(leader_start_offset)
     # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.

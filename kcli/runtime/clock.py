@@ -22,5 +22,6 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    # This is not its own method, because each request reads the time and a further call would take time.
+    # This is the function of the library itself, because each request reads the time, and a further call would take
+    # time.
     monotonic = staticmethod(time.monotonic)

@@ -25,7 +25,8 @@ def called(request: Request, context: ssl.SSLContext | None, timeout_s: float, b
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
     class NoRedirect(HTTPRedirectHandler):
-        # A request may have a secret, and a key set must come from the server that the operator names.
+        # A redirect is refused, because a request may have a secret, and because a key set must come from the server
+        # that the operator names.
         def redirect_request(self, *_: object) -> None:
             return None
 

@@ -151,7 +151,7 @@ def _reference(replacement: str, at: int, match: Match, groups: int) -> tuple[st
         except (IndexError, KeyError):
             raise ValueError(f"No group with name {{{found[2]}}}") from None
     digits = found[1]
-    # Java takes as many digits as there are groups.
+    # Java takes only as many digits as give the number of an existing group.
     while len(digits) > 1 and int(digits) > groups:
         digits = digits[:-1]
     if int(digits) > groups:

@@ -1,8 +1,8 @@
 """The broker role of a node: partitions, coordinators, and the registration with the controller.
 
 At the start, the broker registers with the controller, loads its partitions and coordinators, and then asks the
-controller to unfence it. At the stop, the coordinators give up their groups and transactions. Then the controller moves
-the broker's leaderships to other brokers (KIP-841).
+controller to unfence it. At a clean stop, the controller first moves the broker's leaderships to other brokers
+(KIP-841). Then the coordinators give up the groups and transactions that remain.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ JOBS = {
     "profile": "statistics of topics (sizes, keys, gaps, rates), as a table and a page with charts",
 }
 PREPARE = "prepare"
-"""The argument that, in place of a job, makes the archive of Java classes for faster starts."""
+"""If this argument is given in place of a job, the command makes the archive of Java classes for faster starts."""
 
 SPARK_LOG = "KCLI_SPARK_LOG"
 """The environment variable with the path of the file for Spark's own log."""
@@ -276,9 +276,9 @@ def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLi
 def _configured(line: CommandLine, home: Path, directory: Path, environment: dict[str, str]) -> CommandLine:
     """Adds our defaults, which the user's settings override.
 
-    If the user has a configuration directory, Spark gets a copy of it that contains our defaults. Otherwise our
-    defaults are passed as a properties file, because the JVM ignores the archive of classes if a directory with files
-    is on its class path.
+    If the user has a configuration directory, Spark gets a copy of it that contains our defaults. Without such a
+    directory, our defaults are passed as a properties file, because the JVM ignores the archive of classes if a
+    directory with files is on its class path.
     """
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")

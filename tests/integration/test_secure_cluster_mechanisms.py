@@ -1,5 +1,5 @@
-"""Three real processes: brokers log in to each other by Kerberos, controllers by bearer tokens, and the rights of users
-stay when the active controller dies."""
+"""Three real processes: nodes log in to each other with each mechanism, and the rights of users stay when the active
+controller dies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from kcli.client.admin.admin import AdminClient as KcliAdminClient
 from kcli.client.config import client_config
 from kcli.errors import KafkaError
+from kcli.testing.rigs.certificates import Certificates
 from rigs import kerberos
 from rigs.kerberos import REALM, Kerberos
 from rigs.secure_cluster import AUTHORIZED, FAST, NODES, PATIENCE_S, PLAIN_USERS, SecureCluster, until
@@ -29,6 +33,7 @@ from rigs.secure_cluster import AUTHORIZED, FAST, NODES, PATIENCE_S, PLAIN_USERS
 _REASON = kerberos.why_not()
 pytestmark = [pytest.mark.compat, pytest.mark.skipif(_REASON is not None, reason=_REASON or "")]
 
+NAMES = ("open", "closed")
 NODE = "kafka/127.0.0.1"
 """The principal of all nodes: the service, and the host that the nodes advertise."""
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
@@ -81,8 +86,7 @@ def test_kerberos_and_bearer_links_and_rights_survive_the_active_controller(
     cluster = SecureCluster(tmp_path / "cluster", protocols, settings(realm))
     with cluster.processes:
         admin = AdminClient(client(cluster, "admin"))
-        names = ("open", "closed")
-        for topic in admin.create_topics([NewTopic(name, 1, 3) for name in names]).values():
+        for topic in admin.create_topics([NewTopic(name, 1, 3) for name in NAMES]).values():
             topic.result(PATIENCE_S)
         until(lambda: in_sync(admin) == {3}, "the followers have logged in to the leaders")
         may_write = AclBinding(
@@ -107,9 +111,69 @@ def test_kerberos_and_bearer_links_and_rights_survive_the_active_controller(
         until(lambda: in_sync(admin) == {3}, "the node has logged in again")
 
 
+MTLS = "mTLS"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+def link_settings(listener: str, mechanism: str, realm: Kerberos) -> dict[str, str]:
+    """The settings of a listener of nodes that log in with the mechanism, or by their certificates."""
+    if mechanism == MTLS:
+        return {f"listener.name.{listener}.ssl.client.auth": "required"}
+    modules = {
+        "PLAIN": PLAIN_USERS,
+        "SCRAM-SHA-512": f'{SCRAM} username="node" password="node-secret";',
+        "OAUTHBEARER": f'{BEARER} unsecuredLoginStringClaim_sub="node";',
+        "GSSAPI": f'{KERBEROS} keyTab="{realm.keytab(NODE)}" principal="{NODE}@{REALM}";',
+    }
+    key = (
+        "sasl.mechanism.controller.protocol"
+        if listener == "controller"
+        else "sasl.mechanism.inter.broker.protocol"
+    )
+    return {
+        key: mechanism,
+        f"listener.name.{listener}.sasl.enabled.mechanisms": mechanism,
+        f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": modules[mechanism],
+    }
+
+
+@pytest.mark.parametrize(
+    ("brokers", "controllers"), [("SCRAM-SHA-512", "GSSAPI"), ("OAUTHBEARER", MTLS), (MTLS, "PLAIN")]
+)
+def test_nodes_log_in_with_each_mechanism(
+    tmp_path: Path, realm: Kerberos, certificates: Certificates, brokers: str, controllers: str
+) -> None:
+    kinds = {"CLIENTS": "PLAIN", "BROKERS": brokers, "CONTROLLER": controllers}
+    protocols = {name: "SSL" if kind == MTLS else "SASL_PLAINTEXT" for name, kind in kinds.items()}
+    config = FAST | AUTHORIZED | certificates.broker_config()
+    config |= {
+        "super.users": "User:admin;User:node;User:kafka;User:CN=localhost,O=x",
+        "sasl.kerberos.service.name": "kafka",
+        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": PLAIN_USERS,
+    }
+    config |= link_settings("brokers", brokers, realm) | link_settings("controller", controllers, realm)
+    cluster = SecureCluster(tmp_path / "cluster", protocols, config)
+    with cluster.processes:
+        admin = AdminClient(client(cluster, "admin"))
+        if brokers.startswith("SCRAM"):
+            # The links between the brokers try again until the user exists.
+            credential = UserScramCredentialUpsertion(
+                "node", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"node-secret"
+            )
+            admin.alter_user_scram_credentials([credential])["node"].result(PATIENCE_S)
+        for topic in admin.create_topics([NewTopic(name, 1, 3) for name in NAMES]).values():
+            topic.result(PATIENCE_S)
+        until(lambda: in_sync(admin) == {3}, "the followers have logged in to the leaders")
+        assert "TOPIC_AUTHORIZATION_FAILED" in written(cluster, "closed")
+
+
 def in_sync(admin: AdminClient) -> set[int]:
+    """The sizes of the ISRs. Empty if the broker that answers does not know the topics yet."""
     topics = admin.list_topics(timeout=PATIENCE_S).topics
-    return {len(part.isrs) for name in ("open", "closed") for part in topics[name].partitions.values()}
+    if not topics.keys() >= set(NAMES):
+        return set()
+    return {len(part.isrs) for name in NAMES for part in topics[name].partitions.values()}
 
 
 def written(cluster: SecureCluster, topic: str) -> str:

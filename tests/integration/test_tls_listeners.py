@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import socket
 import ssl
 import struct
 import time
+from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 import pytest
@@ -282,3 +284,38 @@ def test_an_expired_certificate_does_not_resume_a_session(
     with_node(tmp_path, story, **config_of(certificates, **{"ssl.client.auth": "required"}))
     (line,) = lines(caplog)
     assert "the certificate of the client is not valid: certificate has expired" in line
+
+
+@pytest.mark.parametrize("name", [None, "localhost", "other.example", ".".join(["a" * 60] * 4)])
+def test_the_server_name_of_a_client_changes_nothing(
+    tmp_path: Path, certificates: Certificates, name: str | None
+) -> None:
+    """A listener has one certificate, and the name in the handshake (SNI) chooses nothing."""
+
+    def first_byte(port: int) -> bytes:
+        tls = context_of(certificates, certificates.alice)
+        tls.check_hostname = False
+        raw = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        with tls.wrap_socket(raw, server_hostname=name) as opened:
+            opened.sendall(VERSIONS)
+            return opened.recv(1)
+
+    async def story(node: RunningNode) -> None:
+        assert await asyncio.to_thread(first_byte, node.port("SSL")) == b"\0"
+
+    with_node(tmp_path, story, **config_of(certificates, **{"ssl.client.auth": "required"}))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_client_cannot_renegotiate(tmp_path: Path, certificates: Certificates) -> None:
+    async def story(node: RunningNode) -> None:
+        openssl = await asyncio.create_subprocess_exec(
+            "openssl", "s_client", "-connect", f"127.0.0.1:{node.port('SSL')}", "-tls1_2",
+            stdin=PIPE, stdout=PIPE, stderr=STDOUT,
+        )  # fmt: skip
+        said, _ = await asyncio.wait_for(openssl.communicate(b"R\n"), PATIENCE_S)
+        assert b"RENEGOTIATING" in said
+        assert b"no renegotiation" in said
+        assert await ask(node, context_of(certificates)) == "ANONYMOUS"
+
+    with_node(tmp_path, story, **config_of(certificates))

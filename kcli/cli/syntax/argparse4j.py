@@ -126,7 +126,8 @@ def _subcommand(command: Command, word: str) -> Subcommand:
     for sub in command.subcommands:
         if sub.name == word:
             return sub
-    # Kafka's text stays as it is. The usage line above the message lists our own sub-commands too.
+    # The message lists only Kafka's sub-commands, as in Kafka. The usage line above the message lists our own
+    # sub-commands too.
     choose = ", ".join(f"'{sub.name}'" for sub in command.subcommands if sub.is_kafkas)
     hint = did_you_mean(word, [sub.name for sub in command.subcommands])
     raise ParseError(f"invalid choice: '{word}' (choose from {choose})", hint)

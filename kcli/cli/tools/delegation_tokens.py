@@ -171,7 +171,7 @@ async def _describe(options: DelegationTokensOptions, client: AdminClient, outpu
     elif owners:
         output.say(f"Calling describe token operation for owners: {_listed(owners)}")
     else:
-        # Kafka's tool asks for an empty list of owners here, which selects no token.
+        # As with Kafka's tool, the request has an empty list of owners, which selects no token.
         output.say("Calling describe token operation for current user.")
     tokens = await client.describe_delegation_tokens(None if options.all else owners)
     output.part(f"Total number of tokens : {len(tokens)}")

@@ -70,7 +70,7 @@ def server_words(argv: Sequence[str]) -> tuple[str, ...] | None:
 
     Returns None for another command line.
 
-    A server that was started with `-daemon` has the second form.
+    `server-start -daemon` starts the server with the second form.
     """
     for at, word in enumerate(argv[:4]):
         following = argv[at + 1] if at + 1 < len(argv) else ""

@@ -121,7 +121,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
 
 
 def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
-    """Runs a job, with help and error messages in the form of every command."""
+    """Runs a built-in job. Its help and its errors have the same form as those of all commands."""
     try:
         if profile is None:
             return _checked(job, line)
@@ -155,7 +155,7 @@ def _checked(job: Job[JobOptions], line: CommandLine) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOptions(ConnectingOptions):
-    """The options before the name of the job that do not belong to Spark."""
+    """kcli's own options. Like Spark's options, they come before the name of the job."""
 
     output: str = "text"
     """Always text, because each job has an option --output of its own. The runner of commands reads this field."""

@@ -135,7 +135,7 @@ async def _describe(
 
     async def attempt() -> dict[ConfigResource, Settings]:
         response = await client.send(request, ApiKey.DESCRIBE_CONFIGS, to=target)
-        # The results share equal entries, so there are few to convert.
+        # The results share equal entries, so only a few entries must be converted.
         entries = {id(entry): entry for result in response.results for entry in result.configs}
         converted = {key: _entry(entry) for key, entry in entries.items()}
         return {

@@ -57,7 +57,8 @@ async def create_delegation_token(
             request, ApiKey.CREATE_DELEGATION_TOKEN, to=Destination.CONTROLLER, at_least=3 if owner else 0
         )
         raise_for(response.error_code)
-        # Older versions of the response have no requester. It is the client's user, who is then also the owner.
+        # Older versions of the response have no requester. In this case, the requester is the client's user, who is
+        # also the owner.
         owner_text = f"{response.principal_type}:{response.principal_name}"
         requester = f"{response.token_requester_principal_type}:{response.token_requester_principal_name}"
         return DelegationToken(

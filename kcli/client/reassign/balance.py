@@ -1,7 +1,7 @@
 """Plans an even placement of replicas. The code is pure: it does no input or output.
 
-The plan is made in four steps, and no step undoes the results of earlier steps. Steps 2 and 3 are repeated, because an
-exchange of replicas can make another move possible:
+No step of a plan undoes the results of earlier steps. Steps 2 and 3 are repeated, because an exchange of replicas can
+make another move possible. These are the steps:
 
 1. *Requirements*: replicas leave the brokers that must be empty. Partitions get the wanted number of replicas, on as
    many racks as possible. New replicas go to the broker with the fewest replicas.

@@ -124,8 +124,8 @@ async def below_min_isr(
 ) -> list[TopicPartition]:
     """Returns the partitions below min.insync.replicas.
 
-    A partition does not count if only replicas on leaving brokers are missing in its ISR, because its move
-    repairs it.
+    A partition does not count if only replicas on leaving brokers are missing in its ISR, because the move of the
+    partition repairs the ISR.
     """
     found = []
     for name, topic in (await client.describe_topics(min_isr)).items():

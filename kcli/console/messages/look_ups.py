@@ -9,7 +9,8 @@ from kcli.console.messages.registry import SchemaRegistry
 from kcli.formats.codec import FormatError
 
 LOOK_UPS_MAX = 100
-"""The look-ups of one request in LOOK_UPS_SECONDS. Schemas in memory do not count. A topic has a few schemas."""
+"""The most look-ups of one request within LOOK_UPS_SECONDS. Schemas in memory do not count. A topic has a few schemas.
+"""
 
 LOOK_UPS_SECONDS = 60.0
 

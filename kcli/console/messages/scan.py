@@ -2,8 +2,8 @@
 
 The records of all partitions are merged in the order of their timestamps. A lane is the state of one partition. A lane
 without a matching record knows only how far it has read, so the merge waits until this lane has read further. A scan
-ends at the ends that the partitions had at its beginning, or at a limit. At its end, a scan returns a cursor: the
-offsets at which the next scan continues.
+ends at the end offsets that the partitions had when the scan began, or at a limit. At its end, a scan returns a cursor:
+the offsets at which the next scan continues.
 """
 
 from __future__ import annotations

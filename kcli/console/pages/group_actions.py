@@ -207,7 +207,7 @@ def _command(action: Action, group_id: str, position: Position, value: int) -> s
 
 
 def _file_command(action: Action, group_id: str, new: Mapping[TopicPartition, int]) -> str:
-    """The command for offsets of single partitions: a CSV file, written by the same line."""
+    """The command lines that write offsets of single partitions to a CSV file, and reset the group by this file."""
     lines = [f"{topic},{number},{new[TopicPartition(topic, number)]}" for topic, number in _sorted(new)]
     made = action.command(
         "consumer-groups",

@@ -19,7 +19,7 @@ from kcli.model.command_words import option
 from kcli.model.topic_partition import TopicPartition
 
 COMMAND_BYTES = 4_096
-"""The longest record in a command line. A longer record is in a file there."""
+"""The longest record in a command line. For a longer record, the command line names a file."""
 
 TIMESTAMP_MAX = 2**63 - 1
 PARTITION_MAX = 2**31 - 1

@@ -153,7 +153,7 @@ async def _traffic(call: Call) -> Traffic:
 
 
 async def _rates(endpoint: Address) -> dict[str, float] | None:
-    """The rates of one broker, or None if its endpoint does not answer as a metrics endpoint does."""
+    """The rates of one broker, or None if its metrics endpoint gives no valid answer."""
     try:
         async with asyncio.timeout(TRAFFIC_MAX_SECONDS):
             answer = await get(endpoint, _TRAFFIC_QUERY, body_max_bytes=TRAFFIC_MAX_BYTES)

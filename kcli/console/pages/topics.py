@@ -49,7 +49,7 @@ async def list_topics(call: Call) -> Rows:
     a problem."""
     topology = await kept_topology(call)
     listing = call.listing()
-    # The sizes need requests to every broker. The list does not wait for them, unless it is sorted by them.
+    # The sizes need requests to every broker. The list waits for them only if it is sorted by size.
     storage = (await kept_storage(call)).value if listing.sort == "size_bytes" else known_storage(call)
     sizes = {} if storage is None else storage.topics
     shown = _shown(topology.value.topics, call)

@@ -16,7 +16,7 @@ from kcli.security.mechanisms.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERA
 
 NAME_MAX = 1000
 PASSWORD_MAX = 1000
-"""A longer password only costs time: SCRAM hashes it first."""
+"""The longest password. A longer password would only take more time, because SCRAM hashes it first."""
 ITERATIONS_DEFAULT = 8192
 
 

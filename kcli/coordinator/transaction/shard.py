@@ -407,7 +407,7 @@ class TransactionShard:
         """Appends the next state of each id. An id cannot change again before its record is committed or the write has
         failed.
 
-        `continuation` is called after the commit and after the failure. If the write times out, its result is unknown
+        `continuation` is called after the commit or after the failure. If the write times out, its result is unknown
         until `replay` gets the record.
         """
 

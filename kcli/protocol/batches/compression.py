@@ -139,8 +139,9 @@ def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
 
 
 class InflatesTooFar(CorruptRecordException):
-    """A batch has more bytes after decompression than its reader accepts at once. The bytes up to this limit
-    are valid."""
+    """A batch has more bytes after decompression than its reader accepts in one piece. The bytes up to this limit are
+    valid.
+    """
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
@@ -388,8 +389,9 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_PART_BLOCKS = 8
-"""The number of blocks that are decompressed at once. The library cannot limit its output, and a block may become 128
-KiB. So the number of blocks is limited."""
+"""The number of blocks that are decompressed in one call. The library cannot limit its output, and a block may become
+128 KiB. So the number of blocks is limited.
+"""
 _ZSTD_MAX_HEADER_BYTES = 18
 _ZSTD_BLOCK_HEADER_BYTES = 3
 _ZSTD_RLE = 1

@@ -1,7 +1,7 @@
 """Checks that the records of a batch are complete, and finds their timestamps, before a leader writes the batch.
 
 Kafka reads every record that a producer sends. In Python, such a read would take longer than the rest of an append. So
-`survey` has three methods:
+`survey` has three fast methods:
 
 * **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
   lengths and counts of the first record with the values of all other records, and checks that offset deltas increase by
@@ -55,7 +55,8 @@ _MAX_INT_BITS = 0xFFFF_FFFF  # over-long varints are rejected: implementations d
 _MAX_LONG_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _LATEST_MS = 0x7FFF_FFFF_FFFF_FFFF
 
-# The bytes of the zigzag varints of the offset deltas 0, 1, 2 …: first bytes, second bytes. They repeat every 8,192.
+# The bytes of the zigzag varints of the offset deltas 0, 1, 2 …: first bytes, second bytes. The bytes repeat after
+# 8,192 deltas.
 _ONLY = bytes(delta << 1 for delta in range(_ONE_BYTE))
 _FIRST = bytes(_MORE | byte for byte in _ONLY) * (_TWO_BYTES // _ONE_BYTE)
 _LAST_OF_TWO = b"".join(bytes([high]) * _ONE_BYTE for high in range(_TWO_BYTES // _ONE_BYTE))

@@ -5,8 +5,8 @@ each version, and `compiled` makes the functions that read and write a version. 
 gives the field its default, and a writer leaves the field out. Kafka's generated classes do the same.
 
 A frame (https://kafka.apache.org/protocol) has a size (int32), a header and a body. Request header v2 has the fields of
-v1 and a block of tagged fields (KIP-482). The client id in it is not a compact string. ApiVersions responses always
-have the v0 header (KIP-511).
+v1 and a block of tagged fields (KIP-482). The client id in header v2 is not a compact string. ApiVersions responses
+always have the v0 header (KIP-511).
 """
 
 from __future__ import annotations

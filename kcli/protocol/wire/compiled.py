@@ -4,8 +4,8 @@ The source of each function is made from kio's schema and compiled when it is fi
 one pass over the bytes. kio's own reader and writer need 5 to 20 times as much CPU time. Their use would also need a
 check of all lengths in a frame before, and a copy of each struct from kio's class to ours afterwards.
 
-There are two forms of each function. The plain form handles a message at once. The form "in turns" is a generator that
-yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
+There are two forms of each function. The plain form handles a message in one call. The form "in turns" is a generator
+that yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
 (kcli.server.requests.turns).
 
 A reader compares every length with the number of bytes that are left. So a client cannot make it allocate memory by a

@@ -52,7 +52,8 @@ _LEADER_HINT_FROM = 10
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION_V2 = Struct(">ihqq")
 _PARTITION_V5 = Struct(">ihqqq")
-# A partition without errors from v8 on. It ends with no record errors and no message, and from v9 on with no tags.
+# A partition without errors from v8 on. Its last fields are empty: the record errors, the message, and from v9 on the
+# tags.
 _PARTITION_V8_OK = Struct(">ihqqqih")
 _PARTITION_V9_OK = Struct(">ihqqqBBB")
 _FRAME_HEAD = Struct(">ii")

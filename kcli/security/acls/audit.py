@@ -29,8 +29,8 @@ def audit_line(
 
 
 def report_left_out(asker: Asker) -> None:
-    """Writes a line with the number of missing lines, if the limit of lines for one request was reached. Call this
-    function after the request.
+    """Writes how many lines were left out, if the request has reached its limit of lines. Call this function after the
+    request.
     """
     audited = asker.audited
     if audited is not None and audited.left_out:

@@ -142,9 +142,9 @@ class _Prefixes(Generic[V]):
         return None
 
     def _shared(self, name: str) -> int:
-        """The number of first characters that the name shares with the stored text before it, in the order of texts.
+        """The number of first characters that the name shares with the stored text that sorts last before the name.
 
-        Each stored prefix of the name is this text, or a prefix of this text, so no such prefix is longer.
+        Each stored prefix of the name is this text or a prefix of it. So no stored prefix of the name is longer.
         """
         at = bisect_right(self._sorted, name)
         before = self._sorted[at - 1] if at else ""

@@ -63,7 +63,9 @@ class StandardAuthorizer:
 
     @property
     def decisions_version(self) -> int | None:
-        """The version of the ACLs, or None while the audit log shows allowed checks."""
+        """The version of the ACLs. None while the audit log shows allowed checks, because each check must then write
+        its line.
+        """
         return None if AUDIT_LOG.isEnabledFor(logging.DEBUG) else self._version
 
     @property

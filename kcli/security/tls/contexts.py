@@ -154,7 +154,7 @@ class KeptContext:
         """The context of these settings. If the stores of the settings cannot be used, logs one error and returns the
         last valid context. The first call has no such context, so it raises ConfigError.
         """
-        # The stamps are older than the content, so the next call finds a change in between.
+        # The stamps are taken before the files are read, so the next call finds a change that happens in between.
         wanted = (tls, file_stamps(tls.stores.files))
         if self._context is not None and wanted == self._from:
             return self._context

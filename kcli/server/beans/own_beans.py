@@ -18,7 +18,7 @@ from kcli.server.beans.bean import Bean, Kind, bean
 from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
 from kcli.server.handlers.ports import BrokerPorts
-from kcli.server.metrics.buckets import Buckets
+from kcli.server.metrics.buckets import Buckets, CountedLater
 from kcli.server.metrics.exemplars import Exemplar, Exemplars
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.leader_partition import LeaderPartition
@@ -36,8 +36,6 @@ class OwnSources:
 
     node: BeanSources
     loop_delay: LoopDelay
-    appends: Buckets
-    """The seconds of the appends to the logs."""
     certificates: Certificates
 
 
@@ -47,7 +45,7 @@ def own_beans(sources: OwnSources) -> Beans:
     yield from _loop(sources.loop_delay)
     yield from _certificates(sources.certificates())
     yield from _requests(sources.node.ports.metrics)
-    yield bean(OWN, "disk", sources.appends.attributes(), "append-seconds", kind=Kind.BUCKETS)
+    yield _appends(sources.node.ports.metrics.appends)
     yield from _sizes(sources.node)
     yield from _volumes(sources.node)
     ports = sources.node.ports
@@ -80,6 +78,11 @@ def _python() -> Beans:
 def _loop(delay: LoopDelay) -> Beans:
     yield bean(OWN, "event-loop", delay.delays.attributes(), "delay-seconds", kind=Kind.BUCKETS)
     yield bean(OWN, "event-loop", {"delay-max-seconds": delay.largest()})
+
+
+def _appends(appends: CountedLater) -> Bean:
+    appends.fold()
+    return bean(OWN, "disk", appends.buckets.attributes(), "append-seconds", kind=Kind.BUCKETS)
 
 
 def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:

@@ -71,8 +71,8 @@ def configure(settings: LogSettings | None = None, stream: TextIO | None = None)
 
 
 def leave_console() -> None:
-    """Stops writing lines to stdout. A server in the background has its stdout in a file that is never rotated, so it
-    would become too large."""
+    """Stops writing lines to stdout. The stdout of a server in the background is a file that is never rotated, so this
+    file would become too large."""
     root = logging.getLogger()
     root.removeHandler(root.handlers[0])
 

@@ -5,6 +5,7 @@ cluster. The percentiles of Kafka's own histograms cannot be combined in this wa
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -35,13 +36,12 @@ class Buckets:
         self.count += 1
         self.total += value
 
-    def add_all(self, values: Sequence[float]) -> None:
-        """Adds many values. Sorts the values first, so that each limit is searched only once."""
-        if len(values) < len(self._limits):
-            for value in values:
+    def add_sorted(self, ordered: Sequence[float]) -> None:
+        """Adds many values. The values are sorted, so that each limit is searched only once."""
+        if len(ordered) < len(self._limits):
+            for value in ordered:
                 self.add(value)
             return
-        ordered = sorted(values)
         below = 0
         for place, limit in enumerate(self._limits):
             up_to = bisect_right(ordered, limit, below)
@@ -71,6 +71,24 @@ class Buckets:
             below += count
             found[_text(limit)] = below
         return found | {"Count": self.count, "Sum": self.total}
+
+
+class CountedLater:
+    """Buckets for values that are observed very often. `add` only appends to an array, which takes a tenth of the time.
+    Call `fold` every second. Any thread may add values."""
+
+    __slots__ = ("_values", "add", "buckets")
+
+    def __init__(self) -> None:
+        self.buckets = Buckets()
+        self._values = array("d")
+        self.add = self._values.append
+
+    def fold(self) -> None:
+        """Counts the values since the last call."""
+        count = len(self._values)  # another thread may append more meanwhile
+        self.buckets.add_sorted(sorted(self._values[:count]))
+        del self._values[:count]
 
 
 def _text(limit: float) -> str:

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
-_ALPHAS = tuple(1 - math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
-# The most ticks that are computed after a pause: ten times the longest period. After that time, a rate is practically
-# zero.
-_TICKS_MAX = 10 * 15 * 12
+# The share of an average that one tick keeps. Several ticks with the same rate keep this share to their power, so the
+# rates of a meter without events can be updated as late as they are read.
+_KEPT = tuple(math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
 
 # The decay of Yammer: the weight of an observation falls by 1.5 % a second.
 DECAY_PER_SECOND = 0.015
 # The interval at which all weights are scaled down, because e^0.015t overflows a double after 13 hours.
 _RESCALE_SECONDS = 3600.0
-# The most observations that one fold uses. If there are more, it uses evenly spread observations, each with a higher
-# weight.
+# The most observations that one summary uses. If there are more, it uses evenly spread ones of the sorted observations,
+# each with a higher weight.
 SAMPLES_PER_FOLD = 256
 # The number of buckets from a value to twice this value. The error of a quantile is then at most 1.6 %.
 _BUCKETS_PER_OCTAVE = 32
@@ -60,12 +60,16 @@ class Meter:
         rate = (self.count - self._ticked) / TICK_SECONDS / ticks
         self._ticked = self.count
         if self._rates is None:
-            self._rates = [rate] * len(_ALPHAS)
-            ticks -= 1
-        for _ in range(min(ticks, _TICKS_MAX)):
+            self._rates = [rate] * len(_KEPT)
+        else:
             self._rates = [
-                each + alpha * (rate - each) for each, alpha in zip(self._rates, _ALPHAS, strict=True)
+                rate + kept**ticks * (each - rate) for each, kept in zip(self._rates, _KEPT, strict=True)
             ]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the rates include the whole count."""
+        return self.count == self._ticked
 
     @property
     def one_minute_rate(self) -> float:
@@ -87,6 +91,35 @@ class Meter:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of many observations: number, sum, sum of squares, smallest and largest. `buckets` has the number of
+    observations in each bucket of a histogram."""
+
+    count: int
+    total: float
+    squares: float
+    least: float
+    most: float
+    buckets: dict[int, float]
+
+
+def summary(ordered: Sequence[float], scale: float = 1.0) -> Summary:
+    """Summarizes sorted observations, each multiplied by `scale`. The sum of squares and the buckets are computed from
+    at most SAMPLES_PER_FOLD samples."""
+    step = -(-len(ordered) // SAMPLES_PER_FOLD)
+    samples = [value * scale for value in ordered[step // 2 :: step]]
+    stands_for = len(ordered) / len(samples)
+    return Summary(
+        len(ordered),
+        sum(ordered) * scale,
+        sum([value * value for value in samples]) * stands_for,
+        ordered[0] * scale,
+        ordered[-1] * scale,
+        {bucket: count * stands_for for bucket, count in Counter(map(_bucket, samples)).items()},
+    )
+
+
 class Histogram:
     """A histogram. Count, minimum, maximum and mean cover all observations. In the quantiles recent observations have
     more weight."""
@@ -104,30 +137,25 @@ class Histogram:
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
         """Adds the observations since the last call, each multiplied by `scale`. No observation may be negative."""
-        if not values:
-            return
-        samples = [value * scale for value in values[:: -(-len(values) // SAMPLES_PER_FOLD)]]
-        self._add(samples, len(values), sum(values) * scale, min(values) * scale, max(values) * scale, now)
+        if values:
+            self.add(summary(sorted(values), scale), now)
 
     def fold_zeros(self, count: int, now: float) -> None:
         """Adds `count` observations of zero."""
         if count:
-            self._add([0.0], count, 0.0, 0.0, 0.0, now)
+            self.add(Summary(count, 0.0, 0.0, 0.0, 0.0, {_ZERO_BUCKET: count}), now)
 
-    def _add(
-        self, samples: list[float], count: int, total: float, least: float, most: float, now: float
-    ) -> None:
-        stands_for = count / len(samples)
-        self.count += count
-        self._sum += total
-        self._squares += sum([value * value for value in samples]) * stands_for
-        self._min = min(self._min, least)
-        self._max = max(self._max, most)
-        weight = stands_for * self._weight(now)
+    def add(self, observed: Summary, now: float) -> None:
+        """Adds many observations. Several histograms may add one summary."""
+        self.count += observed.count
+        self._sum += observed.total
+        self._squares += observed.squares
+        self._min = min(self._min, observed.least)
+        self._max = max(self._max, observed.most)
+        weight = self._weight(now)
         weights = self._weights
-        for value in samples:
-            bucket = _bucket(value)
-            weights[bucket] = weights.get(bucket, 0.0) + weight
+        for bucket, count in observed.buckets.items():
+            weights[bucket] = weights.get(bucket, 0.0) + weight * count
 
     def _weight(self, now: float) -> float:
         if now - self._landmark > _RESCALE_SECONDS:

@@ -12,18 +12,18 @@ from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.process import thread_cpu_seconds
+from kcli.server.metrics.buckets import CountedLater
 from kcli.server.metrics.exemplars import Exemplars
 from kcli.server.metrics.meters import TICK_SECONDS, Attributes, Meter
 from kcli.server.metrics.requests import RequestMetrics
-from kcli.server.metrics.traffic import NAMES, Traffic, TrafficTable, counts_of
+from kcli.server.metrics.topics import Meters, TopicMeters
+from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.metrics.waits import Waits
 from kcli.server.metrics.watched import Watches, Window
 
 TICK_MS = 1_000
 
 _NANOSECONDS = 1_000_000_000
-
-Meters = dict[str, Meter]
 
 
 class Metrics:
@@ -35,12 +35,13 @@ class Metrics:
         self.requests = RequestMetrics(clock)
         self.exemplars = Exemplars()
         self.waits = Waits()
+        self.appends = CountedLater()
+        """The seconds of the appends to the logs."""
         self.started_ms = clock.now_ms()
         self.loop_idle = Meter(clock.monotonic())  # counts seconds without work
         self._began = clock.monotonic()
         self.watches = Watches(Window(samples, window_seconds), self._began)
-        self._total: Meters = {}
-        self._of_topics: dict[str, Meters] = {}
+        self.topics = TopicMeters(self.traffic, self._began)
         self._ticked_at = self._began
         self._topics_ticked_at = self._began
         self._cpu_seconds: float | None = None
@@ -66,37 +67,22 @@ class Metrics:
         self._cpu_seconds, self._ticked_at = cpu_seconds, now
         self.loop_idle.tick(now)
         self.requests.fold()
+        self.appends.fold()
         self.watches.tick(now)
         yield
         if now - self._topics_ticked_at >= TICK_SECONDS:
             self._topics_ticked_at = now
-            yield from self._tick_topics(now)
-
-    def _tick_topics(self, now: float) -> Generator[None, None, None]:
-        """Updates the meters of all topics, which change only every TICK_SECONDS."""
-        self._follow(self._total, (yield from self.traffic.total_steps()), now)
-        for gone in self._of_topics.keys() - self.traffic.topics.keys():
-            del self._of_topics[gone]
-        for topic, traffic in list(self.traffic.topics.items()):
-            self._follow(self._of_topics.setdefault(topic, {}), traffic, now)
-            yield
+            yield from self.topics.look(now)
 
     # Sources of beans.
 
     def of_all_topics(self) -> Generator[None, None, Meters]:
         """The meters of all topics together, by the fields of Traffic, in steps."""
-        total = yield from self.traffic.total_steps()
-        self._follow(self._total, total, self.clock.monotonic())
-        return self._total
+        return (yield from self.topics.look(self.clock.monotonic()))
 
     def of_topic(self, topic: str) -> Meters:
         """The meters of one topic. A count that is still 0 has no meter."""
-        traffic = self.traffic.topics.get(topic)
-        if traffic is None:
-            return {}
-        meters = self._of_topics.setdefault(topic, {})
-        self._follow(meters, traffic, self.clock.monotonic())
-        return meters
+        return self.topics.of(topic, self.clock.monotonic())
 
     def idle(self, now: float) -> Attributes:
         """The attributes of a meter of idle time: the count is in nanoseconds, so the rates are fractions."""
@@ -105,16 +91,3 @@ class Metrics:
             "Count": int(self.loop_idle.count * _NANOSECONDS),
             "RateUnit": "NANOSECONDS",
         }
-
-    def _follow(self, meters: Meters, traffic: Traffic, now: float) -> None:
-        counts = counts_of(traffic)
-        if not meters and not any(counts):
-            return
-        for name, count in zip(NAMES, counts, strict=True):
-            meter = meters.get(name)
-            if meter is None:
-                if not count:
-                    continue  # most counts of most topics stay at 0
-                meter = meters[name] = Meter(now, began=self._began)
-            meter.count = count
-            meter.tick(now)

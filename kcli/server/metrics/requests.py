@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
@@ -25,12 +26,13 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import read_request_header
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.buckets import Buckets
-from kcli.server.metrics.meters import Histogram, Meter
+from kcli.server.metrics.meters import Histogram, Meter, summary
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_notes import RequestNotes
 from kcli.server.network.waiting import Answer, Waiting
 
 _HEAD = Struct(">hh")
+_MS_PER_SECOND = 1000
 # The most slow requests that are listed. This many lines fit on a screen.
 SLOWEST_MAX = 20
 # Faster requests are never listed as slow.
@@ -51,10 +53,15 @@ CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
 """The kinds of requests that have their own beans. Every kind except VERIFICATION also counts for its API."""
 
 
+Head = tuple[int, int]
+"""The API key and the version of a request, which are at the begin of its frame."""
+
+
 class VersionTimes:
-    """The requests in one version of one API, or of one kind, such as FetchConsumer. The lists have the times (in
-    seconds) and the sizes of the requests since the last fold. Requests of a kind also count for their whole API, which
-    is in `whole`.
+    """The requests in one version of one API, or of one kind, such as FetchConsumer. The lists and arrays have the
+    times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for their whole
+    API, which is in `whole`. Arrays keep no Python objects, so a busy broker uses the memory of the objects again
+    immediately.
     """
 
     __slots__ = (
@@ -79,9 +86,9 @@ class VersionTimes:
         self.version = version
         self.whole = whole
         self.kinds: dict[str, VersionTimes] = {}
-        self.handled: list[float] = []
+        self.handled = array("d")
         self.waited: list[tuple[float, float]] = []  # seconds: local, total
-        self.sizes: list[int] = []
+        self.sizes = array("q")
         # These three lists have only the times that are not 0.
         self.queued: list[float] = []
         self.throttled: list[float] = []
@@ -96,7 +103,7 @@ class VersionTimes:
     def fold(self, now: float) -> None:
         if self.handled or self.waited:
             taken = Taken(self.handled, self.waited, self.sizes, self.queued, self.throttled, self.sends)
-            self.handled, self.waited, self.sizes = [], [], []
+            self.handled, self.waited, self.sizes = array("d"), [], array("q")
             self.queued, self.throttled, self.sends = [], [], []
             self._add(taken, now)
         self.meter.count = self.count
@@ -112,9 +119,9 @@ class VersionTimes:
 class Taken(NamedTuple):
     """The values of the requests since the last fold. See `VersionTimes`."""
 
-    handled: list[float]
+    handled: array[float]
     waited: list[tuple[float, float]]
-    sizes: list[int]
+    sizes: array[int]
     queued: list[float]
     throttled: list[float]
     sends: list[float]
@@ -167,21 +174,19 @@ class ApiTimes:
 
     def fold(self, taken: Taken, now: float) -> None:
         handled, waited = taken.handled, taken.waited
-        self.total_s.add_all(handled + [total for _, total in waited])
-        self.local_s.add_all(handled + [local for local, _ in waited])
-        self.total_ms.fold(handled, now, scale=1000)
-        self.local_ms.fold(handled, now, scale=1000)
+        # A request that did not wait has only local time.
+        _add(handled, (self.total_s, self.local_s), (self.total_ms, self.local_ms), now)
         self.remote_ms.fold_zeros(len(handled), now)
-        self.total_ms.fold([total for _, total in waited], now, scale=1000)
-        self.local_ms.fold([local for local, _ in waited], now, scale=1000)
-        self.remote_ms.fold([total - local for local, total in waited], now, scale=1000)
+        _add([total for _, total in waited], (self.total_s,), (self.total_ms,), now)
+        _add([local for local, _ in waited], (self.local_s,), (self.local_ms,), now)
+        self.remote_ms.fold([total - local for local, total in waited], now, scale=_MS_PER_SECOND)
         self.request_bytes.fold(taken.sizes, now)
         for histogram, values in (
             (self.queue_ms, taken.queued),
             (self.throttle_ms, taken.throttled),
             (self.send_ms, taken.sends),
         ):
-            histogram.fold(values, now, scale=1000)
+            histogram.fold(values, now, scale=_MS_PER_SECOND)
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
@@ -196,6 +201,20 @@ class ApiTimes:
                 meter = self.error_meters[code] = Meter(now, began=began)
             meter.count = max(meter.count, counted)
             meter.tick(now)
+
+
+def _add(
+    seconds: Iterable[float], buckets: tuple[Buckets, ...], histograms: tuple[Histogram, ...], now: float
+) -> None:
+    """Adds times to all `buckets` and `histograms`. The times are sorted and summarized once."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return
+    for each in buckets:
+        each.add_sorted(ordered)
+    in_ms = summary(ordered, _MS_PER_SECOND)
+    for histogram in histograms:
+        histogram.add(in_ms, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +273,7 @@ class RequestMetrics:
         self.apis: dict[int, ApiTimes] = {}
         self.kinds: dict[str, ApiTimes] = {}
         """The kinds of requests that have their own beans, by their names."""
-        self.by_head: dict[bytes, VersionTimes] = {}
-        """Counts by the first four bytes of a frame, which are the API key and the version."""
+        self.by_head: dict[Head, VersionTimes] = {}
         self._began = clock.monotonic()
 
     def of(self, key: int) -> ApiTimes:
@@ -264,9 +282,9 @@ class RequestMetrics:
             found = self.apis[key] = ApiTimes(API[ApiKey(key)].name, self.clock.monotonic())
         return found
 
-    def of_version(self, head: bytes) -> VersionTimes:
+    def of_version(self, head: Head) -> VersionTimes:
         """The counts for requests with the API key and version in `head`."""
-        key, version = _HEAD.unpack(head)
+        key, version = head
         spec = API[ApiKey(key)]
         is_known = spec.min_version <= version <= spec.max_version
         # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Without this
@@ -326,13 +344,14 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
     """Wraps `serve` and measures the time. The wrapper is a closure, because it is faster than an object with
     attributes."""
     now: Callable[[], float] = metrics.clock.monotonic
+    head_of: Callable[[memoryview], Head] = _HEAD.unpack_from
     by_head, slowest = metrics.by_head, metrics.slowest
 
     def serve_measured(connection: Connection, frame: memoryview) -> Answer | Waiting:
         began = now()
         answer = serve(connection, frame)
         local = now() - began
-        head = bytes(frame[:4])
+        head = head_of(frame)
         times = by_head.get(head) or metrics.of_version(head)
         notes = connection.notes
         if notes.has_news:

@@ -7,9 +7,7 @@ their rates every second. An object that no longer exists is forgotten.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from kcli.model.observations import Values
@@ -25,7 +23,8 @@ class Window:
 
 
 class WatchedCounts:
-    """The rates of the fields of a dataclass of counts. All counts began at the time `began`."""
+    """The rates of the fields of a dataclass of counts. All counts began at the time `began`. A field that no bean has
+    read has no rate."""
 
     __slots__ = ("_began", "_meters", "_rates", "_window")
 
@@ -36,11 +35,10 @@ class WatchedCounts:
         self._rates: dict[str, WindowedRate] = {}
 
     def tick(self, counts: object, now: float) -> None:
-        for name in _names(counts):
-            count = getattr(counts, name)
-            self._rate(name).tick(count, now)
-            meter = self._meter(name)
-            meter.count = count
+        for name, rate in self._rates.items():
+            rate.tick(getattr(counts, name), now)
+        for name, meter in self._meters.items():
+            meter.count = getattr(counts, name)
             meter.tick(now)
 
     def meter(self, counts: object, name: str, event_type: str, now: float) -> Attributes:
@@ -70,11 +68,6 @@ class WatchedCounts:
         return found
 
 
-def _names(counts: Any) -> Iterator[str]:
-    """The fields that are counts, which have a number as their default."""
-    return (field.name for field in fields(counts) if isinstance(field.default, int))
-
-
 class WatchedValues:
     """The statistics of observed values: a decaying histogram, a meter, and the values of the last windows."""
 
@@ -89,12 +82,13 @@ class WatchedValues:
 
     def fold(self, observed: Values, now: float) -> None:
         """Takes the values that were observed since the last call."""
-        self.meter.count = observed.count
+        if observed.count != self.meter.count:
+            self.meter.count = observed.count
+            values = observed.take()
+            if values:
+                self.histogram.fold(values, now)
+                self._add(len(values), sum(values), max(values), now)
         self.meter.tick(now)
-        values = observed.take()
-        if values:
-            self.histogram.fold(values, now)
-            self._add(len(values), sum(values), max(values), now)
         kept = self._window.samples * self._window.seconds
         while self._recent and self._recent[0][0] <= now - kept:
             self._recent.popleft()

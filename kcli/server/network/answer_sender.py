@@ -122,7 +122,7 @@ class AnswerSender:
         sent_all: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Makes a sender without answers. `failed` is called with a reason if an answer cannot be completed. It must
+        """Makes a sender without answers. If an answer cannot be completed, `failed` is called with a reason, and must
         close the connection."""
         self.unsent_bytes = 0
         self._transport = transport

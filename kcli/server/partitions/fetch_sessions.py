@@ -96,7 +96,8 @@ class FetchSession:
     parked: ParkedFetch | None = None
     epoch: int = 1
     allowed_by: object | None = None
-    """The key of the rights with which the client may read all partitions, or None if it is not known."""
+    """The key of the permissions (`Rights.kept_key`) at the last check in which the client was allowed to read all
+    partitions, or None."""
 
     def add(self, target: FetchTarget) -> None:
         self.allowed_by = None

@@ -38,8 +38,8 @@ class ControllerTimes:
 class RaftCounts:
     """Records that this node has appended to the metadata log as the leader, and has fetched from another leader.
 
-    `new_leaders` are the leaders that this node has seen. `idle_ns` is the time for which the raft node had nothing to
-    do.
+    `new_leaders` is the number of leaders that this node has seen. `idle_ns` is the time for which the raft node had
+    nothing to do.
     """
 
     appended_records: int = 0
@@ -117,9 +117,8 @@ class PartitionCounts:
         self.not_preferred += sign * (partition.leader != partition.replicas[0])
 
     def _count_election(self, before: PartitionImage, after: PartitionImage) -> None:
-        """Counts a new leader that was not in the ISR (KIP-966). The ISR before the change decides, because a
-        reassignment may add replicas to the ISR in the same change. No replica joins the ISR and becomes leader in one
-        change."""
+        """Counts a new leader that was not in the ISR (KIP-966). The ISR before the change decides, because such an
+        election also puts the new leader into the ISR."""
         if after.leader in before.elr:
             self.elections.from_eligible += 1
         elif after.leader not in before.isr:

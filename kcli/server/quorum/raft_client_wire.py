@@ -1,4 +1,5 @@
-"""The raft node's own requests on the wire: values to messages, and the messages of the answers to values.
+"""The raft node's own requests on the wire. Converts requests from values to messages, and their responses from
+messages to values.
 
 Versions: Vote 0-2, BeginQuorumEpoch 0-1, EndQuorumEpoch 0-1, Fetch 4-18, FetchSnapshot 0-1, UpdateRaftVoter 0, and
 ApiVersions, which asks a new voter for its range of kraft.version.

@@ -1,4 +1,5 @@
-"""The requests of other nodes on the wire: messages to values, and the values of the answers to messages.
+"""The requests of other nodes on the wire. Converts requests from messages to values, and the responses from values to
+messages.
 
 A response has the leader's address on the listener to which the request was sent.
 """

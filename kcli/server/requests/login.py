@@ -83,7 +83,7 @@ class _State(Enum):
 
 
 PrincipalOf = Callable[[Connection, str, Success], Principal]
-"""Makes the principal of a client from its connection, the mechanism, and the end of its login."""
+"""Makes the principal of a client from its connection, the mechanism, and the result of its login."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -306,8 +306,8 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request even if its API is exempt from quotas. A request of an exempt API comes from a client and
-        not from a broker if the sender does not have the permission."""
+        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and this
+        sender does not have the permission of a broker."""
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:

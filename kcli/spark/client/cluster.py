@@ -337,8 +337,8 @@ class Cluster:
                     failures.append(f"{host}:{port}: {error}")
             if time.monotonic() + backoff > deadline:
                 said = f"no broker can be reached ({'; '.join(failures)})"
-                # If the cluster has answered before, it may be restarting, and the caller tries again. Otherwise the
-                # address is probably wrong.
+                # If the cluster has answered before, it may be restarting, and the caller tries again. If it has never
+                # answered, the address is probably wrong.
                 raise ConnectionError(said) if self._nodes else UnreachableError(said)
             time.sleep(backoff)
             backoff = min(2 * backoff, LAST_BACKOFF_SECONDS)

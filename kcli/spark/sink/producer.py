@@ -93,7 +93,7 @@ class Producer:
                 self._cluster.forget(part)
 
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
-        """Sends batches to all leaders at once, and removes the written batches from `batches`.
+        """Sends batches to all leaders at the same time, and removes the written batches from `batches`.
 
         Returns the errors of the other batches.
 

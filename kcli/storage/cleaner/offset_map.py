@@ -1,8 +1,8 @@
 """The cleaner's map from keys to their last offsets, for millions of keys in memory of a fixed size.
 
 As in Kafka, a key of any size takes 24 bytes: 16 bytes of its hash, and an offset. If two keys had equal hashes, a
-record would be lost. So each map has a random hash function. The probability that two keys have equal hashes is 2^-128.
-The constants of this function are secret. So a client cannot choose keys with equal hashes. The function is multilinear
+record would be lost. So each map has a hash function with random constants. The probability that two keys have equal
+hashes is 2^-128. A client cannot choose such keys, because the constants are secret. The function is multilinear
 hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole
 chunk of records at once.
 

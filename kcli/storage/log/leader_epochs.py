@@ -1,8 +1,8 @@
 """The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
-Changes are made in memory. The log writes them to the checkpoint file in the background. This happens before the
-records of a new epoch count as flushed. After a crash, missing changes are read from the batches, because each batch
-has its epoch.
+Changes are made in memory. The log writes them to the checkpoint file in the background. The records of a new epoch
+count as flushed only after this write. After a crash, missing changes are read from the batches, because each batch has
+its epoch.
 """
 
 from __future__ import annotations

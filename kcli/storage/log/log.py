@@ -875,9 +875,9 @@ class PartitionLog:
                 restored.producers.on_high_watermark(self.high_watermark)
 
     def take_snapshot(self) -> None:
-        """Writes the state of producers for the next start, except if there are no producers, no snapshot and only one
-        segment. A clean start without a snapshot knows that there are no producers. A start after a crash reads the
-        last segment in any case."""
+        """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
+        snapshot and only one segment. If there is no snapshot, a start after a clean stop knows that there are no
+        producers, and a start after a crash reads the last segment anyway."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.take(producers)

@@ -33,9 +33,10 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
 def whole_batches(
     segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
 ) -> tuple[Position, Position] | None:
-    """The start and end position of the batches from the batch with `offset` up to `end_offset` (None: segment end).
+    """Returns the first and the end position of a range of batches.
 
-    None if this segment has no such batch.
+    The range begins with the batch that has `offset`. It ends before `end_offset`, or with the segment if this is None.
+    Returns None if this segment has no such batch.
     """
     found = segment.locate(offset, doubting_gaps=True)
     if found is None:
@@ -162,8 +163,10 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> i
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """An offset after all records of a read that begins at `offset` and has `size_bytes` bytes. Aborted transactions
-    are searched up to this offset."""
+    """Returns an offset that is after all records of an answer. Aborted transactions are searched up to this offset.
+
+    The answer begins at `offset` and has `size_bytes` bytes.
+    """
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
         found = segment.locate(offset)

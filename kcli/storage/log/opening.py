@@ -1,5 +1,5 @@
-"""The checks of `record_validation` for batches whose records take long to read. The checks work by columns, and never
-keep a whole batch in memory.
+"""The checks of `record_validation` for batches whose records take long to read. These checks use numpy, and never keep
+a whole batch in memory.
 
 A small compressed batch can have millions of records, or gigabytes of zeros. Kafka limits only the compressed size
 (max.message.bytes), so such a batch is valid. The batch is read in parts of about a megabyte. If the topic has another

@@ -3,7 +3,7 @@
 A copy is in a directory `<topic>-<partition>.<hex>-future`. When the copy has all records, the broker reports the new
 log directory to the controller (KIP-858). Then `promote` replaces the log by the copy. `promote` renames first the log
 to `…-delete` and then the copy. After a crash between the two renames, the next start finds the new log directory in
-the metadata. So it knows that the copy is complete, and calls `promote` again.
+the metadata. This shows that the copy is complete, so the broker calls `promote` again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Watches when the coordinators of a simulated cluster begin to serve.
 
 A shard is the state of one partition of a coordinator's topic. A shard may serve only after all records from which it
-was loaded are committed. Otherwise an answer could depend on records that the next leader does not have.
+was loaded are committed. Before that, an answer could depend on records that the next leader does not have.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class Ledger:
     ) -> None:
         """Stores the fact that a member has received its assignment.
 
-        `losses` is the number at the time when the member connected.
+        `losses` is the number of losses at the time when the member connected.
         """
         if losses != self.losses:
             return
@@ -309,7 +309,7 @@ class Ledger:
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
         """Stores the fact that a commit of a group was acknowledged.
 
-        `losses` is the number at the time when the client connected.
+        `losses` is the number of losses at the time when the client connected.
         """
         if losses != self.losses:
             return

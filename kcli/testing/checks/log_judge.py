@@ -5,7 +5,7 @@ of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted se
 broken promise.
 
 A committed value that no poll returned is *lost* if a poll went past its offset, or if its partition was read to the
-end. Otherwise the value is only *unseen*.
+end. If neither is true, the value is only *unseen*.
 """
 
 from __future__ import annotations

@@ -49,8 +49,9 @@ class SimNode:
         self.life = 0
         self.running: Node | None = None
         self.alive: Node | None = None
-        """The node from the begin of its start to the end of its stop. A node may already lead partitions before it is
-        ready, and until it has stopped."""
+        """The node from the beginning of its start to the end of its stop. A node may already lead partitions before it
+        is ready, and until it has stopped.
+        """
         self.overrides = dict(overrides)
         self.clock = SimClock(network.loop)
         self.disk = SimDisk(self.clock.now_ms, network.loop.stall)

@@ -246,10 +246,10 @@ class ClusterFaults:
         return self.rng.choice(found) if found else None
 
     async def _black_out(self) -> None:
-        """Ends all brokers at the same time, and sometimes all nodes. They come back one after another.
+        """Ends all brokers at the same time, and sometimes all nodes. The nodes come back one after another.
 
-        Sometimes a broker leaves a moment earlier. The leaders have committed records since then, and after the restart
-        they only know the high watermark of their last checkpoint.
+        Sometimes a broker leaves a moment earlier, and the leaders commit more records before they end. After the
+        restart, the leaders know only the high watermark of their last checkpoint.
         """
         early = self.rng.choice(self.cluster.brokers)
         if early.is_up and self.rng.random() < 0.6:

@@ -419,7 +419,7 @@ def _apply(content: bytearray, position: int, piece: bytes | None) -> None:
 def _survivor(inode: Inode, rng: random.Random) -> Inode:
     """Returns a file as the device may have it after a crash: with all synced data, and a part of the later writes."""
     content = bytearray(inode.durable)
-    in_order = rng.random() < 0.5  # in half of the cases the newest writes are lost, otherwise any writes
+    in_order = rng.random() < 0.5  # in half of the cases only the newest writes are lost, else any writes
     kept = rng.randint(0, len(inode.pending))
     for nth, (position, piece) in enumerate(inode.pending):
         if piece is None:

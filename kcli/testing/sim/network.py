@@ -5,7 +5,7 @@ Each direction of a connection is a TCP stream. Bytes arrive in order, in pieces
 most `WINDOW_BYTES` are on the wire or unread. So if a reader pauses, the writer must pause too. A close is reported
 after the last byte. An abort is reported immediately, or after the data on the wire. If a machine loses its power, its
 peers notice this only when the machine has restarted. A link between two machines can be cut or slow, in one direction
-or in both. Data that is sent over a cut link arrives when the link is repaired, as TCP sends it again.
+or in both. Data that is sent over a cut link arrives when the link is repaired, because TCP sends it again.
 """
 
 from __future__ import annotations

@@ -8,8 +8,14 @@ import random
 
 import pytest
 
-from kcli.server.beans.loop_delay import WINDOW_SECONDS, LoopDelay
-from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets
+from kcli.server.beans.loop_delay import (
+    BUSY_SAMPLE_SECONDS,
+    IDLE_SAMPLE_SECONDS,
+    WINDOW_SECONDS,
+    LoopDelay,
+    next_wait,
+)
+from kcli.server.metrics.buckets import TIME_LIMITS_S, Buckets, CountedLater
 from rigs.loops import until
 
 
@@ -25,11 +31,24 @@ def test_a_value_counts_in_each_bucket_from_its_limit_on() -> None:
 def test_many_values_count_as_each_one_alone(count: int) -> None:
     values = [random.expovariate(10) for _ in range(count)] + [*TIME_LIMITS_S[: count // 2]]
     together, alone = Buckets(), Buckets()
-    together.add_all(values)
+    together.add_sorted(sorted(values))
     for value in values:
         alone.add(value)
     expected = alone.attributes()
     assert together.attributes() == expected | {"Sum": pytest.approx(expected["Sum"])}
+
+
+def test_values_that_are_counted_later_count_once() -> None:
+    later = CountedLater()
+    for value in (0.2, 0.1):
+        later.add(value)
+    assert later.buckets.count == 0
+    later.fold()
+    later.add(0.3)
+    later.fold()
+    later.fold()
+    assert later.buckets.attributes()["Count"] == 3
+    assert later.buckets.total == pytest.approx(0.6)
 
 
 def test_the_ranges_of_the_buckets_have_no_gap() -> None:
@@ -61,3 +80,15 @@ def test_work_that_holds_the_loop_is_a_delay() -> None:
         return delay.largest()
 
     assert asyncio.run(story()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("busy_share", "delay", "expected"),
+    [
+        (0.9, 0.0, BUSY_SAMPLE_SECONDS),
+        (0.1, 0.0, IDLE_SAMPLE_SECONDS),
+        (0.1, 0.3, BUSY_SAMPLE_SECONDS),
+    ],
+)
+def test_an_idle_loop_is_sampled_less_often(busy_share: float, delay: float, expected: float) -> None:
+    assert next_wait(busy_share, delay) == expected

@@ -42,6 +42,27 @@ def test_late_ticks_spread_what_came_meanwhile() -> None:
     assert meter.attributes("", 50.0)["OneMinuteRate"] == pytest.approx(20.0)
 
 
+def test_many_ticks_without_events_can_be_computed_together() -> None:
+    often, once = Meter(0.0), Meter(0.0)
+    for meter in (often, once):
+        meter.count = 1000
+        meter.tick(7.0)
+    for second in range(8, 200):
+        often.tick(float(second))
+    once.tick(199.0)
+    assert once.attributes("", 199.0) == pytest.approx(often.attributes("", 199.0))
+
+
+def test_a_meter_is_settled_as_soon_as_its_rates_include_all_events() -> None:
+    meter = Meter(0.0)
+    assert meter.is_settled
+    meter.count = 1
+    meter.tick(4.0)
+    assert not meter.is_settled
+    meter.tick(5.0)
+    assert meter.is_settled
+
+
 def test_a_meter_made_late_has_the_mean_of_its_whole_time() -> None:
     meter = Meter(100.0, began=0.0)
     meter.count = 50

@@ -127,7 +127,7 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 def deserializer(class_name: str | None) -> Deserializer | None:
     """Returns the equivalent of Kafka's deserializer `class_name`, with text as result.
 
-    Returns None if bytes pass unchanged.
+    Returns None if `class_name` leaves the bytes unchanged.
 
     As in Kafka, an unknown class is logged and ignored.
     """
@@ -170,7 +170,7 @@ def _boolean(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    """Returns a UUID as Java parses it: five hexadecimal numbers, each of which keeps only its lowest digits."""
+    """Returns a UUID as Java parses it, as five hexadecimal numbers. The first digits of too long a number are ignored."""
     try:
         numbers = [int(part, 16) for part in data.split(b"-", 4)]
     except ValueError:

@@ -73,7 +73,9 @@ class Watched(Tables):
         columns: list[Column],
         partitions: Sequence[OffsetRow],
     ) -> None:
-        """Prints the rows with their lag and the state of their worst partition, and the same sentences."""
+        """Prints the rows with their lag and the state of their worst partition, and the sentences of
+        `show_partitions`.
+        """
         watched = self._watched(group, partitions)
         summed = [_summed(row, [each for each in watched if _is_part(each, row)]) for row in rows]
         show(_Plain(output), group, summed, _summed_columns(columns), always=True)

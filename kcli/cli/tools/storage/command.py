@@ -218,7 +218,7 @@ def _config(path: str) -> BrokerConfig:
 
 
 def _uncaught(java_class: str, message: object) -> NoReturn:
-    """Raises an error with the text of an exception that the JVM did not catch, because scripts search for it."""
+    """Raises an error with the text that the JVM prints for an uncaught exception. Scripts search for this text."""
     raise CommandError(f'Exception in thread "main" {java_class}: {message}') from None
 
 

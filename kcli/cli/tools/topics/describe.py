@@ -115,7 +115,7 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
         entries = configs[resource]
         if isinstance(entries, KafkaError):
             failures.append(entries)
-            break  # as Kafka's tool, which shows the topics before this one
+            break  # Kafka's tool also stops here, after the topics before this one
         row = _row(options, topic, entries, live, moving)
         if row.configs or not options.topics_with_overrides:
             rows.append(row)

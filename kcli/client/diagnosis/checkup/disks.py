@@ -24,8 +24,9 @@ FULL_SHARE = 0.9
 """A disk with this share of used space or more is reported, even if it does not grow."""
 SEGMENTS_MAX = 100
 SMALL_SEGMENT_BYTES = 1 << 20
-"""A partition has too many small segments if it has more segments than SEGMENTS_MAX, and their mean is smaller than
-this. Each segment costs three open files, and time at a start."""
+"""A partition has too many small segments if it has more segments than SEGMENTS_MAX, and if their mean size is smaller
+than this. Each segment costs three open files, and time at a start.
+"""
 SEGMENT_KEYS = ("segment.bytes", "segment.ms")
 """The settings of a topic that make its segments small."""
 

@@ -23,8 +23,8 @@ HANGING_MS = 15 * 60 * 1000
 """
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 GRACE_MS = 60_000
-"""The time after the time-out in which a coordinator should have ended the transaction. A coordinator looks for expired
-transactions every ten seconds.
+"""After the time-out of a transaction, its coordinator gets this time to end the transaction. A coordinator looks for
+expired transactions every ten seconds.
 """
 
 

@@ -55,7 +55,6 @@ from kcli.server.beans.filter import BeanFilter
 from kcli.server.beans.loop_delay import LoopDelay
 from kcli.server.beans.own_beans import Certificates, OwnSources, own_beans
 from kcli.server.beans.places import Places
-from kcli.server.metrics.buckets import Buckets
 from kcli.storage.directory import AppendWatch
 
 _now = time.monotonic
@@ -88,8 +87,7 @@ class MetricsEndpoint:
         self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
         self._loop_delay = LoopDelay()
-        self._appends = Buckets()
-        self._own = OwnSources(sources, self._loop_delay, self._appends, certificates)
+        self._own = OwnSources(sources, self._loop_delay, certificates)
         self._host = host or None  # None: every interface
         routes = [
             get("/", self._index),
@@ -107,8 +105,9 @@ class MetricsEndpoint:
         """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
         self._loop_delay.start()
+        watch = AppendWatch(time.perf_counter, self._sources.ports.metrics.appends.add)
         for directory in self._sources.logs.directories:
-            directory.appends = AppendWatch(time.perf_counter, self._appends.add)
+            directory.appends = watch
         _log.info(
             "Metrics are served on %s://%s:%d/metrics", self._scheme, self._host or "0.0.0.0", self.port
         )

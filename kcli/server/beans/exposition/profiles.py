@@ -1,4 +1,4 @@
-"""The profiles: which names the metrics of Kafka have.
+"""The profiles: tables of names for the metrics of Kafka.
 
 Exporters for Kafka use different names for the same metric. A public dashboard reads the names of one exporter.
 

@@ -74,7 +74,8 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         "Iceberg: the name of the table. Default: default.TOPIC.", metavar="SPACE.NAME"
     )
     catalog: str | None = option(
-        "Iceberg: a catalog of .pyiceberg.yaml. Default: the file catalog.db in --path.", metavar="NAME"
+        "Iceberg: the name of a catalog in .pyiceberg.yaml. Default: the file catalog.db in --path.",
+        metavar="NAME",
     )
     table_option: tuple[str, ...] = option(
         "An option of the object store (Delta) or of the catalog (Iceberg).",
@@ -92,14 +93,14 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         "Tables: the size of merged files.", Kind.LONG, metavar="N", default=128 << 20
     )
     vacuum_hours: int = option(
-        "Tables: the minimum age of files that may be deleted. Readers of older versions, and other "
-        "writers, may still need younger files.",
+        "Tables: the minimum age of files that may be deleted. Queries that still run may need "
+        "younger files.",
         Kind.INTEGER,
         metavar="N",
         default=168,
     )
     run_id: str | None = option(
-        "Tables: the id of the run of a batch job. If the table has a run with this id, nothing is written.",
+        "Tables: the id of the run of a batch job. If a run with this id has already written to the table, nothing is written.",
         metavar="TEXT",
     )
 

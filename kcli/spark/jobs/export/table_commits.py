@@ -1,10 +1,9 @@
-"""Writes to Delta and Iceberg tables without a jar. A commit adds files and the number of their micro-batch to the
-table.
+"""Writes to Delta and Iceberg tables without a jar. A commit adds the files of a micro-batch to the table.
 
-Spark stores that a micro-batch is finished only after the commit to the table. So after a crash, Spark may repeat a
+Spark stores the end of a micro-batch only after the commit to the table. So after a crash, Spark may repeat a
 micro-batch that the table already has. To recognise such a micro-batch, each commit also stores the number of the
-micro-batch, together with the id of the application. A micro-batch whose number is in the table is not written again.
-The id of the application is the id of its checkpoint. Only the driver uses these classes.
+micro-batch, together with the id of the application, which is the id of its checkpoint. A micro-batch whose number is
+in the table is not written again. Only the driver uses these classes.
 """
 
 from __future__ import annotations

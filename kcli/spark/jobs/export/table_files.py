@@ -42,7 +42,8 @@ ROW_GROUP_BYTES = 32 << 20
 """The size of a row group in memory. Readers use the statistics of a row group to skip it."""
 
 UNIQUE = frozenset({"value", "offset"})
-"""Columns without a dictionary. Their values rarely repeat, and a dictionary would add a third to the time."""
+"""Columns without a dictionary. Their values rarely repeat, and a dictionary would add a third to the time of a write.
+"""
 
 DATE = "date"
 """The column with the day of the timestamp."""

@@ -195,8 +195,7 @@ def _keys(read: Read, top: int) -> dict[str, tuple[int | None, tuple[KeyCount, .
     counted.persist()
     try:
         keys = {row.topic: row["count"] for row in counted.groupBy("topic").count().collect()}
-        # The filter uses only row_number. In this case, Spark keeps only the top rows of each task before it sorts all
-        # rows.
+        # If a filter uses only row_number, Spark keeps only the top rows of each task before it sorts all rows.
         place = f.row_number().over(Window.partitionBy("topic").orderBy(f.desc("records"), "key"))
         ranked = counted.withColumn("place", place).where(f.col("place") <= top).orderBy("topic", "place")
         most: dict[str, list[KeyCount]] = {topic: [] for topic in keys}

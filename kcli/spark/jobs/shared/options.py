@@ -107,7 +107,7 @@ class RangeOptions(JobOptions):
     )
     starting_timestamp: str | None = option("Start at the first record of this time or later.", metavar="MS")
     ending_timestamp: str | None = option(
-        "Read only records before the first one with this time or a later time. A stream cannot use this option.",
+        "End before the first record that has this time or a later time. A stream cannot use this option.",
         metavar="MS",
     )
     max_offsets_per_trigger: str | None = option(

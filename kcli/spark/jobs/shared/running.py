@@ -300,8 +300,8 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
     """Collects the figures of micro-batches by batch id, because the same report is read several times."""
     for each in query.recentProgress:
-        # A micro-batch without input may still close windows. If the stream only waited, the report has no
-        # observations.
+        # A micro-batch without input may still close windows, and then its report has observations. If the stream only
+        # waited, the report has none.
         if each.numInputRows > 0 or each.observedMetrics:
             read = _observed(each, ROWS, each.numInputRows)
             rows[each.batchId] = _observed(each, WRITTEN, read)
