@@ -207,12 +207,15 @@ def elect_preferred(controller: Controller) -> Steps[bool]:
     return _elect_some(controller, controller.index.not_preferred, Election.PREFERRED)
 
 
-def elect_leaderless(controller: Controller) -> Steps[bool]:
+def elect_leaderless(controller: Controller) -> Decision[bool] | Steps[bool]:
     """Elects leaders of some partitions without a leader. The response is True if there may be more such partitions.
 
     In topics that allow unclean elections, the election may be unclean. In other topics, it succeeds only if the
-    previous controller failed before it elected a leader.
+    previous controller failed before it elected a leader. While no broker is active, as when a whole cluster starts,
+    no partition is visited.
     """
+    if not any(broker.active for broker in controller.image.brokers.values()):
+        return Decision((), False)
     return _elect_some(controller, controller.index.leaderless, None)
 
 

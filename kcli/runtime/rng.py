@@ -22,7 +22,7 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Random values from a seed, so that they are the same in each run. Without a seed, the operating system makes them."""
+    """Random values from a seed, the same in each run. Without a seed, the operating system makes them."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)

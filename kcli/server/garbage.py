@@ -16,7 +16,8 @@ such cycles. So all objects are visited in the next second in which no client se
 stays doubled for ten minutes, all objects are visited without waiting for such a second.
 
 Free memory. Large requests and answers leave free memory in the heap of the C library. This memory is also given back
-in a second without traffic of clients.
+in a second without traffic of clients. Python keeps some of the freed objects for reuse, and each of them can keep a
+megabyte of free memory in use. So a short collection follows, which also drops these objects.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class GarbagePolicy:
         self._allocated_blocks = allocated_blocks
         self._give_back = give_back
         self._blocks = 0
+        self._most_blocks = 0
         self._grown_checks = 0
 
     def start(self) -> None:
@@ -82,13 +84,20 @@ class GarbagePolicy:
         """Visits all objects if enough memory may be freed, and gives free memory back to the system. Called every
         CHECK_SECONDS.
         """
-        growth = self._allocated_blocks() / self._blocks
+        blocks = self._allocated_blocks()
+        self._most_blocks = max(self._most_blocks, blocks)
+        growth = blocks / self._blocks
         self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
         is_quiet = idle_seconds >= QUIET_SECONDS
         if self._grown_checks >= GROWN_CHECKS_MAX or (is_quiet and growth >= GROWTH_IF_QUIET):
             gc.unfreeze()
             gc.collect()
             self._rebase()
+        elif is_quiet and self._most_blocks >= GROWTH_IF_QUIET * blocks:
+            # Large messages were freed. Frozen objects are not visited.
+            gc.collect()
+            self._most_blocks = blocks
+            self._blocks = min(self._blocks, blocks)
         if is_quiet and self._give_back is not None:
             self._give_back()
 
@@ -96,7 +105,7 @@ class GarbagePolicy:
         """Freezes all present objects, and measures growth from now on."""
         gc.freeze()
         gc.collect()  # Visits no object, but decides when Python next collects the oldest generation.
-        self._blocks = self._allocated_blocks()
+        self._blocks = self._most_blocks = self._allocated_blocks()
         self._grown_checks = 0
 
     def _check_later(self, last_active: Callable[[], float]) -> None:

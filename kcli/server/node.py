@@ -73,6 +73,7 @@ from kcli.server.quorum.remote_controller import (
 from kcli.server.requests.dispatch import Dispatch, warm_up
 from kcli.server.requests.forwarding import ForwardedCaller, Forwarder
 from kcli.server.requests.quotas import ClientQuotas
+from kcli.server.requests.turns import turns_given
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.store.store import LogStore
@@ -88,6 +89,8 @@ BACKGROUND_THREADS = 2
 # The pause between the imports of two handlers. An import takes 2 to 20 ms, so the imports use only a few percent of
 # the event loop.
 PAUSE_BETWEEN_IMPORTS_S = 0.25
+# The most pauses between the imports of two handlers. Some nodes always serve a large request.
+PAUSES_PER_IMPORT_MAX = 40
 # The interval at which the node searches for idle connections.
 IDLE_CHECK_INTERVAL_MS = 10_000
 # The interval at which the node looks at the modification times of its certificates.
@@ -361,7 +364,16 @@ class Node:
         await self._loop.run_in_executor(None, warm_up)
         for dispatch in self._dispatches:
             for _ in dispatch.load_routes():
-                await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S)
+                await self._pause_between_imports()
+
+    async def _pause_between_imports(self) -> None:
+        """Waits until no large request has been served for a pause. Otherwise the new objects of a handler would lie
+        between those of the request, and Python could not give the memory of the request back."""
+        for _ in range(PAUSES_PER_IMPORT_MAX):
+            turns = turns_given()
+            await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S)
+            if turns_given() == turns:
+                break
 
     async def stop(self, *, clean: bool = True) -> None:
         """Stops the node: gives up its leaderships, answers waiting requests, flushes and closes its logs.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import struct
 import typing
 from collections.abc import Callable
@@ -156,6 +157,9 @@ def _checked(cls: type, version: int) -> Schema:
 
 # --- the wire types
 
+UUIDS_KEPT = 1000
+"""The most UUIDs that are remembered. Thousands of records have the UUID of the same topic or directory."""
+
 
 class _Reader:
     __slots__ = ("buffer", "position")
@@ -173,11 +177,16 @@ class _Reader:
         return self.buffer[start:end]
 
     def uvarint(self) -> int:
-        value, self.position = read_uvarint(self.buffer, self.position)
+        value = self.buffer[self.position]
+        if value < 0x80:  # one byte, as most lengths, counts and tags have
+            self.position += 1
+        else:
+            value, self.position = read_uvarint(self.buffer, self.position)
         return value
 
     def number(self, form: struct.Struct) -> int:
-        value: int = form.unpack(self.take(form.size))[0]
+        value: int = form.unpack_from(self.buffer, self.position)[0]
+        self.position += form.size
         return value
 
 
@@ -201,6 +210,11 @@ class _Number:
         return value
 
 
+@functools.lru_cache(UUIDS_KEPT)
+def _uuid(raw: bytes) -> UUID:
+    return UUID(bytes=raw)
+
+
 class _Uuid:
     def __init__(self, nullable: bool) -> None:
         self.nullable = nullable
@@ -209,7 +223,7 @@ class _Uuid:
         out += (value or ZERO_UUID).bytes
 
     def read(self, reader: _Reader) -> object:
-        value = UUID(bytes=reader.take(16))
+        value = _uuid(reader.take(16))
         return None if self.nullable and not value.int else value
 
     def to_json(self, value: UUID | None) -> Json:

@@ -138,7 +138,7 @@ class Quorum:
             self.driver.post(Shutdown())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._shut_down.wait(), SHUTDOWN_TIMEOUT_S)
-        await self.snapshotting.stop()
+        await self.snapshotting.stop(clean=clean)
         await self._peers.stop()
         await self.driver.stop()
         await self.committed.stop()

@@ -28,6 +28,9 @@ INTERVAL_S = 1.0
 """The interval at which the need of a new snapshot is checked."""
 CLEAN_INTERVAL_MS = 60_000
 """Kafka looks for old snapshots once a minute."""
+LAST_SNAPSHOT_BYTES = 1 << 20
+"""The bytes of the log since the last snapshot for which a stop takes another one. The next start replays this many
+bytes in about 0.3 s. Each stop and start of a node writes two records for each partition that it leads."""
 
 
 class Snapshotting:
@@ -68,10 +71,17 @@ class Snapshotting:
         self.latest_bytes = self._log.snapshots.newest_bytes
         self._task = asyncio.create_task(self._loop(), name="metadata-snapshots")
 
-    async def stop(self) -> None:
+    async def stop(self, *, clean: bool) -> None:
+        """Ends the work. If `clean` is True and the log is long, takes a last snapshot, so that the next start replays
+        less of the log."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if clean and self._may_take_snapshot() and self._log.bytes_since_snapshot >= LAST_SNAPSHOT_BYTES:
+            try:
+                await self.take_snapshot()
+            except StorageError as error:
+                _log.warning("The stop has not taken a snapshot: %s", error)
 
     async def _loop(self) -> None:
         try:
@@ -85,11 +95,7 @@ class Snapshotting:
 
     def wants_snapshot(self) -> bool:
         """Whether a snapshot is due, by the bytes of the log or the time since the last snapshot."""
-        image = self._committed.point.image
-        if (
-            image.offset < self._log.snapshots.newest.end_offset
-            or self._committed.point.transaction is not None
-        ):
+        if not self._may_take_snapshot():
             return False
         if self._log.bytes_since_snapshot >= self._config.integer(
             "metadata.log.max.record.bytes.between.snapshots"
@@ -97,6 +103,10 @@ class Snapshotting:
             return True
         interval_ms = self._config.integer("metadata.log.max.snapshot.interval.ms")
         return 0 < interval_ms <= self._clock.now_ms() - self._snapshot_ms
+
+    def _may_take_snapshot(self) -> bool:
+        point = self._committed.point
+        return point.image.offset >= self._log.snapshots.newest.end_offset and point.transaction is None
 
     async def take_snapshot(self) -> None:
         """Writes a snapshot of the committed image, in a thread. Raises StorageError."""

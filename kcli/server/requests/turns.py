@@ -95,6 +95,12 @@ async def next_turn() -> None:
     await queue.join()
 
 
+def turns_given() -> int:
+    """The number of turns that the long work of the running loop has had."""
+    queue = _queues.get(asyncio.get_running_loop())
+    return 0 if queue is None else queue.given
+
+
 class _TurnQueue:
     """The queue of the long work of one loop."""
 
@@ -103,6 +109,7 @@ class _TurnQueue:
         self._new_future = loop.create_future
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._next: asyncio.Handle | None = None
+        self.given = 0
 
     def join(self) -> asyncio.Future[None]:
         turn = self._new_future()
@@ -117,6 +124,7 @@ class _TurnQueue:
             self._waiting.popleft()
         if self._waiting:
             self._waiting.popleft().set_result(None)
+            self.given += 1
         self._next = self._call_soon(self._give_turn) if self._waiting else None
 
 

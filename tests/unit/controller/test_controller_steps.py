@@ -279,6 +279,15 @@ def test_the_preferred_replicas_lead_again_in_rounds(
     assert not rig.controller.index.not_preferred
 
 
+def test_no_partition_is_visited_while_no_broker_is_active() -> None:
+    rig = ControllerRig()
+    rig.add_brokers(1)
+    rig.create("t", partitions=1)
+    rig.heartbeat(1, fence=True)
+    assert rig.partition("t", 0).leader == -1
+    assert leadership.elect_leaderless(rig.controller) == Decision((), False)
+
+
 def test_leaderless_partitions_get_leaders_when_their_topics_allow_it() -> None:
     rig = ControllerRig(WITHOUT_ELR)
     rig.add_brokers(1, 2)

@@ -167,6 +167,46 @@ def test_a_watched_process_is_checked_every_second() -> None:
 
 
 @on_a_loop
+async def test_a_collection_that_skips_frozen_objects_follows_large_messages() -> None:
+    machine = Machine()
+    machine.policy.start()
+    cycle = unused_cycle()
+    collected: list[int] = []
+
+    def note(phase: str, info: Mapping[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            collected.append(machine.blocks)
+
+    gc.callbacks.append(note)
+    try:
+        machine.blocks = BLOCKS * 2
+        machine.policy.check(0.0)
+        machine.blocks = BLOCKS
+        machine.policy.check(0.0)
+        assert not collected, "the second was not quiet"
+        machine.policy.check(QUIET_SECONDS)
+        machine.policy.check(QUIET_SECONDS)
+    finally:
+        gc.callbacks.remove(note)
+    assert collected == [BLOCKS], "the second quiet second has nothing to collect"
+    assert cycle() is not None
+
+
+@on_a_loop
+async def test_growth_is_measured_from_the_smaller_number_of_blocks_after_messages_are_freed() -> None:
+    machine = Machine()
+    machine.policy.start()
+    machine.blocks = BLOCKS * 2
+    machine.policy.check(QUIET_SECONDS)
+    machine.blocks = BLOCKS
+    machine.policy.check(QUIET_SECONDS)
+    cycle = unused_cycle()
+    machine.blocks = BLOCKS * 13 // 10
+    machine.policy.check(QUIET_SECONDS)
+    assert cycle() is None
+
+
+@on_a_loop
 async def test_growth_is_that_of_the_process() -> None:
     GarbagePolicy().start()
     before = sys.getallocatedblocks()

@@ -21,12 +21,13 @@ from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.listener_security import NodeSecurity
 from kcli.server.network.listener import SocketServer
-from kcli.server.node import Node
+from kcli.server.node import PAUSE_BETWEEN_IMPORTS_S, PAUSES_PER_IMPORT_MAX, Node
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
+from kcli.server.requests.turns import next_turn
 from kcli.storage.store.store import LogStore
 from kcli.testing.sim.cluster import CONTROLLER_PORT, SimNode
 from kcli.testing.sim.disk import SimDisk
@@ -285,6 +286,37 @@ def test_a_node_imports_the_handlers_of_all_apis_after_its_start() -> None:
         await node.stop()
 
     on_machine(scenario)
+
+
+def test_a_node_that_serves_a_large_request_waits_before_it_imports_another_handler() -> None:
+    longest_s = PAUSES_PER_IMPORT_MAX * PAUSE_BETWEEN_IMPORTS_S
+
+    async def scenario(machine: Machine) -> None:
+        node = machine.node()
+        await node.start()
+        serving = asyncio.create_task(_large_request())
+        await asyncio.sleep(1)
+        before = _handlers_imported(node)
+        await asyncio.sleep(longest_s / 2)
+        assert _handlers_imported(node) <= before + 1
+        await asyncio.sleep(longest_s)
+        assert _handlers_imported(node) > before, "some nodes always serve a large request"
+        serving.cancel()
+        assert node.warming_up is not None
+        await node.warming_up
+        await node.stop()
+
+    on_machine(scenario)
+
+
+async def _large_request() -> None:
+    while True:
+        await next_turn()
+        await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S / 2)
+
+
+def _handlers_imported(node: Node) -> int:
+    return sum(len(dispatch._routes) for dispatch in node._dispatches)
 
 
 def test_a_node_that_stops_while_it_imports_handlers_leaves_no_task() -> None:

@@ -38,6 +38,7 @@ from kcli.protocol.records.metadata import (
 from kcli.raft.messages import Flushed, Message, Ready
 from kcli.runtime.disk import read_file, replace_file
 from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.quorum import snapshotting
 from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
 from kcli.testing.rigs.logs import ManualClock
 from kcli.testing.sim.disk import SimDisk
@@ -274,6 +275,27 @@ def test_enough_records_make_a_snapshot_due() -> None:
             assert rig.quorum.snapshotting.wants_snapshot()
             await rig.quorum.snapshotting.take_snapshot()
             assert not rig.quorum.snapshotting.wants_snapshot()
+
+    run(story)
+
+
+def test_a_clean_stop_takes_a_snapshot_if_the_log_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshotting, "LAST_SNAPSHOT_BYTES", 2000)
+
+    async def story() -> None:
+        rig = await QuorumRig().start()
+        await rig.create("a")
+        before = len(rig.quorum.log.snapshots.ids)
+        rig = await rig.again()
+        assert len(rig.quorum.log.snapshots.ids) == before, "the log was short"
+        for nth in range(30):
+            await rig.create(f"t{nth}")
+        await rig.quorum.snapshotting.stop(clean=False)
+        assert len(rig.quorum.log.snapshots.ids) == before
+        rig = await rig.again()
+        assert len(rig.quorum.log.snapshots.ids) == before + 1
+        assert len(rig.loader.image.topics.names) == 31
+        await rig.stop()
 
     run(story)
 

@@ -10,7 +10,15 @@ from collections.abc import Awaitable
 import pytest
 
 from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import Steps, in_turns, nested_steps, next_turn, run_in_turns, sorted_steps
+from kcli.server.requests.turns import (
+    Steps,
+    in_turns,
+    nested_steps,
+    next_turn,
+    run_in_turns,
+    sorted_steps,
+    turns_given,
+)
 from rigs.loops import on_a_loop
 
 
@@ -40,6 +48,16 @@ async def test_the_loop_turns_after_each_slice() -> None:
         await asyncio.sleep(0)
     assert work.result() == 50
     assert {after - before for before, after in itertools.pairwise(seen)} <= {0, 10}
+
+
+@on_a_loop
+async def test_the_turns_of_long_work_are_counted() -> None:
+    assert turns_given() == 0
+    await finished(run_in_turns(_counting(50, []), per_turn=10))
+    # The first ten steps need no turn, and the last turn finds that the work is done.
+    assert turns_given() == 5
+    assert run_in_turns(_counting(2, []), per_turn=3) == 2
+    assert turns_given() == 5
 
 
 @on_a_loop

@@ -100,7 +100,8 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         default=168,
     )
     run_id: str | None = option(
-        "Tables: the id of the run of a batch job. If a run with this id has already written to the table, nothing is written.",
+        "Tables: the id of the run of a batch job. If a run with this id has already written to the table, "
+        "nothing is written.",
         metavar="TEXT",
     )
 
