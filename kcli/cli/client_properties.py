@@ -60,10 +60,10 @@ def load_properties(path: str | None, profile: Mapping[str, str] | None = None) 
 
 
 def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
-    """Logs in once with the security settings that librdkafka will use. Does nothing without TLS and SASL.
+    """Logs in once with the security settings that librdkafka will use. Without TLS and SASL, does not connect.
 
-    Returns the properties for librdkafka. If librdkafka does not have the mechanism, these properties name a relay in
-    this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
+    Returns the properties for librdkafka. If librdkafka does not support the SASL mechanism, these properties name a
+    relay in this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
     """
     if properties.get("security.protocol", "PLAINTEXT").strip().upper() == "PLAINTEXT":
         return dict(properties)

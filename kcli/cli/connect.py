@@ -113,7 +113,7 @@ def _is_another_programs(name: str) -> bool:
 
 
 def _refuse_unresolvable(config: ClientConfig) -> None:
-    """Raises CommandError if no server name can be resolved, as Java's client does.
+    """Raises CommandError if no server name can be resolved. Java's client makes the same check.
 
     Without this check, kcli's admin client would try again until its timeout.
     """

@@ -187,7 +187,7 @@ def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[Resourc
 
 @cache
 def _arrays(struct: type) -> tuple[str, ...]:
-    """The fields of a struct that are arrays of structs with error codes, directly or deeper."""
+    """The array fields of a struct whose elements contain an error code, directly or in a nested struct."""
     found = []
     for name, text in struct.__annotations__.items():
         match = _ARRAY.match(text)

@@ -27,9 +27,9 @@ from kcli.security.mechanisms.client import Credentials, KerberosCredentials
 def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
     """Logs in to the first server that answers, and closes the connection. Returns the properties for librdkafka.
 
-    If librdkafka does not have the mechanism, it connects through a relay in this process. If no server answers,
-    librdkafka logs the reason. Raises CommandError for a setting that cannot be used. If the login fails, logs a line
-    that names the mistake, and then raises the KafkaError of the login.
+    If librdkafka does not support the SASL mechanism, it connects through a relay in this process. If no server
+    answers, librdkafka logs the reason. Raises CommandError for a setting that cannot be used. If the login fails, logs
+    a line that names the mistake, and then raises the KafkaError of the login.
     """
     try:
         config = client_config(properties)

@@ -53,7 +53,8 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
 
 
 def _as_started(command: Command) -> Command:
-    """Returns the command. If Kafka's script was started, removes the actions that this script does not have."""
+    """Returns the command. If the command was started by the name of Kafka's script, removes the actions that Kafka's
+    script does not have."""
     if SCRIPT_VARIABLE not in os.environ:
         return command
     return replace(

@@ -174,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
     async def negotiate(self) -> None:
         """Requests the peer's API versions (KIP-35).
 
-        If the peer does not support the version of the first request, sends an older version.
+        If the peer does not support the version of the first request, sends a second request in an older version.
         """
         request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
         newest = API[ApiKey.API_VERSIONS].max_version

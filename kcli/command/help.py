@@ -56,7 +56,7 @@ def _described(option: Option) -> str:
 
 
 def _folded(head: str, parts: list[str]) -> list[str]:
-    """Folds the parts between options. The second and later lines are indented to the first option."""
+    """Joins the parts to lines of limited width. The second and later lines are indented to the first part."""
     lines = [head]
     for part in parts:
         if len(lines[-1]) + 1 + len(part) > WIDTH_COLUMNS and lines[-1].strip():

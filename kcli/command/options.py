@@ -254,7 +254,7 @@ class ParseError(UsageError):
 
 
 class HelpRequested(Exception):
-    """Raised for `--help`, and for a command without arguments that shows its help."""
+    """Raised for `--help`, and if a command without arguments shows its help."""
 
 
 class VersionRequested(Exception):

@@ -154,7 +154,7 @@ class Reader:
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """Returns the option names of all exclusive groups from which an option was given."""
+        """Returns the names of all options in the exclusive groups of which one option was already given."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )

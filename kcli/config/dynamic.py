@@ -2,8 +2,8 @@
 
 There are four sources: the broker's own dynamic configs, the cluster's dynamic defaults, the broker's file, Kafka's
 defaults. A value comes from the first source in this order that sets the key. The controller stores the dynamic configs
-in the metadata. The broker checks a change before the controller stores it, and applies the change when it reads the
-change in the metadata.
+in the metadata. The broker checks each change before the controller stores the change. When the broker reads the stored
+change in the metadata, the change takes effect.
 """
 
 from __future__ import annotations
@@ -231,8 +231,7 @@ def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
 
 
 def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raises ConfigError, with Kafka's text, if a change gives another value to a key that a running listener never
-    changes.
+    """Raises ConfigError, with Kafka's text, for a new value of a listener's key that is fixed while the listener runs.
 
     This function does not check the keys of TLS. The running listeners check them, because some of these keys may
     change.

@@ -34,8 +34,8 @@ class ListenerConfig:
         self._prefix = f"listener.name.{listener.lower()}."
 
     def key_of(self, name: str, mechanism: str | None = None) -> str | None:
-        """The full name of the key in the properties that gives the value. None if no such key is set, so that the
-        default is used."""
+        """The full name of the property that gives the value of the key `name`. None if no such property is set, so
+        that the key has its default."""
         names = [name]
         if mechanism is not None:
             with_mechanism = f"{mechanism.lower()}.{name}"

@@ -36,5 +36,5 @@ def is_security_key(name: str) -> bool:
 
 
 def is_store_key(name: str) -> bool:
-    """Whether a key has the prefix of a listener, and a running listener uses a new value without a restart."""
+    """Whether a key is one of DYNAMIC_KEYS with the prefix of a listener."""
     return name.startswith(_LISTENER) and name[len(_LISTENER) :].partition(".")[2] in DYNAMIC_KEYS

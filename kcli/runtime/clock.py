@@ -8,7 +8,7 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """The wall-clock time in milliseconds since the Unix epoch. This time may jump."""
+        """The wall-clock time in milliseconds since the Unix epoch. It jumps when the machine's clock is set."""
         ...
 
     def monotonic(self) -> float:

@@ -52,7 +52,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Syncs the file. When it returns, the content would survive a power failure."""
+        """Syncs the file, so that its content survives a power failure."""
         ...
 
     def close(self) -> None: ...
@@ -113,7 +113,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_dir(self, path: str) -> None:
-        """Syncs a directory. When it returns, the names in the directory would survive a power failure."""
+        """Syncs a directory, so that the names in the directory survive a power failure."""
         ...
 
     def sync_volume(self, path: str) -> bool:
@@ -366,7 +366,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def make_durable_dir(disk: Disk, path: str) -> None:
-    """Makes the directory and its parents durable: their names would survive a power failure."""
+    """Makes the directory and its parents, and syncs their names, so that they survive a power failure."""
     if disk.exists(path):
         return
     parent = os.path.dirname(os.path.abspath(path))
@@ -400,7 +400,7 @@ def begin_replacing(disk: Disk, path: str, content: bytes) -> File:
 
 
 def end_replacing(disk: Disk, path: str, file: File, *, sync: bool = True) -> None:
-    """The other steps of `replace_file`, except that the caller must sync the directory."""
+    """The other steps of `replace_file`, except the sync of the directory, which the caller must do."""
     try:
         if sync:
             file.sync()
@@ -410,5 +410,5 @@ def end_replacing(disk: Disk, path: str, file: File, *, sync: bool = True) -> No
 
 
 def install_replacement(disk: Disk, path: str) -> None:
-    """The last step of `replace_file`, when `<path>.tmp` is synced and closed. The caller must sync the directory."""
+    """Renames `<path>.tmp`, which is synced and closed, to `path`. The caller must then sync the directory."""
     disk.rename(path + ".tmp", path)

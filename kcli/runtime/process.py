@@ -62,8 +62,8 @@ def _memory() -> tuple[int, int]:
 
 
 def _open_descriptors() -> int:
-    """The number of open files. Since Linux 6.2, the size of the directory `/proc/self/fd` is this number. This is
-    faster than a list of the files, which takes 5 ms for 10,000 files."""
+    """The number of open files. Since Linux 6.2, the size of the directory `/proc/self/fd` is this number. Reading this
+    size is faster than listing the files, which takes 5 ms for 10,000 files."""
     try:
         return os.stat(_DESCRIPTORS).st_size or _count(_DESCRIPTORS)
     except OSError:

@@ -26,8 +26,8 @@ STATFS_BYTES = 256
 
 
 def sync_volume(path: str) -> bool:
-    """Syncs the file system of a directory. Returns False, and syncs nothing, if this must be done file by file. Raises
-    OSError."""
+    """Syncs the file system of a directory. Returns False, and syncs nothing, if the caller must sync file by file.
+    Raises OSError."""
     library = _library()
     if library is None or _type_of(library, path) not in TRUSTED_FILE_SYSTEMS:
         return False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def describe_acls(client: Client, wanted: AclFilter | None = None) -> list[AclEntry]:
-    """Returns the ACLs that the filter matches, or all ACLs."""
+    """Returns the ACLs that the filter `wanted` matches. Without a filter, returns all ACLs."""
     from kcli.protocol.messages.describe_acls import DescribeAclsRequest
 
     request = DescribeAclsRequest(**_filter_fields(wanted or AclFilter()))

@@ -39,8 +39,8 @@ async def alter_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Moves each partition to its brokers in `targets`, or cancels its reassignment if they are None. Returns the error
-    of each partition, or None.
+    """Moves each partition to its brokers in `targets`. If `targets` has None for a partition, cancels the reassignment
+    of the partition. Returns the error of each partition, or None.
     """
     from kcli.protocol.messages import alter_partition_reassignments as messages
 

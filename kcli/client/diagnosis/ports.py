@@ -139,7 +139,8 @@ def _kafka(link: socket.socket, *, is_tls: bool) -> Port:
 
 
 def _other(address: Address, timeout_s: float) -> str:
-    """Names another protocol by the first bytes of its answer."""
+    """Returns the name of a protocol that is neither Kafka's protocol nor TLS, according to the first bytes of the
+    answer."""
     try:
         with _plain(address, timeout_s) as link:
             link.sendall(encode_request(ApiVersionsRequest(), ApiKey.API_VERSIONS, 0, 1, "kcli"))

@@ -176,7 +176,7 @@ class _Board:
         return len(self.held[broker]), self.sizes[broker], broker
 
     def may_move(self, partition: TopicPartition, old: int, new: int) -> bool:
-        """Whether the partition has as many racks as before if the replica moves."""
+        """Whether the replica may move from `old` to `new`: the partition then has at least as many racks as before."""
         if partition in self.held[new]:
             return False
         used = self.used(self.replicas[partition])
@@ -328,8 +328,8 @@ def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
 def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
     """Moves a replica to `target` and a smaller one back, or moves one replica if `source` has more replicas.
 
-    The transferred bytes are as near as possible to half of the difference, and at least `least`. Returns False if no
-    such exchange exists.
+    The transferred bytes are as near as possible to half of the difference between the two brokers, and at least
+    `least`. Returns False if no such exchange exists.
     """
     difference = board.sizes[source] - board.sizes[target]
     back = sorted((board.size_of[each], each) for each in board.held[target] - board.held[source])

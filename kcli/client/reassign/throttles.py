@@ -30,8 +30,8 @@ class Move:
 def moves_of(
     running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
-    """Returns the moves that are in progress after the start of the proposal. If a partition is already moving, the
-    brokers that send its records now are included.
+    """Returns the moves that are in progress after the proposed moves have started. If a partition is already moving,
+    the brokers that send its records now are included.
     """
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))

@@ -9,8 +9,8 @@ from kcli.protocol.wire.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_
 
 
 class ByteStream:
-    """A stream of bytes. `front[at:]` are the bytes that are buffered and not taken yet. `taken` is the number of bytes
-    that were taken so far."""
+    """A stream of bytes. Its reader takes bytes from the front, and taken bytes do not come again. `front[at:]` are the
+    bytes that are buffered and not taken yet. `taken` is the number of bytes that were taken so far."""
 
     __slots__ = ("_pieces", "at", "front", "taken")
 

@@ -189,7 +189,7 @@ def _is_beyond(raw: bytes, at: int, end: int) -> bool:
 
 
 def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> None:
-    """Raises CorruptRecordError if a batch at or beyond the end has a higher offset than the next batch."""
+    """Raises CorruptRecordError if the first batch in `raw` has a higher base offset than the second batch."""
     base, length = _PREFIX.unpack_from(raw)
     after = LENGTH_OVERHEAD + length
     if length < MIN_MESSAGE_SIZE or len(raw) <= after + _MAGIC_AT or raw[after + _MAGIC_AT] != 2:

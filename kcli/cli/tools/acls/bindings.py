@@ -122,7 +122,7 @@ def wanted_bindings(options: AclsOptions) -> Bindings:
 
 
 def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
-    """The resources that the options name. If `needed`, raises UsageError if there are none."""
+    """The resources that the options name. If there are none and `needed` is True, raises UsageError."""
     pattern_type = pattern_type_of(options.resource_pattern_type)
     found = [Pattern(ResourceType.TOPIC, name.strip(), pattern_type) for name in options.topic]
     if pattern_type is PatternType.LITERAL and (options.cluster or options.idempotent):

@@ -31,7 +31,7 @@ DENIED_EXIT = 1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A check, as the command line names it."""
+    """The arguments of --check: a principal, an operation, a resource and a host."""
 
     principal: str
     operation: AclOperation

@@ -93,7 +93,7 @@ class ClusterDown:
 
 
 def up(options: UpOptions, output: Output) -> int:
-    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and starts nodes again that die."""
+    """Runs `up`: creates the cluster if the directory is empty, starts its nodes, and restarts nodes that die."""
     from kcli.local_cluster.directory import load_cluster
     from kcli.local_cluster.supervisor import start_in_background, supervise
 

@@ -33,7 +33,8 @@ Decoder = Callable[[Record], Decoded]
 
 
 def uncaught(exception: str, message: str | None = None) -> CommandError:
-    """Returns the error for an exception that ends Kafka's tool: its first line on stderr, and exit code 1."""
+    """Returns the error for an exception that ends Kafka's tool: the first line of the exception on stderr, and exit
+    code 1."""
     return CommandError(f'Exception in thread "main" {exception}' + (f": {message}" if message else ""))
 
 

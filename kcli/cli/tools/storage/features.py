@@ -69,7 +69,7 @@ def feature_dependencies(options: FeatureDependenciesOptions, output: Output) ->
 def parse_levels(texts: Iterable[str]) -> dict[str, int]:
     """Parses `name=level` arguments. If a name is repeated, its last level counts.
 
-    Raises CommandError with the JVM's text.
+    Raises CommandError with the text of Java's exception.
     """
     levels = {}
     for text in texts:

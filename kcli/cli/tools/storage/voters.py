@@ -11,7 +11,7 @@ from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 
 def parse_voters(text: str, listener: str) -> VoterSet:
-    """Parses the voters, sorted by node id. Raises CommandError with the JVM's text of an exception."""
+    """Parses the voters, sorted by node id. Raises CommandError with the text of Java's exception."""
     voters: dict[int, Voter] = {}
     for item in (part.strip() for part in text.split(",")):
         if not item:

@@ -61,7 +61,7 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True)
 class SpanRow:
-    """A span of the trace. `is_record` marks spans that name this record as their own."""
+    """A span of the trace. `is_record` is True for spans whose attributes name this record."""
 
     depth: int
     name: str

@@ -199,7 +199,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _is_set(snapshot: Snapshot, name: str) -> bool:
-    """Whether at least one broker has its own value of a config that other brokers do not report."""
+    """Whether at least one broker reports a value for the config that is not Kafka's default."""
     return any(
         each.name == name and each.source is not ConfigSource.DEFAULT_CONFIG
         for entries in snapshot.broker_configs.values()

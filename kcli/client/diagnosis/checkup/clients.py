@@ -32,7 +32,7 @@ _OLD_BELOW = {
 
 
 def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds groups that rebalance in every sample, or whose epoch increases between all samples."""
+    """Finds groups that rebalance in every sample, or whose epoch increases from each sample to the next."""
     for history in snapshot.groups:
         text = _rebalances(history)
         if text:

@@ -83,7 +83,7 @@ def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def days_until_full(free_bytes: float, growth: list[Growth]) -> float | None:
-    """The days until the partitions have grown by `free_bytes`. None if retention ends the growth before."""
+    """The days until the partitions have grown by `free_bytes`. None if retention ends the growth earlier."""
     rate = sum(each.bytes_a_day for each in growth)
     passed, left = 0.0, free_bytes
     for each in sorted((each for each in growth if each.days is not None), key=lambda each: each.days or 0.0):

@@ -25,7 +25,8 @@ async def partition_histories(
     configs: Mapping[str, Mapping[str, str | None]],
     now_ms: int,
 ) -> Mapping[TopicPartition, PartitionHistory]:
-    """Returns the offsets of partitions now, a day ago, and before their retention. Raises KafkaError."""
+    """Returns the offsets of partitions now, a day ago, and at the beginning of their retention time. Raises
+    KafkaError."""
     partitions = [
         TopicPartition(name, each.partition)
         for name, topic in topics.items()
@@ -64,5 +65,5 @@ async def _offsets(admin: AdminClient, wanted: Mapping[TopicPartition, int]) -> 
 
 
 def _or_end(offset: int, end: int) -> int:
-    """Returns the offset, or the end of the partition if the partition has no record after the time."""
+    """Returns the offset of the first record after a time. If there is no such record (-1), returns the end offset."""
     return end if offset < 0 else offset

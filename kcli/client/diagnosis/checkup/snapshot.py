@@ -64,7 +64,7 @@ class PartitionHistory:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """An open transaction in a partition that no coordinator will end."""
+    """An open transaction that no coordinator will end, in one of its partitions."""
 
     partition: TopicPartition
     producer: ProducerState

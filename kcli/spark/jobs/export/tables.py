@@ -135,7 +135,8 @@ def table_name(options: ExportOptions) -> str:
 
 
 def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
-    """Opens the catalog of the user's configuration, or else a catalog in a file of the warehouse directory."""
+    """Opens the catalog that the user has configured. Without such a catalog, opens the catalog file in the warehouse
+    directory."""
     from pyiceberg.catalog import load_catalog
 
     if options.catalog is not None or settings:

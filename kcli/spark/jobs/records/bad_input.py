@@ -117,7 +117,7 @@ def sifted(
 def _sender(sink: dict[str, str], names: tuple[str, ...]) -> Callable[..., Column]:
     """Returns a Spark function that sends the rows whose error is not null to the dead-letter topic.
 
-    Its result is false for every row.
+    The function returns false for every row.
     """
     from pyspark.sql.functions import arrow_udf
 
