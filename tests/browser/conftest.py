@@ -101,13 +101,14 @@ def context(browser: Browser, kafka: Site, request: pytest.FixtureRequest) -> It
     found.on("page", lambda page: _watch(page, walk, problems))
     found.set_default_timeout(PATIENCE_MS)
     yield found
-    for page in found.pages:
+    has_failed = request.node.stash.get(FAILED, False)
+    for page in found.pages if has_failed else ():
         # pytest shows this after a failure.
         print(page.url, page.locator("body").inner_text(timeout=1000), sep="\n")
     found.close()
     assert not problems, problems
     steps = [step for mark in request.node.iter_markers("walks") for step in mark.args]
-    if not request.node.stash.get(FAILED, False):
+    if not has_failed:
         assert not walk.missing(steps), walk.missing(steps)
 
 

@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 PASSWORD = "a=b,c"
 
+DRAW = """
+async () => {
+  const { lineGraph } = await import(new URL("parts/graph.js", document.querySelector('script[src$="app.js"]').src));
+  const card = document.createElement("div");
+  card.className = "card";
+  card.append(lineGraph({ label: "Lag", series: [{ name: "lag", points: [[0, 0], [1000, 0]] }] }));
+  document.querySelector("main").replaceChildren(card);
+  return card.querySelector("svg").getScreenCTM().a;
+}
+"""
+"""Draws a graph in the content of the page, and returns the size of its texts in relation to the style."""
+
 
 def log_in(page: Page, password: str = PASSWORD) -> None:
     page.get_by_label("User").fill("alice")
@@ -84,6 +96,16 @@ def test_the_colours_are_those_of_the_system_until_they_are_chosen(page: Page) -
     page.get_by_label("Use dark colours").click()
     page.emulate_media(color_scheme="light")
     page.locator("html[data-theme=light]").wait_for()
+
+
+def test_the_texts_of_a_graph_have_the_size_of_the_style_and_differ(page: Page) -> None:
+    page.goto("#/main/quotas")
+    page.get_by_role("button", name="Set a quota").wait_for()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert 0.9 < page.evaluate(DRAW) < 1.1
+        values = page.locator("svg.graph text[text-anchor=end]").all_text_contents()[:5]
+        assert values == ["0", "1", "2", "3", "4"]
 
 
 @walks("GET /session", "POST /session/login", "POST /session/logout", "button Log in", "button Log out")

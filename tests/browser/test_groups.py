@@ -45,6 +45,8 @@ def group(kafka: Site) -> str:
 def test_the_list_leads_to_a_group_with_its_lag(page: Page, group: str) -> None:
     page.goto("#/main/groups")
     page.get_by_role("searchbox").fill(group)
+    # The console keeps the list of groups for some seconds.
+    page.get_by_role("button", name="Refresh").click()
     row = page.get_by_role("row").filter(has_text=group)
     row.get_by_role("cell", name="6", exact=True).wait_for()
     row.get_by_role("link").click()

@@ -58,10 +58,12 @@ PAGES = (
 
 def problems(page: Page, rules: dict[str, object]) -> list[str]:
     """What axe finds by these rules: one line for each kind of mistake, with its first place."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.base import AXE_SCRIPT
 
-    options = {"resultTypes": ["violations"], "runOnly": rules}
-    found = Axe().run(page, options=options).response["violations"]
+    if page.evaluate("window.axe === undefined"):
+        page.evaluate(AXE_SCRIPT)
+    options = {"resultTypes": ["violations"], "runOnly": rules, "preload": False}
+    found = page.evaluate("async (options) => (await axe.run(options)).violations", options)
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in SERIOUS]
 
 

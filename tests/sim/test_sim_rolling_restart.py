@@ -42,7 +42,7 @@ class Restarts:
 
     async def stop(self, node: SimNode) -> None:
         """Stops a node, and looks for what it leaves behind."""
-        process, running = node._process, node.running
+        process, running = node.process, node.running
         assert process is not None and running is not None
         node.running = None
         async with asyncio.timeout(STOP_S):

@@ -14,9 +14,9 @@ caller reports the results with `markers_written`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from kcli.coordinator.runtime import Answer, AnswerT, Continuation, Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
@@ -92,6 +92,8 @@ class TransactionShard:
         self._overdue = set[str]()  # pending ids whose write timed out but may still be committed
         self._unmarked: dict[str, set[TopicPartition]] = {}
         self._failed_fences: dict[str, int] = {}  # by id: the new epoch of a fence that could not be written
+        self._timed_out = deque[str]()  # the rest of the present round of time-outs
+        self._expired = deque[str]()  # the rest of the present round of removals
         self._timers = Timers[tuple[str, str]]()
         """Deadlines by their kind and transactional id. The id is empty if a deadline concerns all ids."""
 
@@ -347,19 +349,33 @@ class TransactionShard:
         return Ready(sends=(self._markers(transactional_id),))
 
     def _abort_timed_out(self, now_ms: int) -> TransactionReady:
-        timed_out = {
-            transactional_id: known
-            for transactional_id, known in self._transactions.items()
-            if known.state is State.ONGOING
-            and known.start_ms + known.timeout_ms < now_ms
-            and transactional_id not in self._pending
-        }
+        def is_due(transactional_id: str, known: Transaction) -> bool:
+            return (
+                known.state is State.ONGOING
+                and known.start_ms + known.timeout_ms < now_ms
+                and transactional_id not in self._pending
+            )
+
         step: TransactionStep = Step(now_ms)
-        self._fence(dict(islice(timed_out.items(), TIMED_OUT_AT_ONCE)), step)
-        is_all = len(timed_out) <= TIMED_OUT_AT_ONCE
-        pause_ms = self._config.abort_timed_out_interval_ms if is_all else PAUSE_MS
+        self._fence(self._slice(self._timed_out, is_due, TIMED_OUT_AT_ONCE), step)
+        pause_ms = PAUSE_MS if self._timed_out else self._config.abort_timed_out_interval_ms
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + pause_ms)
         return step.ready()
+
+    def _slice(
+        self, waiting: deque[str], is_due: Callable[[str, Transaction], bool], most: int
+    ) -> dict[str, Transaction]:
+        """Takes the next transactions that are due. Visits all transactions only at the begin of a round, when none of
+        the last round waits."""
+        if not waiting:
+            waiting.extend(name for name, known in self._transactions.items() if is_due(name, known))
+        due: dict[str, Transaction] = {}
+        while waiting and len(due) < most:
+            name = waiting.popleft()
+            known = self._transactions.get(name)
+            if known is not None and is_due(name, known):
+                due[name] = known
+        return due
 
     def _fence(self, due: Mapping[str, Transaction], step: TransactionStep) -> None:
         """Aborts transactions without a request from their producers, and fences these producers."""
@@ -371,28 +387,28 @@ class TransactionShard:
                 return
             # The producers stay fenced although the write failed. The next attempt must write the same epoch.
             self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
+            self._timed_out.clear()  # the next round has these transactions again
             self._timers.schedule(_ABORT_TIMED_OUT, then.now_ms + self._config.abort_timed_out_interval_ms)
 
         version = self._version()
         self._write({name: fenced(known, version, step.now_ms) for name, known in due.items()}, step, written)
 
     def _remove_expired(self, now_ms: int) -> TransactionReady:
-        expired = [
-            transactional_id
-            for transactional_id, known in self._transactions.items()
-            if known.state in IDLE
-            and now_ms - known.update_ms > self._config.id_expiration_ms
-            and transactional_id not in self._pending
-        ]
+        def is_due(transactional_id: str, known: Transaction) -> bool:
+            return (
+                known.state in IDLE
+                and now_ms - known.update_ms > self._config.id_expiration_ms
+                and transactional_id not in self._pending
+            )
 
         def written(code: ErrorCode, then: TransactionStep) -> None:
             if code is not ErrorCode.NONE:
+                self._expired.clear()  # the next round has these ids again
                 self._timers.schedule(_REMOVE_EXPIRED, then.now_ms + self._config.remove_expired_interval_ms)
 
         step: TransactionStep = Step(now_ms)
-        self._write(dict.fromkeys(expired[:EXPIRED_AT_ONCE]), step, written)
-        is_all = len(expired) <= EXPIRED_AT_ONCE
-        pause_ms = self._config.remove_expired_interval_ms if is_all else PAUSE_MS
+        self._write(dict.fromkeys(self._slice(self._expired, is_due, EXPIRED_AT_ONCE)), step, written)
+        pause_ms = PAUSE_MS if self._expired else self._config.remove_expired_interval_ms
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + pause_ms)
         return step.ready()
 

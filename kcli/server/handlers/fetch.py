@@ -54,8 +54,8 @@ COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
 
 # A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
 STEPS_PER_TURN = 200
-# A fetch of at most this many partitions reads all of them in one turn of the event loop. The other steps of this turn
-# are left for the preparation of the fetch.
+# A fetch of at most this many partitions reads all of them in one iteration of the event loop. The other steps of this
+# turn are left for the preparation of the fetch.
 _ONE_TURN_READS = STEPS_PER_TURN // 2
 
 

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 # metadata log.
 MAX_ASSIGNMENTS_PER_REQUEST = 2_250
 RETRY_INTERVAL_S = 1.0
-# When the broker starts, it considers this many partitions in one turn of the event loop. A turn takes about a
+# When the broker starts, it considers this many partitions in one iteration of the event loop. A turn takes about a
 # millisecond.
 PARTITIONS_PER_TURN = 250
 

@@ -23,8 +23,8 @@ from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import Found, LogBatch, MetadataLog, replay_snapshot
 
 RECORDS_PER_TURN = 200
-"""Records of a batch that are decoded in one turn of the loop. A record takes about 10 µs, so a turn takes 2 ms. A
-batch has up to 10,000 records."""
+"""Records of a batch that are decoded in one iteration of the event loop. A record takes about 10 µs, so a turn takes
+2 ms. A batch has up to 10,000 records."""
 
 
 @dataclass(frozen=True, slots=True)

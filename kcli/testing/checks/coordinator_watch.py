@@ -31,7 +31,8 @@ class CoordinatorWatch:
     def check(self, broker: BrokerRole) -> None:
         """Raises AssertionError if a shard began to serve before its log was committed."""
         for leader in broker.replicas:
-            self._first_ends.setdefault(leader, leader.log.log_end_offset)
+            if leader not in self._first_ends:
+                self._first_ends[leader] = leader.log.log_end_offset
         runners: Iterator[Runner] = chain(broker.groups.shards.loaded(), broker.transactions.shards.loaded())
         for runner in runners:
             if runner not in self._serving:

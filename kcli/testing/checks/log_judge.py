@@ -42,6 +42,7 @@ class Finding(Enum):
     TIME_ORDER = "order against time"
     READ_CYCLE = "read cycle"
 
+    EPOCH_DUPLICATE = "duplicate in a later epoch of the producer"
     UNCOMMITTED_READ = "aborted value of a read_uncommitted consumer"
     TV1_LOST_WRITE = "lost write of TV1 (KAFKA-17754)"
     TV1_ABORTED_READ = "aborted read of TV1 (KAFKA-17754)"
@@ -53,6 +54,7 @@ class Finding(Enum):
 
 ALLOWED = frozenset(
     {
+        Finding.EPOCH_DUPLICATE,
         Finding.UNCOMMITTED_READ,
         Finding.TV1_LOST_WRITE,
         Finding.TV1_ABORTED_READ,
@@ -94,7 +96,7 @@ class Verdict:
 def judge(history: History) -> Verdict:
     verdict = Verdict()
     known = _Known(history)
-    _check_places(known, verdict)
+    _check_places(history, known, verdict)
     _check_reads(history, known, verdict)
     _check_missing(history, known, verdict)
     _check_sends(history, known, verdict)
@@ -102,6 +104,11 @@ def judge(history: History) -> Verdict:
     _check_time(known, verdict)
     _check_cycles(history, known, verdict)
     return verdict
+
+
+def duplicate_places(history: History) -> set[tuple[int, int]]:
+    """The partitions and offsets of all values that have several offsets."""
+    return {place for places in _Known(history).places.values() if len(places) > 1 for place in places}
 
 
 class _Known:
@@ -164,7 +171,7 @@ class _Known:
         return found
 
 
-def _check_places(known: _Known, verdict: Verdict) -> None:
+def _check_places(history: History, known: _Known, verdict: Verdict) -> None:
     for (partition, offset), values in known.values.items():
         if len(values) > 1:
             verdict.add(
@@ -172,7 +179,22 @@ def _check_places(known: _Known, verdict: Verdict) -> None:
             )
     for value, places in known.places.items():
         if len(places) > 1:
-            verdict.add(Finding.DUPLICATE, f"{value} is at {sorted(places)}")
+            verdict.add(
+                _duplicate_finding(history, known.writer.get(value), places),
+                f"{value} is at {sorted(places)}",
+            )
+
+
+def _duplicate_finding(history: History, writer: Operation | None, places: set[tuple[int, int]]) -> Finding:
+    """A producer without transactions that begins a new epoch after an error sends its unanswered batches again. A
+    broker cannot recognise a batch of another epoch, so such a copy is no anomaly of the broker."""
+    if writer is None or writer.is_transaction:
+        return Finding.DUPLICATE
+    producers = [history.producers.get(place) for place in places]
+    known = [each for each in producers if each is not None]
+    one_id = len({each.id for each in known}) == 1
+    each_its_epoch = len({each.epoch for each in known}) == len(places)
+    return Finding.EPOCH_DUPLICATE if one_id and each_its_epoch else Finding.DUPLICATE
 
 
 def _check_reads(history: History, known: _Known, verdict: Verdict) -> None:

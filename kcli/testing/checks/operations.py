@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kcli.testing.checks.history import Outcome
 
-__all__ = ["Action", "History", "Operation", "Outcome", "Polled", "Protocol", "Sent"]
+__all__ = ["Action", "History", "Operation", "Outcome", "Polled", "Producer", "Protocol", "Sent"]
 
 
 class Protocol(Enum):
@@ -93,6 +93,13 @@ class Operation:
         return f"{kind} of {self.process} at {self.begun:.3f} ({self.outcome.value})"
 
 
+class Producer(NamedTuple):
+    """The producer of a batch, as its header names it."""
+
+    id: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The operations of each process in order, and the ends of the partitions that were read completely."""
@@ -100,11 +107,14 @@ class History:
     operations: tuple[Operation, ...]
     ends: Mapping[int, int] = field(default_factory=dict)
     """The offset after the last record of a partition. A reader has read all records before this offset."""
+    producers: Mapping[tuple[int, int], Producer] = field(default_factory=dict)
+    """The producers of the copies of duplicates in the log, by partition and offset."""
 
 
 def save(history: History, path: Path) -> None:
     with path.open("w") as file:
-        file.write(json.dumps({"ends": sorted(history.ends.items())}) + "\n")
+        producers = [(*place, *producer) for place, producer in sorted(history.producers.items())]
+        file.write(json.dumps({"ends": sorted(history.ends.items()), "producers": producers}) + "\n")
         for each in history.operations:
             file.write(json.dumps(_to_json(each)) + "\n")
 
@@ -112,7 +122,11 @@ def save(history: History, path: Path) -> None:
 def load(path: Path) -> History:
     with path.open() as file:
         head = json.loads(file.readline())
-        return History(tuple(_from_json(json.loads(line)) for line in file), dict(head["ends"]))
+        producers = {
+            (partition, offset): Producer(*producer)
+            for partition, offset, *producer in head.get("producers", ())  # older histories have none
+        }
+        return History(tuple(_from_json(json.loads(line)) for line in file), dict(head["ends"]), producers)
 
 
 def _to_json(operation: Operation) -> dict[str, object]:

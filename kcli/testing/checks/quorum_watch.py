@@ -63,8 +63,11 @@ class QuorumWatch:
         assert known == node_id, f"epoch {epoch} has the leaders {known} and {node_id}"
 
     def _check_log(self, node: Node, seen: _Seen) -> None:
+        known_watermark = node.quorum.view.high_watermark
+        if known_watermark <= seen.checked_to:
+            return
         log = node.quorum.log.log
-        high_watermark = min(Offset(node.quorum.view.high_watermark), log.log_end_offset)
+        high_watermark = min(Offset(known_watermark), log.log_end_offset)
         start = max(seen.checked_to, log.log_start_offset)
         if high_watermark <= start or log.directory.error is not None:
             return

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcli.errors import KafkaError
@@ -133,22 +133,20 @@ class ReplicationWatch:
 
     # After every turn.
 
-    def check(self, *, after_turn: bool = False) -> None:
-        """Reads everything that is new, and checks the partitions that changed. If `after_turn`, reads only the nodes
-        that have acted in the last iteration of the event loop."""
+    def check(self, acted: Sequence[SimNode] | None = None) -> None:
+        """Reads everything that is new, and checks the partitions that changed. If `acted` is given, reads only these
+        nodes, because no other node has acted in the last iteration of the event loop."""
         changed: dict[TopicPartition, None] = {}
-        for machine in self._machines.values():
+        for node_id in [each for each in self._alive if self._machines[each].alive is None]:
+            self.died(self._machines[node_id])
+        machines = self._machines.values() if acted is None else acted
+        for machine in machines:
             node = machine.alive
-            if node is None:
-                if machine.node_id in self._alive:
-                    self.died(machine)
-                continue
-            self._alive[machine.node_id] = node
-            if node.loader.image.offset > self.image.offset:
-                self._take_image(node.loader.image, changed)
-        for machine in self._machines.values():
-            if after_turn and not machine.has_acted:
-                continue
+            if node is not None:
+                self._alive[machine.node_id] = node
+                if node.loader.image.offset > self.image.offset:
+                    self._take_image(node.loader.image, changed)
+        for machine in machines:
             if machine.alive is not None and machine.alive.broker is not None:
                 self._read_broker(machine.node_id, machine.alive.broker, changed)
         for name in changed:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
@@ -20,9 +20,10 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfig
 from kcli.errors import KafkaError, KcliError
 from kcli.model.addresses import Address
+from kcli.protocol.batches.batch import iter_batches
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.checks.log_judge import ALLOWED, Finding, Verdict, judge
-from kcli.testing.checks.operations import History, Operation, Outcome, Protocol, save
+from kcli.testing.checks.log_judge import ALLOWED, Finding, Verdict, duplicate_places, judge
+from kcli.testing.checks.operations import History, Operation, Outcome, Producer, Protocol, save
 from kcli.testing.histories.cluster import NODES, FaultyCluster
 from kcli.testing.histories.consumers import AssignedReader, GroupReader, read_to_end
 from kcli.testing.histories.faults import Fault, Faults
@@ -121,7 +122,8 @@ def _run(options: Options) -> Report:
         last, ends = read_to_end(recorder, PATIENCE_S)
         _until(lambda: _is_in_sync(cluster), "all replicas are in sync")
         unequal = _unequal(cluster)
-    history = History(tuple(recorder.operations), ends)
+        history = History(tuple(recorder.operations), ends)
+        history = replace(history, producers=_producers(cluster, duplicate_places(history)))
     save(history, options.directory / "history.json")
     return _report(history, recorder, faults, unequal, last)
 
@@ -208,6 +210,17 @@ def _unequal(cluster: FaultyCluster) -> tuple[str, ...]:
 def _content(cluster: FaultyCluster, node_id: int, partition: int) -> bytes:
     directory = cluster.data(node_id) / f"{TOPIC}-{partition}"
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def _producers(cluster: FaultyCluster, places: set[tuple[int, int]]) -> dict[tuple[int, int], Producer]:
+    """The producers of the batches at these partitions and offsets, as the log of one node has them."""
+    found: dict[tuple[int, int], Producer] = {}
+    for partition in sorted({partition for partition, _offset in places}):
+        for _position, header in iter_batches(_content(cluster, NODES[0], partition)):
+            for offset in range(header.base_offset, header.next_offset):
+                if (partition, offset) in places:
+                    found[partition, offset] = Producer(header.producer_id, header.producer_epoch)
+    return found
 
 
 def _report(

@@ -59,7 +59,8 @@ class SimNode:
         self._loop = network.loop
         self._network = network
         self._rng = rng
-        self._process: SimProcess | None = None
+        self.process: SimProcess | None = None
+        """The process of the present life."""
         self._start: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
 
@@ -121,8 +122,8 @@ class SimNode:
         if self._start is None:
             self.life += 1
             self._loop.note(f"{self.name} starts its life {self.life}")
-            self._process = SimProcess(f"{self.name} life {self.life}")
-            self._start = self._process.spawn(self._run(), name=f"start {self.name}")
+            self.process = SimProcess(f"{self.name} life {self.life}")
+            self._start = self.process.spawn(self._run(), name=f"start {self.name}")
         await asyncio.wait((self._start,), timeout=patience_s)
         if not self._start.done():
             return False
@@ -155,9 +156,9 @@ class SimNode:
 
     async def stop(self) -> None:
         """Stops the node cleanly, as after SIGTERM."""
-        assert self.running is not None and self._process is not None, "only a running broker is stopped"
+        assert self.running is not None and self.process is not None, "only a running broker is stopped"
         node, self.running = self.running, None
-        await self._process.spawn(node.stop(), name=f"stop {self.name}")
+        await self.process.spawn(node.stop(), name=f"stop {self.name}")
         self._end(silent=False)
         self.disk = self.disk.kill_clone()
 
@@ -169,20 +170,15 @@ class SimNode:
 
     def pause(self) -> None:
         """Stops the process like SIGSTOP. The node cannot notice the pause before `go_on`."""
-        if self._process is not None:
+        if self.process is not None:
             self._loop.note(f"{self.name} is paused")
-            self._loop.pause(self._process)
+            self._loop.pause(self.process)
 
     def go_on(self) -> None:
         """Ends a pause like SIGCONT."""
-        if self._process is not None and self._process.is_paused:
+        if self.process is not None and self.process.is_paused:
             self._loop.note(f"{self.name} continues")
-            self._loop.go_on(self._process)
-
-    @property
-    def has_acted(self) -> bool:
-        """Whether any callback of the node has run in the last iteration of the event loop."""
-        return self._process in self._loop.acting
+            self._loop.go_on(self.process)
 
     def lose_power(self) -> None:
         """Ends the node by a loss of power. Any part of the unflushed data may be lost, not only the newest part."""
@@ -203,10 +199,10 @@ class SimNode:
     def _end(self, *, silent: bool) -> None:
         self.running = self.alive = None
         self._start = None
-        if self._process is not None:
-            self._loop.kill(self._process)
-            self._network.process_died(self._process, silent=silent)
-            self._process = None
+        if self.process is not None:
+            self._loop.kill(self.process)
+            self._network.process_died(self.process, silent=silent)
+            self.process = None
 
 
 class SimCluster:
@@ -263,6 +259,11 @@ class SimCluster:
     def is_dynamic(self) -> bool:
         """Whether voters can be added and removed (KIP-853)."""
         return self._voters is not None
+
+    def acted(self) -> list[SimNode]:
+        """The nodes whose callbacks have run in the last iteration of the event loop."""
+        acting = self.loop.acting
+        return [node for node in self.nodes.values() if node.process in acting]
 
     @property
     def brokers(self) -> list[SimNode]:

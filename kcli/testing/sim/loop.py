@@ -177,13 +177,19 @@ class SimLoop(asyncio.BaseEventLoop):
             timer._scheduled = False  # type: ignore[attr-defined]
             ready.append(timer)
         self.acting.clear()
+        for handle in ready:
+            self.acting[handle._context.get(_process)] = None  # type: ignore[attr-defined]
+        for process in [each for each in self.acting if each is not None and each.is_paused]:
+            self._hold(process)
+
+    def _hold(self, process: SimProcess) -> None:
+        """Takes the callbacks of a paused process out of the next turn."""
+        del self.acting[process]
+        ready: deque[Handle] = self._ready  # type: ignore[attr-defined]
         for handle in list(ready):
-            process = handle._context.get(_process)  # type: ignore[attr-defined]
-            if process is not None and process.is_paused:
+            if handle._context.get(_process) is process:  # type: ignore[attr-defined]
                 ready.remove(handle)
                 process.held.append(handle)
-            else:
-                self.acting[process] = None
 
     def pause(self, process: SimProcess) -> None:
         """Stops a process like SIGSTOP: its callbacks wait, and its sockets stay open."""

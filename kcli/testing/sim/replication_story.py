@@ -243,12 +243,13 @@ class ReplicationStory:
         return self._outcome(compared)
 
     def _check(self) -> None:
-        for machine in self.cluster.nodes.values():
-            if machine.running is not None and machine.has_acted:
+        acted = self.cluster.acted()
+        for machine in acted:
+            if machine.running is not None:
                 self.quorum_watch.check(machine.running)
-            if machine.alive is not None and machine.alive.broker is not None and machine.has_acted:
+            if machine.alive is not None and machine.alive.broker is not None:
                 self.coordinator_watch.check(machine.alive.broker)
-        self.watch.check(after_turn=True)
+        self.watch.check(acted)
 
     @property
     def _running(self) -> list[Node]:

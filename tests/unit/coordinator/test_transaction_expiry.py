@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
+
+import pytest
+
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import TransactionRecord
 from kcli.coordinator.transaction.shard import (
@@ -12,7 +16,7 @@ from kcli.coordinator.transaction.shard import (
     TransactionReady,
     TransactionShard,
 )
-from kcli.coordinator.transaction.state import new_transactional_id, with_partitions
+from kcli.coordinator.transaction.state import Transaction, new_transactional_id, with_partitions
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 
@@ -103,3 +107,37 @@ def test_many_that_time_out_together_are_aborted_in_slices() -> None:
         sent += [send.transactional_id for send in sends if isinstance(send, SendMarkers)]
     assert sent == names
     assert shard.next_deadline_ms == 2000 + 2 * PAUSE_MS + 1000
+
+
+class Visited(dict[str, Transaction]):
+    """Transactions that count how often all of them are visited."""
+
+    visits = 0
+
+    def items(self) -> ItemsView[str, Transaction]:  # type: ignore[override]
+        self.visits += 1
+        return super().items()
+
+
+def test_a_round_visits_all_transactions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard, every = TransactionShard(CONFIG, lambda: 2), Visited()
+    monkeypatch.setattr(shard, "_transactions", every)
+    for number in range(3 * EXPIRED_AT_ONCE):
+        shard.replay(TransactionRecord(f"id-{number}", new_transactional_id(1, 60_000, 0)))
+    shard.start(0)
+    every.visits = 0
+    for slice_ms in (5000, 5000 + PAUSE_MS, 5000 + 2 * PAUSE_MS):
+        assert len(written(shard, slice_ms)) == EXPIRED_AT_ONCE
+    assert every.visits == 1
+    assert not every
+
+
+def test_an_id_that_is_used_during_a_round_is_not_removed() -> None:
+    shard = TransactionShard(CONFIG, lambda: 2)
+    for number in range(EXPIRED_AT_ONCE + 2):
+        shard.replay(TransactionRecord(f"id-{number}", new_transactional_id(1, 60_000, 0)))
+    shard.start(0)
+    assert len(written(shard, 5000)) == EXPIRED_AT_ONCE
+    used = f"id-{EXPIRED_AT_ONCE}"
+    shard.replay(TransactionRecord(used, new_transactional_id(1, 60_000, 5000)))
+    assert written(shard, 5000 + PAUSE_MS) == [f"id-{EXPIRED_AT_ONCE + 1}"]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kcli.testing.checks.log_judge import ALLOWED, Finding, Verdict, judge
+from kcli.testing.checks.log_judge import ALLOWED, Finding, Verdict, duplicate_places, judge
 from kcli.testing.checks.operations import (
     Action,
     History,
     Operation,
     Outcome,
     Polled,
+    Producer,
     Protocol,
     Sent,
     load,
@@ -109,6 +110,35 @@ def test_a_consumer_that_is_assigned_again_may_go_back() -> None:
 def test_a_read_uncommitted_consumer_may_return_open_transactions() -> None:
     early = poll("eager", "p: c@2", at=2.1, reads_uncommitted=True)
     assert found(A, B, UNSURE, READ, early) == set()
+
+
+TWICE = (write("one", "p=c@2", protocol=Protocol.NONE), poll("reader", "p: c@2 c@3"))
+"""A record of a producer without transactions that is in the log twice."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "finding"),
+    [
+        (Producer(7, 0), Producer(7, 1), Finding.EPOCH_DUPLICATE),
+        (Producer(7, 1), Producer(7, 1), Finding.DUPLICATE),
+        (Producer(7, 0), Producer(8, 1), Finding.DUPLICATE),
+    ],
+)
+def test_a_copy_in_a_later_epoch_of_the_producer_is_no_anomaly(
+    first: Producer, second: Producer, finding: Finding
+) -> None:
+    history = History(TWICE, {}, {(P, 2): first, (P, 3): second})
+    assert duplicate_places(history) == {(P, 2), (P, 3)}
+    assert set(judge(history).counts) == {finding}
+
+
+def test_a_copy_of_an_unknown_producer_is_a_duplicate() -> None:
+    assert set(judge(History(TWICE, {}, {(P, 2): Producer(7, 0)})).counts) == {Finding.DUPLICATE}
+
+
+def test_a_copy_of_a_transaction_is_a_duplicate() -> None:
+    history = History((write("one", "p=c@2"), TWICE[1]), {}, {(P, 2): Producer(7, 0), (P, 3): Producer(7, 1)})
+    assert set(judge(history).counts) == {Finding.DUPLICATE}
 
 
 CASES: dict[str, tuple[Finding, tuple[Operation, ...], dict[int, int]]] = {
@@ -222,7 +252,8 @@ def test_each_anomaly_is_found(
 
 
 def test_every_kind_of_finding_has_a_case() -> None:
-    assert {finding for finding, _, _ in CASES.values()} == set(Finding)
+    of_producers = {Finding.EPOCH_DUPLICATE}  # a case needs the producers of the log
+    assert {finding for finding, _, _ in CASES.values()} | of_producers == set(Finding)
 
 
 def test_only_broken_promises_are_anomalies() -> None:
@@ -240,6 +271,7 @@ def test_a_verdict_counts_all_findings_and_describes_the_first_ones() -> None:
 
 
 def test_a_history_is_the_same_after_it_was_saved(tmp_path: Path) -> None:
-    history = History((A, B, UNSURE, DROPPED, READ), {P: 8, Q: 4})
+    producers = {(P, 2): Producer(7, 0), (P, 3): Producer(7, 1)}
+    history = History((A, B, UNSURE, DROPPED, READ), {P: 8, Q: 4}, producers)
     save(history, tmp_path / "history")
     assert load(tmp_path / "history") == history

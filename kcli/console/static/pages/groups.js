@@ -71,7 +71,7 @@ async function groupPage(root, context, id, tab) {
   const load = () => context.api.get(path`/groups/${id}`, {}, context.signal);
   let group = await load();
   context.setTitle(`Group ${id}`);
-  const summary = h("div");
+  const summary = h("div", { class: "page" });
   const history = h("div");
   const show = async () => {
     fill(summary, summaryOf(group));
@@ -117,8 +117,8 @@ function graphs(id, points) {
     : [{ name: "lag", points: at((point) => point.lag) }];
   return h(
     "div", { class: "columns" },
-    card("Lag in records", null, lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1 })),
-    card("Lag in time", null, lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, area: true })),
+    card("Lag in records", null, lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1, isHalf: true })),
+    card("Lag in time", null, lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, area: true, isHalf: true })),
   );
 }
 

@@ -55,7 +55,7 @@ function aclsTable(context) {
     refreshSeconds: 60,
     columns: [
       { name: "principal", title: "Principal", cell: (row) => h("span", { class: "mono", title: row.principal }, row.principal) },
-      { name: "operation", title: "Right", cell: (row) => [h("span", { class: `badge ${row.permission === "DENY" ? "bad" : "good"}` }, spelt(row.permission)), " ", spelt(row.operation)] },
+      { name: "operation", title: "Permission", cell: (row) => [h("span", { class: `badge ${row.permission === "DENY" ? "bad" : "good"}` }, spelt(row.permission)), " ", spelt(row.operation)] },
       { name: "resource_type", title: "Resource", low: true, cell: (row) => spelt(row.resource_type) },
       { name: "name", title: "Name", cell: (row) => h("span", { class: "mono", title: row.name }, row.pattern === "PREFIXED" ? [row.name, h("span", { class: "muted" }, " and longer")] : row.name) },
       { name: "host", title: "Host", low: true, cell: (row) => (row.host === "*" ? "any" : row.host) },
@@ -139,11 +139,10 @@ function usersTable(context) {
 
 function credentials(context, row, table) {
   if (row.error) return h("span", { class: "problem" }, row.error);
-  return Object.entries(row.mechanisms).map(([mechanism, iterations]) => [
-    h("span", { class: "badge", title: `${iterations} iterations` }, mechanism), " ",
+  return h("div", { class: "row" }, Object.entries(row.mechanisms).map(([mechanism, iterations]) => [
+    h("span", { class: "badge", title: `${iterations} iterations` }, mechanism),
     context.isReadOnly || mechanism === "?" ? null : h("button", { class: "plain icon", "aria-label": `Remove ${mechanism} of ${row.name}`, onclick: () => removeCredential(context, row.name, mechanism, table) }, icon("trash")),
-    " ",
-  ]);
+  ]));
 }
 
 function setPassword(context, table, user = "") {

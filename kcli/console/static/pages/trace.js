@@ -1,6 +1,7 @@
 // The trace of a record: where its time went, and all spans as a tree with bars.
 import { h } from "../parts/dom.js";
 import { path } from "../parts/api.js";
+import { commandLine } from "../parts/dialog.js";
 import { number } from "../parts/format.js";
 import { card, notice, pageHead } from "../parts/page.js";
 import { plainTable } from "../parts/table.js";
@@ -30,7 +31,7 @@ export default {
     if (found.count > found.spans.length) root.append(notice("", `The first ${number(found.spans.length)} of ${number(found.count)} spans are shown.`));
     root.append(
       card("Spans", [], spansTable(found)),
-      h("p", { class: "muted" }, "The same on the command line: ", h("code", null, found.command)),
+      commandLine(found.command),
     );
   },
 };
@@ -71,7 +72,7 @@ function timeBar(row, total) {
   const width = 160;
   const scale = total > 0 ? width / total : 0;
   return h(
-    "svg", { viewBox: `0 0 ${width} 10`, width, height: 10, "aria-hidden": "true" },
+    "svg", { viewBox: `0 0 ${width} 10`, width, height: 10, class: "time-bar", "aria-hidden": "true" },
     h("rect", { x: 0, y: 4, width, height: 2, fill: "currentColor", opacity: 0.2 }),
     h("rect", { x: row.after_us * scale, y: 1, width: Math.max(1, row.duration_us * scale), height: 8, fill: "currentColor" }),
   );

@@ -26,7 +26,12 @@ export function openDialog(title, body, buttons = [], { wide = false, onClose } 
 /** A command line with a button that copies it. */
 export function commandLine(text) {
   const button = h("button", { class: "plain", onclick: () => copy(text) }, icon("copy"), "Copy");
-  return h("div", null, h("p", { class: "muted" }, "The same on the command line:"), h("div", { class: "command" }, h("pre", { tabindex: "0" }, text), button));
+  return h("div", null, h("p", { class: "muted" }, "The same on the command line:"), h("div", { class: "command" }, h("pre", { tabindex: "0" }, unbroken(text)), button));
+}
+
+/** The words of a text. A line breaks between words, and not at the hyphens of an option. */
+function unbroken(text) {
+  return text.split(/(\s+)/).map((word) => (word.trim() ? h("span", null, word) : word));
 }
 
 /** Puts a text into the clipboard. */

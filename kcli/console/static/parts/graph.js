@@ -2,8 +2,11 @@
 import { h } from "./dom.js";
 import { number, time } from "./format.js";
 
-const WIDTH_MAX = 640;
+const NARROW = 800; // pixels of a screen without the menu beside the page
 const EDGES = 60; // pixels beside a graph on a narrow screen
+const WIDE_EDGES = 310; // pixels beside a graph on a wide screen: the menu and the edges
+const GAP = 42; // pixels between two graphs in a row
+const HALF_MIN = 360; // pixels of a graph beside another; below, the style puts one under the other
 const LEFT = 62;
 const BOTTOM = 20;
 const TOP = 8;
@@ -14,16 +17,16 @@ const LINES = 4;
  *   label: "Lag of group g",
  *   series: [{name: "orders-0", points: [[time_ms, value], …]}],    at most six; a null value is a gap
  *   format: bytes, height: 180, area: true,
+ *   isHalf: true,      another graph is beside this graph
  * })
  */
-export function lineGraph({ label, series, format = number, height = 180, area = false }) {
-  // A graph is not much larger than the screen, because its texts shrink with it.
-  const width = Math.min(WIDTH_MAX, innerWidth - EDGES);
+export function lineGraph({ label, series, format = number, height = 180, area = false, isHalf = false }) {
+  const width = widthOf(isHalf);
   const points = series.flatMap((each) => each.points).filter(([, value]) => value !== null);
-  if (points.length < 2) return h("div", { class: "empty" }, "Not enough samples yet. The console keeps them while it runs.");
   const [from, to] = range(points.map(([at]) => at));
-  const top = nice(Math.max(...points.map(([, value]) => value), 1e-9));
-  const x = (at) => LEFT + ((at - from) / (to - from || 1)) * (width - LEFT - 8);
+  if (points.length < 2 || from === to) return h("div", { class: "empty" }, "Not enough samples yet. The console keeps them while it runs.");
+  const top = nice(Math.max(...points.map(([, value]) => value)) || LINES);
+  const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - 8);
   const y = (value) => TOP + (1 - value / top) * (height - TOP - BOTTOM);
   const grid = [];
   for (let line = 0; line <= LINES; line += 1) {
@@ -43,6 +46,13 @@ export function lineGraph({ label, series, format = number, height = 180, area =
     ),
     series.length > 1 ? h("figcaption", { class: "legend" }, series.slice(0, 6).map((each, index) => h("span", { class: `series-${index + 1}` }, each.name))) : null,
   );
+}
+
+/** The width of a graph on this screen. The texts of a graph are readable only if it is drawn in its own size. */
+function widthOf(isHalf) {
+  const whole = innerWidth - (innerWidth > NARROW ? WIDE_EDGES : EDGES);
+  const half = (whole - GAP) / 2;
+  return Math.round(isHalf && half > HALF_MIN ? half : whole);
 }
 
 function drawn(points, index, x, y, area) {

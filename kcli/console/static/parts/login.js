@@ -33,7 +33,7 @@ export function loginCard(cluster, done) {
     h(
       "section", { class: "card", "aria-label": "Log in" },
       h("h1", null, `Log in to ${cluster.name}`),
-      h("p", { class: "muted" }, "Use your name and password of the Kafka cluster. The console acts with your rights only."),
+      h("p", { class: "muted" }, "Use your name and password of the Kafka cluster. The console acts with your permissions only."),
       fields.element, problem, button,
     ),
   );

@@ -69,7 +69,7 @@ function headers(record) {
   const more = record.headers_count - record.headers.length;
   return h(
     "section", { class: "form", "aria-label": "Headers" }, h("h3", null, `Headers (${number(record.headers_count)})`),
-    plainTable("Headers", [
+    plainTable("Names and values of the headers", [
       { title: "Name", cell: (each) => h("span", { class: "mono" }, each.key) },
       { title: "Value", cell: (each) => shortField(each.value) },
     ], record.headers),
