@@ -270,9 +270,11 @@ ABSENT = {
     "group-coordinator-metrics share-group-count, streams-group-count, share-group-rebalance-rate, "
     "streams-group-rebalance-rate": ("there are no share groups and no streams groups"),
     "TransactionMarkerChannelManager LogAppendRetryQueueSize": (
-        "a record that cannot be written stays in the shard of its transaction"
+        "there is no such queue: the transaction keeps the record, and tries again"
     ),
-    "raft-metrics number-unknown-voter-connections": ("the voters in the metadata log have their addresses"),
+    "raft-metrics number-unknown-voter-connections": (
+        "there are none: the metadata log has the address of each voter"
+    ),
     "broker-metadata-metrics metadata-load-error-count": (
         "a node that cannot read its metadata log writes an error to its log and stops"
     ),
