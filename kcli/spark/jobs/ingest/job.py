@@ -63,10 +63,12 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
     table: str | None = option("jdbc: the table.", metavar="NAME")
     query: str | None = option("jdbc: a SELECT in place of a table.", metavar="SQL")
     incrementing_column: str | None = option(
-        "jdbc: a column whose values only increase. A stream continues after the last value.", metavar="NAME"
+        "jdbc: a column whose values only increase. A stream continues after the last value that it has read.",
+        metavar="NAME",
     )
     timestamp_column: str | None = option(
-        "jdbc: a column with the time of the last change of a row. A stream continues after the last time.",
+        "jdbc: a column with the time of the last change of a row. A stream continues at the time up to which "
+        "it has read all rows.",
         metavar="NAME",
     )
     timestamp_delay_ms: int = option(

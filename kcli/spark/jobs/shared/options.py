@@ -105,7 +105,9 @@ class RangeOptions(JobOptions):
         "--starting-offsets. A stream cannot use this option.",
         metavar="TEXT",
     )
-    starting_timestamp: str | None = option("Start at the first record of this time or later.", metavar="MS")
+    starting_timestamp: str | None = option(
+        "Start at the first record that has this time or a later time.", metavar="MS"
+    )
     ending_timestamp: str | None = option(
         "End before the first record that has this time or a later time. A stream cannot use this option.",
         metavar="MS",
