@@ -273,7 +273,7 @@ ABSENT = {
         "there is no such queue: the transaction keeps the record, and tries again"
     ),
     "raft-metrics number-unknown-voter-connections": (
-        "there are none: the metadata log has the address of each voter"
+        "there are no unknown voters, because the metadata log has the address of each voter"
     ),
     "broker-metadata-metrics metadata-load-error-count": (
         "a node that cannot read its metadata log writes an error to its log and stops"
