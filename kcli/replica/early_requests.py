@@ -1,14 +1,15 @@
-"""How long a follower holds the requests of clients that know a newer leader than the follower.
+"""The time for which a follower holds (delays) the requests of clients that already know this follower as the new
+leader.
 
-Brokers read a change of the metadata some milliseconds after each other. If the old leader is first, it sends its
-clients to a broker that is still a follower. An error would make these clients pause, some of them for a second, and
-later requests of an idempotent producer could overtake the refused request. So the follower holds the requests until it
-has read the change.
+Brokers read a change of the metadata some milliseconds after each other. If the old leader reads a change of leaders
+first, it sends its clients to a broker that is still a follower. An error would make these clients pause, some of them
+for a second, and later requests of an idempotent producer could overtake the refused request. So the follower holds the
+requests until it has read the change too.
 
-A client with old metadata also sends requests to a follower. The follower cannot see the difference, so a window limits
-the time: all requests in the window are held until its end. The next window begins only after a rest, in which requests
-are refused at once. A broker that has just lost the leadership begins with a rest, because its clients are the clients
-with old metadata.
+A client with old metadata also sends requests to a follower. The follower cannot distinguish these requests, so it
+holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all requests for
+REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the leadership begins
+with a rest, because requests for the leader then come from clients with old metadata.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WINDOW_MS = 100
-"""A broker reads a change of the metadata in a few milliseconds, and on a busy machine in some tens. Clients wait
-at least as long after an error (retry.backoff.ms)."""
+"""The length of a window. A broker reads a change of the metadata in a few milliseconds, and on a busy machine in a few
+tens of milliseconds. After an error, clients wait for at least 100 ms (retry.backoff.ms)."""
 
 REST_MS = 1000
-"""A client with old metadata reads the new metadata in this time."""
+"""The length of the rest. In this time, a client with old metadata reads the new metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window. `end_ms` is a time of the monotonic clock."""
+    """A window and the rest after it. `end_ms` is the end of the window, by the monotonic clock."""
 
     end_ms: int
 
     def at(self, now_ms: int) -> Window:
-        """The window for a request that arrives now: this window during the window and the rest, then a new window."""
+        """The window for a request that arrives now. It is this window until the end of its rest, and after that a new
+        window."""
         return self if now_ms < self.end_ms + REST_MS else Window(now_ms + WINDOW_MS)
 
     def remaining_ms(self, now_ms: int) -> int:
@@ -39,4 +41,4 @@ class Window:
 
 
 LONG_OVER = Window(-REST_MS)
-"""A window before the start of the clock, so that the first request begins a window."""
+"""A window whose rest ended before the start of the clock, so that the first request begins a new window."""

@@ -2,10 +2,10 @@
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
 response is sent, and an error closes the connection. A large batch is decompressed and checked in a thread, and the
-next requests of the connection wait. They also wait while a request is held, which has arrived before the broker knows
-that it leads a partition. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE
-or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467 defines errors of
-single records, and KIP-516 defines topic ids (v13).
+next requests of the connection wait. They also wait while a request is held (delayed), because it has arrived before
+the broker knows that it leads a partition. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
+MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
+defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ def _when_led(
     transactional: list[TransactionalBatch],
     allowed: Container[str],
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends the batches of the request. If the request is early, waits for the leadership first."""
+    """Appends the batches of the request. If this broker may soon become the leader of a partition, first waits for
+    that."""
     if len(request.topic_data) <= TOPICS_AT_ONCE:
         held = context.ports.replicas.hold(_partitions(context, request, allowed))
         if held is not None:

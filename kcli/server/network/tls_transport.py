@@ -31,14 +31,14 @@ READ_SIZE_BYTES = 32 * 1024
 """The most ciphertext of one read. OpenSSL keeps a buffer of a little more than this size for each connection. Larger
 reads save little: to decrypt 1 MB took 0.80 ms of CPU with 32 KiB, 0.72 with 64 KiB, and 0.70 with 128 KiB."""
 FIRST_READS_SIZE_BYTES = 4 * 1024
-"""The most ciphertext of one read of a new client. OpenSSL handles all records of a read at once. A read of 32 KB can
-have 1,200 key updates, which take 20 ms."""
+"""The most ciphertext of one read of a new client. OpenSSL handles all records of a read in one call. A read of 32 KB
+can have 1,200 key updates, which take 20 ms."""
 FIRST_READS_PLAIN_BYTES = 256 * 1024
 """The plain bytes after which a client is no longer new."""
 KEY_UPDATE_ANSWERS_MAX_BYTES = 1024
-"""The most bytes of answers to key updates (RFC 8446, section 4.6.3) that a client may cause at once. An answer has 27
-bytes. A key update takes 16 µs of CPU and moves no data. OpenSSL's clients never send a key update, and Java's clients
-send one after 128 GB."""
+"""The most bytes of answers to key updates (RFC 8446, section 4.6.3) that a client may cause before it must send plain
+bytes. An answer has 27 bytes. A key update takes 16 µs of CPU and moves no data. OpenSSL's clients never send a key
+update, and Java's clients send one after 128 GB."""
 PLAIN_BYTES_PER_ANSWER_BYTE = 64
 """After this number of plain bytes from a client, one byte of these answers no longer counts. So a client may send one
 key update with each 1.7 KB."""

@@ -44,7 +44,7 @@ _log = logging.getLogger("kcli.server.ReplicaManager")
 
 
 AT_ONCE_PARTITIONS = 20
-"""A change of at most this many partitions is applied at once. Most requests create or delete fewer."""
+"""A change of at most this many partitions is applied in one step. Most requests create or delete fewer."""
 
 SLICE_PARTITIONS = 50
 """A larger change is applied in slices of this many partitions. A slice takes a few milliseconds, if the files already

@@ -93,7 +93,8 @@ class Dirtiest:
 
 
 class LogCleaner:
-    """Cleans the logs of a store whose `cleanup.policy` contains `compact`. Several threads may run passes at once."""
+    """Cleans the logs of a store whose `cleanup.policy` contains `compact`. Several threads may run passes at the same
+    time."""
 
     def __init__(
         self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None

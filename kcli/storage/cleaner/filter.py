@@ -1,7 +1,7 @@
 """Selects the records that compaction keeps: the latest value of every key, and batches that are needed for other
 reasons.
 
-A whole chunk of batches is filtered at once with numpy. First the headers decide which batches can be dropped. In the
+numpy filters a whole chunk of batches in one step. First the headers decide which batches can be dropped. In the
 remaining batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
 """
 

@@ -4,7 +4,7 @@ As in Kafka, a key of any size takes 24 bytes: 16 bytes of its hash, and an offs
 record would be lost. So each map has a hash function with random constants. The probability that two keys have equal
 hashes is 2^-128. A client cannot choose such keys, because the constants are secret. The function is multilinear
 hashing (Lemire, Kaser: "Strongly universal string hashing is fast") in four lanes of 32 bits. numpy hashes a whole
-chunk of records at once.
+chunk of records in one step.
 
 The table uses open addressing. If a slot is used by another key, the second half of the hash gives the distance to the
 next slot. The number of slots is prime, so with any distance all slots are reached.

@@ -36,12 +36,12 @@ MAX_RECORD_ERRORS = 1000
 contain a million of them."""
 
 SMALL_BYTES = 1_048_588
-"""The most decompressed bytes of a batch that is read at once (Kafka's default max.message.bytes). The read takes a few
-milliseconds."""
+"""The most decompressed bytes of a batch that is read in one step (Kafka's default max.message.bytes). The read takes a
+few milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
-"""The most bytes of an uncompressed batch that is read at once. This limit is larger than SMALL_BYTES, because records
-of one shape are compared without reading their values."""
+"""The most bytes of an uncompressed batch that is read in one step. This limit is larger than SMALL_BYTES, because
+records of one shape are compared without reading their values."""
 
 FEW_RECORDS = 500
 """The most records that are read one by one without a pause. The read takes about two milliseconds."""

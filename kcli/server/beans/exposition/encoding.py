@@ -15,7 +15,7 @@ from kcli.server.beans.exposition.profile import MetricType
 from kcli.server.beans.exposition.writers import Family
 
 LINES_PER_PART = 2_000
-"""The lines that are encoded at once. This takes about half a millisecond."""
+"""The lines that are encoded in one step. This takes about half a millisecond."""
 
 
 GZIP_LEVEL = 1
