@@ -92,7 +92,7 @@ def partition_change(
 ) -> PartitionChangeRecord | None:
     """The record that changes `old` to `target`, with the newly elected leader. None if nothing changes."""
     new = _draft(old, target, rules)
-    new.elr = _eligible(old, new.isr, rules, target.uncleanly_stopped)
+    new.elr = _eligible(old, new, rules, target.uncleanly_stopped)
     _elect(old, new, target.election, rules)
     # A reassignment that shrinks the replica set needs a new leader epoch even with the same leader (KAFKA-15021).
     if new.leader == NO_LEADER_CHANGE and _shrinks(old.replicas, new.replicas):
@@ -149,15 +149,20 @@ def _is_complete(replicas: Sequence[BrokerId], isr: Sequence[BrokerId], removing
 
 
 def _eligible(
-    old: PartitionImage, isr: Sequence[BrokerId], rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
+    old: PartitionImage, new: _Draft, rules: ElectionRules, uncleanly_stopped: Sequence[BrokerId]
 ) -> tuple[BrokerId, ...]:
-    """The ELR for this `isr`. While the ISR is smaller than min.insync.replicas, replicas that leave the ISR join the
-    ELR."""
+    """The ELR for the new ISR. While the ISR is smaller than min.insync.replicas, replicas that leave the ISR join the
+    ELR.
+
+    If a reassignment or its cancellation removes a replica, the replica also leaves the ELR. Kafka keeps it there. If
+    the broker gets the replica again, its log is empty, and Kafka may elect it as leader.
+    """
     if not rules.elr_enabled:
         return old.elr
-    if len(isr) >= rules.min_insync_replicas:
+    if len(new.isr) >= rules.min_insync_replicas:
         return ()
-    return _without(_without(sorted({*old.isr, *old.elr}), isr), uncleanly_stopped)
+    eligible = {*old.isr, *old.elr}.intersection(new.replicas)
+    return _without(_without(sorted(eligible), new.isr), uncleanly_stopped)
 
 
 def _elect(old: PartitionImage, new: _Draft, election: Election, rules: ElectionRules) -> None:

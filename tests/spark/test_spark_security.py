@@ -71,15 +71,18 @@ def test_what_the_sink_writes_the_source_reads(
 ) -> None:
     options = logins[login]
     write(spark, login, options)
-    source = spark.read.format("kcli").options(**options).option("subscribe", login)
-    found = source.load().selectExpr("cast(value as string)").collect()
+    source = spark.read.format("kcli").options(**options).option("subscribe", login).load()
+    found = source.selectExpr("cast(value as string)").collect()
     assert sorted(row.value for row in found) == sorted(ROWS)
+    # Spark's web page and its event log show the plan of a query and the progress of a stream.
+    assert "-secret" not in source._jdf.queryExecution().toString()
 
     stream = spark.readStream.format("kcli").options(**options).option("subscribe", login)
     copy = stream.option("startingOffsets", "earliest").load().select("value").writeStream
     copy = copy.format("kcli").options(**options).option("topic", f"{login}-copy")
     query = copy.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
+    assert "-secret" not in str(query.recentProgress)
     copied = spark.read.format("kcli").options(**options).option("subscribe", f"{login}-copy").load()
     assert copied.count() == len(ROWS)
 

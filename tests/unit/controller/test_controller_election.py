@@ -118,6 +118,12 @@ def test_a_replica_that_stopped_uncleanly_is_not_eligible() -> None:
     assert after(partition(), target, min_isr=2).elr == (3,)
 
 
+def test_a_removed_replica_is_not_eligible() -> None:
+    old = partition(replicas=(1, 2, 3), isr=(1, 3), elr=(2,))
+    assert after(old, PartitionTarget(replicas=(1, 2), isr=(1,)), min_isr=2).elr == (2,)
+    assert after(old, PartitionTarget(replicas=(1, 3), isr=(1,)), min_isr=2).elr == (3,)
+
+
 def test_an_eligible_replica_leads_cleanly_when_the_isr_is_empty() -> None:
     old = partition(isr=(), leader=-1, elr=(2, 3), last_known=(1,))
     new = after(old, PartitionTarget(), alive=(3,), min_isr=2)
