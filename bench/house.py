@@ -746,7 +746,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout to measure (default: this one)")
     parser.add_argument("--update", action="store_true", help=f"write {COUNTS_FILE} instead of printing")
     options = parser.parse_args(argv)
-    gc.disable()  # a million nodes are kept until the end, and each collection would visit all of them
     house = House(options.tree.resolve())
     if options.update:
         try:
@@ -771,4 +770,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a million nodes are kept until the end, and each collection would visit all of them
     sys.exit(main())

@@ -5,7 +5,9 @@ Also the option `--outcomes`, with which CI learns which tests failed.
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +94,18 @@ class Outcomes:
             json.dumps({"tests": self._tests, "seconds": self._seconds, "broken": self._broken}),
             encoding="utf-8",
         )
+
+
+@pytest.fixture(autouse=True)
+def _switches_of_the_process() -> Iterator[None]:
+    """Fails a test that leaves a switch of the whole process changed, because a later test would fail instead."""
+    yield
+    left = [] if gc.isenabled() else ["the garbage collector is off"]
+    if logging.root.manager.disable:
+        left.append("logging.disable() was not undone")
+    gc.enable()
+    logging.disable(logging.NOTSET)
+    assert not left, left
 
 
 @pytest.fixture(scope="session")
