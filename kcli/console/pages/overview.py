@@ -17,6 +17,7 @@ from kcli.console.pages.storage import Storage, known_storage
 from kcli.console.pages.topology import kept_topology
 from kcli.console.routes import Read
 from kcli.errors import KafkaError, KcliError, ProtocolError
+from kcli.http.checkup_metrics import named_metrics
 from kcli.http.client import get
 from kcli.model.addresses import Address
 
@@ -25,8 +26,8 @@ CHECKUP_SECONDS = 600.0
 offset.
 """
 
-ONE_LOOK = Looks(count=1, pause_s=0.0)
-"""The check-up looks once at the groups. Several looks would need seconds between them."""
+LOOKS = Looks()
+"""The looks at the groups. The page is shown meanwhile, because the check-up runs in the background."""
 
 TRAFFIC_SECONDS = 5.0
 TRAFFIC_SAMPLES_MAX = 360
@@ -117,7 +118,10 @@ async def show_checkup(call: Call) -> dict[str, object]:
 
 async def _check(call: Call) -> Checkup:
     try:
-        snapshot = await gather(call.admin, looks=ONE_LOOK)
+        endpoints = call.rules.settings.metrics
+        snapshot = await gather(
+            call.admin, looks=LOOKS, metrics=named_metrics(endpoints) if endpoints else None
+        )
     except (KafkaError, ProtocolError, OSError) as error:
         failure = failure_of(error)
         return Checkup(error=str(error) if failure is None else failure.message, ended_ms=call.clock.now_ms())
