@@ -66,12 +66,13 @@ async def show(call: Call) -> dict[str, object]:
     kept = await kept_topology(call)
     topology, storage = kept.value, known_storage(call)
     topics = [topic for topic in topology.topics if not topic.is_internal]
-    leaders = [topology.leaders[node.id] for node in topology.brokers]
+    leaders = [topology.leaders[node.id] for node in topology.alive]
     return {
         "age_ms": kept.age_ms,
         "cluster_id": topology.cluster_id,
         "controller": topology.controller_id,
-        "brokers": len(topology.brokers),
+        "brokers": len(topology.alive),
+        "fenced": [node.id for node in topology.brokers if node.is_fenced],
         "topics": len(topics),
         "internal_topics": len(topology.topics) - len(topics),
         "partitions": sum(topic.partitions for topic in topology.topics),
