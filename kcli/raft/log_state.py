@@ -70,7 +70,7 @@ class LogState:
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
         """The caller has these snapshots now, and deleted the log before `log_start`.
 
-        A report that was made before a snapshot of the leader was installed is ignored.
+        Ignores a report from before the installation of the leader's snapshot.
         """
         if log_start < self.start:
             return
@@ -97,8 +97,8 @@ class LogState:
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
         """Compares the end of a follower's log with this log. `epoch` is the epoch of the follower's newest record.
 
-        Returns None if this log begins with the follower's log. Otherwise returns where the logs diverge, or the
-        newest snapshot if the log no longer has the records that the follower needs.
+        Returns None if the follower's log is the beginning of this log. Otherwise returns where the logs diverge, or
+        the newest snapshot if the log no longer has the records that the follower needs.
         """
         if not fetch_offset and self.snapshots:
             return self.newest_snapshot

@@ -6,10 +6,10 @@ first, it sends its clients to a broker that is still a follower. An error would
 for a second, and later requests of an idempotent producer could overtake the refused request. So the follower holds the
 requests until it has read the change too.
 
-A client with old metadata also sends requests to a follower. The follower cannot distinguish these requests, so it
-holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all requests for
-REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the leadership begins
-with a rest, because requests for the leader then come from clients with old metadata.
+A client with old metadata also sends requests to a follower. The follower cannot distinguish the two kinds of requests.
+So it holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all
+requests for REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the
+leadership begins with a rest, because requests for the leader then come from clients with old metadata.
 """
 
 from __future__ import annotations

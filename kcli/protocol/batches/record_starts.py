@@ -76,7 +76,9 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Reads the further bytes of the varints `rows`, which have more bytes. Changes `value` and `end` in place."""
+    """Reads the other bytes of the varints number `rows`, which have more than one byte. Changes `value` and `end` in
+    place.
+    """
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
@@ -99,8 +101,8 @@ def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tupl
     """Returns the starts and ends of all records, in the order of the batches. Also returns the number of the first
     corrupt batch, or -1 if no batch is corrupt.
 
-    `begins` and `ends` are the positions in `buffer` between which each batch has its records. `counts` are the numbers
-    of these records (> 0).
+    In `buffer`, the records of batch number i begin at `begins[i]` and end at `ends[i]`. `counts[i]` is the number of
+    these records (> 0).
     """
     total = int(counts.sum())
     firsts = np.cumsum(counts) - counts

@@ -609,8 +609,9 @@ class LogStore:
         self._ownership.release()
 
     def _take_made_ahead(self) -> None:
-        """Adds logs to the store that `make_ahead` has made and `create` has not used, so that these logs are closed
-        too. The next start uses these logs."""
+        """Adds to the store the logs that `make_ahead` has made and `create` has not used. So these logs are closed
+        too. The next start uses these logs.
+        """
         for key, log in list(self._made_ahead.items()):
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)
