@@ -143,7 +143,8 @@ def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[Fe
 
 
 def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
-    """The bytes of a partition that count towards min_bytes. If a wait cannot help, the result is at least `min_bytes`."""
+    """The bytes of a partition that count towards min_bytes. If a wait cannot help, the result is at least
+    `min_bytes`."""
     if read.slice is None or (read.is_full and read.slice.size_bytes):
         return min_bytes
     return read.slice.size_bytes
