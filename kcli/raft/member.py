@@ -378,7 +378,7 @@ class Member:
             self.draft.persist.append(state)
 
     def persist_level(self) -> None:
-        """Writes the election state again if kraft.version has changed, because the content depends on this version."""
+        """Writes the election state again if kraft.version has changed, because its content depends on this level."""
         written = self._persisted
         if written is not None and (written.static_voters is None) != (self.kraft_version > 0):
             self.persist()
