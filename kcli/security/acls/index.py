@@ -9,8 +9,8 @@ For each pattern, principal and host there is a cell. The cell has a bit for eac
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
 The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
-prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the longest prefix of
-a principal has the bits of all of them, and the index keeps these bits until an ACL of the principal changes.
+prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the bits of all
+matching prefixes together belong to the longest prefix. The index keeps them until an ACL of the principal changes.
 """
 
 from __future__ import annotations
