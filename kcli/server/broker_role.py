@@ -305,8 +305,8 @@ class BrokerRole:
         await asyncio.to_thread(set_aside)
 
     async def finish_deletions(self) -> None:
-        """Deletes the logs of all deleted topics that are still on the disk. Call this method after the last metadata
-        change.
+        """Deletes the logs that are still on the disk although their topics were deleted. Call this method after the
+        last metadata change.
         """
         await self.replicas.finish_deletions()
 

@@ -1,4 +1,4 @@
-"""The ACLs: the list, and adding and removing of them."""
+"""The ACLs: the list, and the actions that add and remove ACLs."""
 
 from __future__ import annotations
 

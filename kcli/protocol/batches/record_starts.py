@@ -54,7 +54,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     """Returns the values of the zigzag varints at the positions `at`, and the positions after the varints.
 
     For a position outside the buffer, the nearest byte is read. If a varint does not end within `max_size` bytes, its
-    value is outside every valid range. The caller must compare all values with bounds, and so finds both errors.
+    value is outside every valid range. The caller must compare all values with bounds. This comparison finds both
+    errors.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -165,7 +166,8 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
 
 
 def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: Ints) -> Bools:
-    """Whether the bytes at each guess equal the length bytes of its run's first record."""
+    """For each guessed start of a record: whether the bytes there are the same length varint as at the start of the
+    first record of the run."""
     same: Bools = buffer.take(guesses, mode="clip") == np.repeat(buffer.take(at, mode="clip"), ahead)
     for nth in range(1, int(length_size.max())):
         matters = length_size > nth

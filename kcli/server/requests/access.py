@@ -2,7 +2,7 @@
 
 Each handler module has one constant ACCESS:
 
-    ACCESS = whole_request(ALTER_CLUSTER) without this operation the whole request is refused
+    ACCESS = whole_request(ALTER_CLUSTER)            without this operation, the whole request is refused
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 

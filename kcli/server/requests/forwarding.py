@@ -70,7 +70,8 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class ForwardedCaller:
-    """The client of a request that a broker has forwarded. The broker mutes the client, not the controller."""
+    """The client of a request that a broker has forwarded. The broker mutes the client. The controller does not mute
+    anything."""
 
     listener: str
     peer_host: str

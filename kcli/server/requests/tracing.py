@@ -130,7 +130,7 @@ class RequestTracer:
         return trace
 
     def may_choose(self, trace: RequestTrace, answer: Answer) -> bool:
-        """Whether the request may get spans, when its answer has been given to the connection. An answer of several
+        """Whether the request may still get spans after its answer was given to the connection. An answer of several
         parts may take long to send, so its request may still become slow. A small answer is sent immediately."""
         if trace.is_sampled or isinstance(answer, list):
             return True

@@ -80,8 +80,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. In this case the offsets are the offsets of the original batch, and
-    `log_append_time_ms` is the largest timestamp of the original batch on any topic, as in Kafka.
+    A duplicate batch is not written. In this case the offsets are the offsets of the original batch. As in Kafka,
+    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
