@@ -40,7 +40,7 @@ class RemovedTopics:
         """Whether the log of `topic` belongs to a removed topic.
 
         A log has no topic id if the broker crashed soon after it made the log. No record of such a log was flushed, so
-        no flushed record is lost if the log is deleted. Such a log counts as removed if any topic with this name was
+        no flushed record is lost if the log is deleted. So the log counts as removed if any topic with this name was
         created and removed.
         """
         return topic in self._names if topic_id is None else topic_id in self._ids

@@ -622,8 +622,8 @@ class PartitionLog:
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation, or the recovery point after the truncation, may not be durable yet. In this case, do
-        not append."""
+        """Whether a truncation, or the recovery point after the truncation, is possibly not durable yet. If so, do not
+        append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:

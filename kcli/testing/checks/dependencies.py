@@ -6,9 +6,9 @@ An edge from transaction A to transaction B means one of these facts:
     - wr: B has polled a record of A;
     - rw: A has polled a partition up to the last record before a record of B.
 
-In a serializable database, no such cycle exists. Kafka promises less. The records of open transactions interleave in a
-partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge are
-normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
+In a serializable database, these edges form no cycle. Kafka promises less. The records of open transactions interleave
+in a partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge
+are normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
 poll.
 """
 
