@@ -6,9 +6,9 @@ A property contains one entry. A file contains sections, and a section contains 
     section = name "{" 1*entry "}" ";"
 
 The tokens are the same as in Java's StreamTokenizer. A word begins with a letter, `_`, `$` or a character from U+00A0
-on, and also contains digits, `.` and `-`. A string is in single or double quotes and ends at the end of its line at the
-latest. A token that begins with a digit, `.` or `-` is a number, and numbers are not accepted as values. `//`, `/* */`
-and a single `/` begin comments. The errors have Kafka's texts.
+on, and may also contain digits, `.` and `-`. A string is in single or double quotes and ends at the end of its line at
+the latest. A token that begins with a digit, `.` or `-` is a number, and numbers are not accepted as values. `//`, `/*
+*/` and a single `/` begin comments. The errors have Kafka's texts.
 """
 
 from __future__ import annotations

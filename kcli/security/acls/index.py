@@ -2,8 +2,8 @@
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
 kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
-names. Another dictionary has the prefixes. For each length that a stored prefix has, the index looks up the beginning
-of the resource's name with this length.
+names. Another dictionary has the prefixes. The index cuts the resource's name to each length that a stored prefix has,
+and looks up the result.
 
 For each pattern, principal and host there is a cell. The cell has a bit for each allowed operation and for each denied
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.

@@ -69,8 +69,8 @@ this limit, partitions that were read together once would always be read togethe
 
 
 class Quiet(NamedTuple):
-    """A partition of a session that has nothing new for the client: the requests that wait for it, and the time at
-    which it was read.
+    """A partition of a session that has nothing new for the client. `partition` has the requests that wait for it, and
+    `read_ms` is the time at which it was read.
     """
 
     partition: ParkedFetches

@@ -52,7 +52,7 @@ def whole_request(*needs: Need, shows_request: bool = False) -> Access:
 
 
 def per_resource(*needs: Need) -> Access:
-    """The rule that the principal may need each of these operations, on the resources that the request contains."""
+    """The rule that the client may need some or all of these operations, on the resources that the request contains."""
     return Access(needs)
 
 

@@ -242,7 +242,7 @@ def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> 
 
 
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
-    """Returns the same wait. Records the time at which the wait ends, and the time at which the answer may be sent."""
+    """Returns the same wait. Stores the time at which the wait ends, and the time at which the answer may be sent."""
     trace = request.trace
     wait = trace.stage(_WAITS.get(request.key, "wait"))
     waiting.future.add_done_callback(lambda _: wait.end())

@@ -6,8 +6,8 @@ checks these promises:
 * committed records never change, offsets are dense, the high watermark never goes back between two starts of the
   broker;
 * one offset per producer sequence, and no producer id twice;
-* acknowledged and read records are committed, and exist after a crash. Only after a loss of power may records be
-  missing, and only if not every append is flushed (`durable` is False). The existing records must still be correct;
+* acknowledged and read records are committed, and exist after a crash. Records may be missing only after a loss of
+  power, and only if not every append is flushed (`durable` is False). The existing records must still be correct;
 * acknowledged topics and metadata survive everything; the epoch of a broker never goes back;
 * a group's generation and its committed offsets never go back, and in a generation, only one member owns a partition.
 """
