@@ -2,8 +2,8 @@
 
 A delta starts from an image, replays the records of one or more batches in log order, and is applied once. A table of
 the image is copied when it is first changed, and the partitions of a topic are copied when the topic is first changed.
-Records are not validated again. If a record contradicts the image, such as a partition of an unknown topic, the log or
-this program is broken. Such a record raises `MetadataLogError`.
+Records are not validated again. If a record contradicts the image (for example, because its topic is unknown), the log
+or this program is broken. Such a record raises `MetadataLogError`.
 """
 
 from __future__ import annotations

@@ -220,7 +220,8 @@ class Elections:
 
 
 def succession_wait_s(key: ReplicaKey, preferred: tuple[ReplicaKey, ...], max_s: float) -> float:
-    """The time before a voter begins an election after its leader resigned, by its place among the successors.
+    """The time for which a voter waits after the leader resigned, before it begins an election. The time depends on the
+    voter's place among the successors.
 
     The first successor waits 0 ms. If there are three successors and `max_s` is 1, the second successor waits 250 ms,
     and the third successor waits 500 ms.

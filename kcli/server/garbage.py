@@ -90,8 +90,8 @@ class GarbagePolicy:
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:
-        """Visits all objects if enough memory may be freed, and gives free memory back to the system. Called every
-        CHECK_SECONDS.
+        """Visits all objects if this is likely to free enough memory, and gives free memory back to the system. Called
+        every CHECK_SECONDS.
         """
         blocks = self._allocated_blocks()
         self._most_blocks = max(self._most_blocks, blocks)

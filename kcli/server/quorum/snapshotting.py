@@ -94,7 +94,7 @@ class Snapshotting:
             self._on_fatal(error)
 
     def wants_snapshot(self) -> bool:
-        """Whether a snapshot is due, by the bytes of the log or the time since the last snapshot."""
+        """Whether a snapshot is due, because of the bytes of the log or the time since the last snapshot."""
         if not self._may_take_snapshot():
             return False
         if self._log.bytes_since_snapshot >= self._config.integer(

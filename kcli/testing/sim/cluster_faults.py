@@ -266,7 +266,8 @@ class ClusterFaults:
             await self._revive(node)
 
     async def _wipe(self) -> None:
-        """Takes all records from a broker that is not a voter. The other replicas must give them back."""
+        """Removes all records of a broker that is not a voter. The broker must get the records again from the other
+        replicas."""
         brokers = [node for node in self.cluster.brokers if not node.is_controller]
         if not brokers or not await self._is_safe_to_lose_one():
             return
