@@ -31,7 +31,7 @@ STOP_SECONDS = 20.0
 
 
 class Run:
-    """One run and its messages. The code that executes the moves calls it as its `Reporter`."""
+    """One run and its messages. This object is the `Reporter` of the code that executes the moves."""
 
     shows_progress = True
 

@@ -365,8 +365,8 @@ class TransactionShard:
     def _slice(
         self, waiting: deque[str], is_due: Callable[[str, Transaction], bool], most: int
     ) -> dict[str, Transaction]:
-        """Takes the next transactions that are due. Visits all transactions only at the begin of a round, when none of
-        the last round waits."""
+        """Takes the next transactions that are due. Visits all transactions only at the beginning of a round, when no
+        transaction of the last round waits any more."""
         if not waiting:
             waiting.extend(name for name, known in self._transactions.items() if is_due(name, known))
         due: dict[str, Transaction] = {}

@@ -14,7 +14,7 @@ short beside the shortest session timeout of Kafka's clients (6 s)."""
 
 
 class Alarm:
-    """Calls its function once, at the earliest of its deadlines.
+    """Calls a function once, at the earliest deadline that was set.
 
     If the event loop was blocked when a deadline passed, the sockets may have unread heartbeats from this time. The
     heartbeats must be served before a session expires. So the call is postponed once, by the time for which the loop

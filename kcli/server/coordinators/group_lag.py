@@ -126,7 +126,7 @@ class GroupLagSampler:
 
     @property
     def windows(self) -> int:
-        """The number of windows: one for each group and partition."""
+        """The number of windows (kept histories of commits): one for each group and partition."""
         return len(self._tracker)
 
     def start(self) -> None:

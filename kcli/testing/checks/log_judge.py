@@ -315,7 +315,8 @@ def _any_between(offsets: list[int], start: int, end: int) -> bool:
 
 
 def _check_time(known: _Known, verdict: Verdict) -> None:
-    """Checks that a record that was sent after the answer to another record has a higher offset."""
+    """Checks the order in time: if a record was sent after the answer to another record, it must have the higher
+    offset."""
     for partition, versions in known.versions().items():
         first: Operation | None = None
         for offset, value in reversed(versions):

@@ -200,7 +200,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _is_set(snapshot: Snapshot, name: str) -> bool:
-    """Whether at least one broker reports a value for the config that is not Kafka's default."""
+    """Whether the config has a value other than Kafka's default on at least one broker."""
     return any(
         each.name == name and each.source is not ConfigSource.DEFAULT_CONFIG
         for entries in snapshot.broker_configs.values()

@@ -56,7 +56,7 @@ def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds disks that are nearly full, or that will be full soon if they grow as in the last day."""
+    """Finds disks that are nearly full, or that will be full soon if they continue to grow as in the last day."""
     for broker, directories in snapshot.log_dirs.items():
         for each in directories:
             if each.usable_bytes is None or not each.total_bytes:

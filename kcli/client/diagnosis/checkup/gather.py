@@ -153,7 +153,8 @@ class _Survey:
         return {broker: each for broker, each in found.items() if not isinstance(each, KafkaError)}
 
     async def quorum(self) -> tuple[QuorumDescription | None, int | None, int]:
-        """The quorum, and the clock of its leader: the leader reports its present time as its own last fetch."""
+        """The quorum, and the time on the clock of its leader. (A leader reports its present time as the time of its
+        own last fetch.)"""
         before = _now_ms()
         quorum = await self.admin.describe_quorum()
         after = _now_ms()
