@@ -350,7 +350,8 @@ async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
 
 
 def _with_file(action: Action, running: Mapping[TopicPartition, Reassignment], *words: str) -> str:
-    """The command lines that write the moves in progress to a file, and run the command with this file."""
+    """Two command lines: one writes the moves in progress to a file, and one runs `kcli reassign-partitions` with this
+    file."""
     targets = {
         partition: tuple(broker for broker in each.replicas if broker not in each.removing)
         for partition, each in running.items()

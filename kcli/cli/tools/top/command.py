@@ -213,7 +213,8 @@ class Display:
 
 @contextlib.contextmanager
 def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[None]:
-    """Ends the display after Ctrl-C, SIGTERM and a closed terminal. Redraws the display after a change of its size."""
+    """Ends the display after Ctrl-C, SIGTERM and a closed terminal. Redraws the display when the size of the terminal
+    has changed."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: resized}
     for number, handler in handlers.items():
