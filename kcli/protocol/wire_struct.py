@@ -46,7 +46,7 @@ def compile_structs(module: ModuleType) -> None:
 
 
 class _Struct(Protocol):
-    """An instance of a class with slots for all its fields, and fields of any type."""
+    """The type of an instance: it has a slot for each field, and fields of any type."""
 
     __slots__: tuple[str, ...]
 
