@@ -40,6 +40,7 @@ class Topology:
 
     cluster_id: str
     controller_id: int
+    """The active controller, or NO_LEADER."""
     brokers: tuple[Node, ...]
     topics: tuple[TopicSummary, ...]
     leaders: Counter[int]
@@ -57,7 +58,7 @@ async def kept_topology(call: Call) -> Aged[Topology]:
 
 async def _load(call: Call) -> Topology:
     admin = call.admin
-    cluster = await admin.describe_cluster()
+    cluster, controller = await asyncio.gather(admin.describe_cluster(), admin.active_controller())
 
     async def attempt() -> MetadataResponse:
         return await admin.metadata(None)
@@ -82,7 +83,7 @@ async def _load(call: Call) -> Topology:
             await asyncio.sleep(0)
     return Topology(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller_id,
+        controller_id=controller,
         brokers=cluster.nodes,
         topics=tuple(sorted(topics, key=lambda topic: topic.name)),
         leaders=leaders,

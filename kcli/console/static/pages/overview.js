@@ -46,7 +46,7 @@ function figureTiles(context, found) {
   const share = sizes?.total_bytes ? sizes.usable_bytes / sizes.total_bytes : 1;
   return tiles([
     health(found, link),
-    { title: "Brokers", value: link(["brokers"], {}, number(found.brokers)), more: `controller ${found.controller}` },
+    { title: "Brokers", value: link(["brokers"], {}, number(found.brokers)), more: `controller ${found.controller < 0 ? "unknown" : found.controller}` },
     { title: "Topics", value: link(["topics"], {}, number(found.topics)), more: `and ${number(found.internal_topics)} internal` },
     { title: "Partitions", value: number(found.partitions), more: leaders(found) },
     { title: "Size", value: bytes(sizes?.records_bytes ?? null), more: "all replicas" },
