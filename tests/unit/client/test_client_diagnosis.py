@@ -117,6 +117,7 @@ def test_a_group_is_checked_after_its_coordinator_has_loaded(
     code: ErrorCode, step: str, status: Status, advice: str
 ) -> None:
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, code]
+    server: ScriptedServer
 
     def described(*_: object) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(
