@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, Never, TypeVar
+from dataclasses import replace
+from typing import Generic, NamedTuple, Never, TypeVar
 
 from kcli.errors import CorruptRecordError
 from kcli.metadata import values
@@ -41,8 +41,7 @@ class MetadataLogError(CorruptRecordError):
     """The metadata log has a record that contradicts the records before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDiff:
+class PartitionDiff(NamedTuple):
     """One partition before and after a delta. `None` means that the partition does not exist at that time."""
 
     topic: str

@@ -1,8 +1,8 @@
 """The topics whose removal is in the metadata log.
 
-If the topic of a log is not in the image, the topic may have been deleted. But the log may also belong to another
-cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this cluster shows
-that the records are no longer needed.
+If a disk has a partition whose topic is not in the image, the topic may have been deleted. But the disk may also come
+from another cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this
+cluster shows that the partition's records are no longer needed.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _entry(first: _Token, tokens: _Tokens) -> LoginModule:
 def _without_value(key: str | None, last: str | None) -> JaasError:
     """The error for an option without a value. `last` is the option before it.
 
-    If another option comes first, the text `key` may be the rest of its value: a value with a space, but without
+    If there is such an option, the text `key` may be the rest of that option's value: a value with a space, but without
     quotation marks. The value may be a secret, so the error does not contain this text.
     """
     if last is None or key is None:

@@ -474,8 +474,8 @@ class TransactionShard:
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Ends the work of this shard, because another broker becomes the coordinator. In this shard, a request waits
-        only until its records are written. The caller answers these requests with an error."""
+        """Ends the work of this shard, because another broker becomes the coordinator. No request is answered here:
+        each waiting request waits for the write of its records, and the caller answers it with an error."""
         return Ready()
 
 

@@ -33,8 +33,8 @@ class Alarm:
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:
-        """Adds a deadline. The alarm keeps only the earliest deadline. After the call, later deadlines must be added
-        again.
+        """Adds a deadline. The alarm keeps only the earliest deadline. After the alarm has called its function, later
+        deadlines must be added again.
         """
         if self._handle is not None:
             if self._deadline_ms <= deadline_ms:

@@ -78,7 +78,8 @@ class LagReport:
 
 @dataclass(slots=True)
 class _Group:
-    """A group and its committed offsets: by topic, (partition, offset, time of the commit)."""
+    """A group and its committed offsets. `topics` has, for each topic, a list of (partition, offset, time of the
+    commit)."""
 
     runner: GroupRunner
     listed: ListedGroup

@@ -58,10 +58,10 @@ Head = tuple[int, int]
 
 
 class VersionTimes:
-    """The requests in one version of one API, or of one kind, such as FetchConsumer. The lists and arrays have the
-    times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for their whole
-    API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy broker can
-    immediately reuse the memory of the objects that it measured.
+    """The requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists and arrays
+    have the times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for
+    their whole API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy broker
+    can immediately reuse the memory of the objects that it measured.
     """
 
     __slots__ = (

@@ -144,8 +144,8 @@ class FetchSession:
             self.parked.changed(partition, size_bytes, measure=measure)
 
     def finish(self) -> None:
-        """Makes all partitions active, because the leadership of a partition has ended, and the caller does not know of
-        which one. Often many leaderships end together, when a broker stops.
+        """Makes all partitions active. Called when the leadership of some partition has ended, because the caller does
+        not know of which partition. Often many leaderships end together, when a broker stops.
         """
         self.end()
         if self.parked is not None:

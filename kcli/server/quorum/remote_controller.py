@@ -278,9 +278,9 @@ class RemoteController:
 
 
 def _is_from_other(response: object) -> bool:
-    """Whether the sender of a response is not the active controller. A response to CreateTopics has this error at each
-    topic, because it has no top-level error. A response to an Envelope has the error of the response inside as its
-    top-level error."""
+    """Whether the sender of a response is not the active controller. A response to CreateTopics has no top-level error:
+    NOT_CONTROLLER stands at each topic. The top-level error of an Envelope's response is that of the response inside.
+    """
     errors = [getattr(response, "error_code", ErrorCode.NONE)]
     errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
     return ErrorCode.NOT_CONTROLLER in errors

@@ -64,7 +64,7 @@ class Snapshotting:
 
     @property
     def latest_age_ms(self) -> int:
-        """The time since the newest snapshot of this node, or since its start."""
+        """The time since the last new snapshot. Before the first new snapshot, the time since the node started."""
         return self._clock.now_ms() - self._latest_ms
 
     def start(self) -> None:

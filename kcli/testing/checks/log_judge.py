@@ -186,8 +186,9 @@ def _check_places(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _duplicate_finding(history: History, writer: Operation | None, places: set[tuple[int, int]]) -> Finding:
-    """A producer without transactions that begins a new epoch after an error sends its unanswered batches again. A
-    broker cannot recognise a batch of another epoch, so such a copy is no anomaly of the broker."""
+    """The finding for a value that is in the log twice. If a producer without transactions begins a new epoch after an
+    error, it sends its unanswered batches again. A broker cannot recognise a batch of another epoch, so such a copy is
+    no anomaly of the broker."""
     if writer is None or writer.is_transaction:
         return Finding.DUPLICATE
     producers = [history.producers.get(place) for place in places]

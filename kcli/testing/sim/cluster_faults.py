@@ -296,8 +296,8 @@ class ClusterFaults:
     async def _is_safe_to_lose_one(self) -> bool:
         """Repairs everything. Returns whether every broker is ready and every replica is in sync.
 
-        A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
-        later. So such a broker does not count as a replica with all records.
+        A broker that is not ready is perhaps not registered yet, and the controller may soon remove it from the ISR. So
+        such a broker does not count as a replica with all records.
         """
         self.cluster.network.mend_links()
         self._end_pauses()
