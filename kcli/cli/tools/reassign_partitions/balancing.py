@@ -141,7 +141,8 @@ class _Reporter:
 
 
 def _write_undo(before: Assignment) -> None:
-    """Writes the present replicas to a new file. Raises PlanError, so that nothing moves without this file."""
+    """Writes the present replicas to a new file. If this fails, raises PlanError, so that nothing moves without the
+    file."""
     path = Path(datetime.now(UTC).strftime(UNDO_NAME))
     try:
         with path.open("x", encoding="utf-8") as file:
