@@ -10,6 +10,7 @@ import ssl
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output
@@ -60,7 +61,8 @@ class ConsoleOptions(ConnectingOptions):
     )
     metrics: str | None = option(
         "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port. From these endpoints, the "
-        "console reads the traffic of the cluster. They must have no TLS and no users.",
+        "console reads the traffic of the cluster, and the clients and segments for its check-up. They must have no "
+        "TLS and no users.",
         metavar="host:port",
     )
     traces: str | None = option(
@@ -105,6 +107,9 @@ class ConsoleOptions(ConnectingOptions):
     read_only: bool = flag("Refuse every action.")
     audit_log: str | None = option(
         "A file to which the console appends each action and each login, as lines of JSON.", metavar="file"
+    )
+    undo_directory: str = option(
+        "The directory for the undo files of runs that balance the brokers.", metavar="directory", default="."
     )
 
 
@@ -165,6 +170,7 @@ def _settings(options: ConsoleOptions) -> ConsoleSettings:
         tls=tls,
         is_read_only=options.read_only,
         audit_file=options.audit_log,
+        undo_directory=Path(options.undo_directory),
     )
 
 

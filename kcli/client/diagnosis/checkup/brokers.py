@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from kcli.client.diagnosis.certificates import EXPIRES_SOON
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.amounts import counted
 from kcli.model.configs import ConfigSource
 
 VOTER_BEHIND_MS = 30_000

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcli.client.admin.offsets import LogDirDescription
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
