@@ -1,4 +1,4 @@
-"""Shows which permissions a tool lacked, after the error of Kafka's tool.
+"""Shows which permissions a tool lacked, in addition to the error that Kafka's tool shows.
 
 The clients of a tool pass each answer to the function that `watch` returns. If the answer refuses an operation, the
 rule of the API (ACCESS of its handler) names the missing permission. `run_command` prints the missing permissions at

@@ -71,6 +71,9 @@ class Failure:
         return json_response({"error": self.error, "message": self.message}, self.status)
 
 
+BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
+
+
 def failure_of(error: Exception) -> Failure | None:
     """Returns the failure for an expected error, or None for a mistake in the program."""
     match error:

@@ -1,8 +1,8 @@
 """Decisions on CreateAcls and DeleteAcls: which ACLs are added to the metadata, and which are removed.
 
-All ACLs of a request are one atomic batch. A client chooses the number of ACLs and of filters. So the work is done in
-steps. Between two steps, the controller makes other decisions, which may change the ACLs. The last step therefore
-compares with the newest metadata.
+All ACLs of a request are one atomic batch. A request may have many ACLs or filters, so the work is done in steps.
+Between two steps, the controller makes other decisions, which may change the ACLs. So the last step compares the ACLs
+of the request with the newest metadata.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def check_creation(creation: AclCreation) -> None:
 
 
 def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Steps[DeleteAclsResponse]:
-    """Removes every ACL that one of the filters matches. The response has the ACLs of each filter, so an ACL may occur
-    several times."""
+    """Removes every ACL that one of the filters matches. The response lists the removed ACLs of each filter. If several
+    filters match an ACL, the response has this ACL several times.
+    """
     acls = controller.image.acls
     by_name: dict[str, list[uuid.UUID]] = {}
     for number, (acl_id, acl) in enumerate(acls.items(), 1):

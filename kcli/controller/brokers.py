@@ -223,7 +223,7 @@ class BrokerState(Enum):
 
 
 def heard(controller: Controller, request: hb.BrokerHeartbeatRequest, now_ms: int) -> None:
-    """Records that a heartbeat has arrived, before the decision about this heartbeat."""
+    """Stores the arrival of a heartbeat, before the decision about this heartbeat."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is not None and broker.epoch == request.broker_epoch:
         controller.sessions.touch(broker.id, broker.epoch, now_ms)

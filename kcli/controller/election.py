@@ -119,7 +119,7 @@ def partition_change(
 
 
 def _draft(old: PartitionImage, target: PartitionTarget, rules: ElectionRules) -> _Draft:
-    """The values of the target, without a reassignment that the target completes."""
+    """The values of the target. If the target completes a reassignment, the values are those after the reassignment."""
     replicas = old.replicas if target.replicas is None else target.replicas
     isr = old.isr if target.isr is None else target.isr
     adding = old.adding if target.adding is None else target.adding
@@ -154,8 +154,9 @@ def _eligible(
     """The ELR for the new ISR. While the ISR is smaller than min.insync.replicas, replicas that leave the ISR join the
     ELR.
 
-    If a reassignment or its cancellation removes a replica, the replica also leaves the ELR. Kafka keeps it there. If
-    the broker gets the replica again, its log is empty, and Kafka may elect it as leader.
+    If a reassignment or its cancellation removes a replica, the replica also leaves the ELR. Kafka keeps the replica in
+    the ELR. If the broker gets a replica of the partition again, the new log is empty, but Kafka may elect this replica
+    as leader.
     """
     if not rules.elr_enabled:
         return old.elr

@@ -70,8 +70,9 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
 
 
 def election_rules(image: MetadataImage, settings: ControllerSettings, topic: TopicImage) -> ElectionRules:
-    """The rules for one topic. If `min.insync.replicas` is larger than the number of replicas of the topic's first
-    partition, this number is used instead."""
+    """The rules for one topic. `min.insync.replicas` is limited to the number of replicas of the topic's first
+    partition.
+    """
     min_isr = TOPIC[MIN_INSYNC_REPLICAS].parse(
         topic_setting(image, settings, topic.name, MIN_INSYNC_REPLICAS)
     )
@@ -210,9 +211,9 @@ def elect_preferred(controller: Controller) -> Steps[bool]:
 def elect_leaderless(controller: Controller) -> Decision[bool] | Steps[bool]:
     """Elects leaders of some partitions without a leader. The response is True if there may be more such partitions.
 
-    In topics that allow unclean elections, the election may be unclean. In other topics, it succeeds only if the
-    previous controller failed before it elected a leader. While no broker is active, as when a whole cluster starts,
-    no partition is visited.
+    In topics that allow unclean elections, the election may be unclean. In other topics, an election succeeds only if
+    the previous controller failed before it elected a leader. While no broker is active, for example when a whole
+    cluster starts, no partition is visited.
     """
     if not any(broker.active for broker in controller.image.brokers.values()):
         return Decision((), False)

@@ -62,7 +62,7 @@ class _Ring:
         self._given = 0
 
     def draw(self, number: int) -> BrokerId | None:
-        """Takes the next broker in the round of this number. None if the round has already taken every broker."""
+        """Takes the next broker in round `number`. None if this round has already taken every broker."""
         if not self._brokers:
             return None
         if number != self._round:
@@ -110,8 +110,8 @@ class _Racks:
         """The replicas of the next partition.
 
         The search for a leader begins at the start rack of this partition, and takes the first rack that has an
-        unfenced broker. The other replicas come from one rack after another, also from the start rack on. The first
-        time, the rack of the leader is left out.
+        unfenced broker. The other replicas come from one rack after another, and this search also begins at the start
+        rack. Its first round leaves out the rack of the leader.
         """
         # With only one unfenced broker, the lists would be shuffled after every partition.
         if self._round == self.unfenced > 1:

@@ -37,15 +37,14 @@ class BrokerSessions:
         return session is not None and session.epoch == epoch and not self._is_over(session, now_ms)
 
     def touch(self, broker_id: BrokerId, epoch: int, now_ms: int) -> None:
-        """Records the arrival of a heartbeat. The decision about the heartbeat may come later, after other
-        decisions."""
+        """Stores the time of a heartbeat. The decision about the heartbeat may come later, after other decisions."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = _Session(epoch, now_ms)
         session.last_contact_ms = now_ms
 
     def reached(self, broker_id: BrokerId, metadata_offset: Offset) -> None:
-        """Records the offset up to which the broker has applied the metadata."""
+        """Stores the offset up to which the broker has applied the metadata."""
         session = self._sessions.get(broker_id)
         if session is not None:  # otherwise the session has ended while the heartbeat waited
             session.metadata_offset = metadata_offset

@@ -22,7 +22,7 @@ class TokenSettings:
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """The settings of the node that the decisions need.
+    """The settings that the decisions need.
 
     `static_config` has the texts of the keys that the node's own file sets. `config` has the values of all keys.
     """

@@ -1,5 +1,6 @@
-"""Words of the command lines that kcli shows to users. A user can copy such a command, so a name in it must select
-nothing else."""
+"""Words of the command lines that kcli shows to users. Users copy these commands. So a name in a command must select
+only the resource with this name, even if the option expects a pattern.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ values each second, and 2,000 values are more than a quantile needs."""
 
 
 class Values(Protocol):
-    """Values that a reader takes: the number of all values, and the values since the last look. Each new value changes
-    the number."""
+    """Observed values for one reader. `count` is the number of all values so far. `take` returns the values since the
+    last call.
+    """
 
     count: int
 

@@ -37,7 +37,7 @@ def wire_struct(cls: type[T]) -> type[T]:
 
 
 class _Struct(Protocol):
-    """An instance of a class with slots for all its fields, and fields of any type."""
+    """The type of an instance: it has a slot for each field, and fields of any type."""
 
     __slots__: tuple[str, ...]
 

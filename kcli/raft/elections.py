@@ -31,7 +31,8 @@ class Elections:
     # --- timers and requests of this node
 
     def act(self, now: float) -> bool:
-        """Moves to the next state if its deadline has passed, and sends requests. Returns True if the state changed."""
+        """Moves to the next state if the deadline of the present state has passed, and sends requests. Returns True if
+        the state changed."""
         member = self._member
         match member.state:
             case Unattached(deadline=deadline):
@@ -220,7 +221,8 @@ class Elections:
 
 
 def succession_wait_s(key: ReplicaKey, preferred: tuple[ReplicaKey, ...], max_s: float) -> float:
-    """The time before a voter begins an election after its leader resigned, by its place among the successors.
+    """The time for which a voter waits after the leader resigned, before it begins an election. The time depends on the
+    voter's place among the successors.
 
     The first successor waits 0 ms. If there are three successors and `max_s` is 1, the second successor waits 250 ms,
     and the third successor waits 500 ms.

@@ -59,7 +59,8 @@ class Leading:
     def begin(self, elected: Candidate, now: float) -> None:
         """Appends the first batch of the epoch.
 
-        The batch includes the voters if only `format` has named them so far, or if this node has new endpoints.
+        The batch includes the voters if the log does not have them yet (only the files of `format` do), or if this node
+        has new endpoints.
         """
         member = self._member
         granted = [voter_id for voter_id in elected.votes.voters.ids if voter_id in elected.votes.granted]
@@ -187,8 +188,9 @@ class Leading:
                 self._fetch(token, request, now)
 
     def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
-        """Records that the replica has this log up to `fetch_offset`. Answers the request, or keeps it until there are
-        new records."""
+        """Stores the progress of the replica, whose log ends at `fetch_offset`. Then answers the request, or keeps it
+        until there are new records.
+        """
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:
             known = self._leader().progress_of(self._slot(request.replica))

@@ -12,9 +12,9 @@ class LogState:
     """The epochs, ends and snapshots of the log. The list of epochs begins with an entry for the epoch before the start
     of the log.
 
-    `flushed`: the end of the part that is known to be on disk. `installing`: the log will begin at a downloaded
-    snapshot, which the caller has not yet reported as installed. `snapshots` do not include the snapshot of `format`,
-    because it is never replicated.
+    `flushed`: the end of the part that is known to be on disk. `installing` is True between the download of a snapshot
+    and the caller's report that the snapshot is installed. The log will begin at the end of this snapshot. `snapshots`
+    do not include the snapshot of `format`, because it is never replicated.
     """
 
     def __init__(self, found: Start) -> None:
@@ -70,7 +70,7 @@ class LogState:
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
         """The caller has these snapshots now, and deleted the log before `log_start`.
 
-        A report that was made before a snapshot of the leader was installed is ignored.
+        Ignores a report from before the installation of the leader's snapshot.
         """
         if log_start < self.start:
             return
@@ -97,8 +97,8 @@ class LogState:
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
         """Compares the end of a follower's log with this log. `epoch` is the epoch of the follower's newest record.
 
-        Returns None if this log begins with the follower's log. Otherwise returns where the logs diverge, or the
-        newest snapshot if the log no longer has the records that the follower needs.
+        Returns None if the follower's log is the beginning of this log. Otherwise returns where the logs diverge, or
+        the newest snapshot if the log no longer has the records that the follower needs.
         """
         if not fetch_offset and self.snapshots:
             return self.newest_snapshot

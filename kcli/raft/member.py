@@ -132,7 +132,8 @@ class Member:
     def may_lead(self) -> bool:
         """Whether this node may lead: it is a voter, or a voter whose removal may not be committed yet.
 
-        The other voters may need this node: their logs can be too short to get its vote (Raft dissertation, 4.2.2).
+        If the logs of the other voters are shorter than the log of this node, this node does not vote for them. Then
+        only this node can be elected (Raft dissertation, 4.2.2).
         """
         if self.is_voter or not self.settings.can_vote:
             return self.is_voter
@@ -312,7 +313,8 @@ class Member:
         """Another node has named an epoch, and possibly its leader. Moves to another state if the epoch or the leader
         is new.
 
-        Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
+        Raises QuorumError if two leaders are named for one epoch, or if this voter is named as the leader but does not
+        lead.
         """
         if epoch < self.epoch:
             return
@@ -377,7 +379,7 @@ class Member:
             self.draft.persist.append(state)
 
     def persist_level(self) -> None:
-        """Writes the election state again if kraft.version has changed, because its level decides the content."""
+        """Writes the election state again if kraft.version has changed, because its content depends on this level."""
         written = self._persisted
         if written is not None and (written.static_voters is None) != (self.kraft_version > 0):
             self.persist()

@@ -29,7 +29,9 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VotersAt:
-    """The voters and the kraft.version from the batch at `offset` on. A snapshot has the offset of its last record."""
+    """The voters and the kraft.version from the batch at `offset` on. For a snapshot, `offset` is the offset of its
+    last record.
+    """
 
     offset: Offset
     kraft_version: int
@@ -109,7 +111,7 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """The peer does not support the API of a request, or the version of it that the request needs."""
+    """The peer does not support the API of a request, or not the version of this API that the request needs."""
 
     request_id: int
 
@@ -129,8 +131,9 @@ class SnapshotInstalled:
 
 @dataclass(frozen=True, slots=True)
 class LogCleaned:
-    """The caller wrote a snapshot or deleted old snapshots: where the log starts now, and the snapshots, oldest
-    first."""
+    """The caller wrote a snapshot or deleted old snapshots. The message has the new start of the log, and the remaining
+    snapshots, oldest first.
+    """
 
     log_start: Offset
     snapshots: tuple[SnapshotId, ...]
@@ -215,7 +218,8 @@ class Outgoing:
 class Reply:
     """The response to a received request.
 
-    If `read_from` is set, the caller adds the records of its log from this offset on to a FetchResponse.
+    If `read_from` is set, the response is a FetchResponse, and the caller adds the records of its log from this offset
+    on.
     """
 
     token: int

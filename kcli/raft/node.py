@@ -153,7 +153,7 @@ class RaftNode:
         return self._member.kraft_version
 
     def voters_at(self, offset: Offset) -> VotersAt:
-        """The voters as of an offset: the newest change that is not after it."""
+        """The newest change of the voters at or before `offset`."""
         return self._member.history.at(offset)
 
     @property

@@ -6,10 +6,10 @@ first, it sends its clients to a broker that is still a follower. An error would
 for a second, and later requests of an idempotent producer could overtake the refused request. So the follower holds the
 requests until it has read the change too.
 
-A client with old metadata also sends requests to a follower. The follower cannot distinguish these requests, so it
-holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all requests for
-REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the leadership begins
-with a rest, because requests for the leader then come from clients with old metadata.
+A client with old metadata also sends requests to a follower. The follower cannot distinguish the two kinds of requests.
+So it holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all
+requests for REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the
+leadership begins with a rest, because requests for the leader then come from clients with old metadata.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ class Window:
     end_ms: int
 
     def at(self, now_ms: int) -> Window:
-        """The window for a request that arrives now. It is this window until the end of its rest, and after that a new
-        window."""
+        """The window for a request that arrives now: this window until the end of its rest, and then a new window."""
         return self if now_ms < self.end_ms + REST_MS else Window(now_ms + WINDOW_MS)
 
     def remaining_ms(self, now_ms: int) -> int:

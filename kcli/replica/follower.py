@@ -5,9 +5,9 @@ leader's log differs before the follower's log end, the answer has no records. I
 last common epoch. The follower cuts its log at this offset and fetches again. The follower may have to do this several
 times, because each answer goes back by at least one epoch.
 
-If the leader has no record at the fetch offset, the follower asks for the log end offset of the leader, and then for
-its log start offset. After that, the follower cuts its log to the leader's log end, or begins again at the leader's log
-start.
+If the fetch offset is outside the leader's log, the follower asks for the log end offset of the leader. If this offset
+is before the end of the follower's log, the follower cuts its log to this offset. If not, the follower asks for the log
+start offset of the leader. If its own log ends before that offset, the follower begins again at the leader's log start.
 
 The caller keeps one `FollowedState` per partition, carries out the returned action, and replaces the state by
 `FollowedState.after`.

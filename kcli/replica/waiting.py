@@ -1,7 +1,7 @@
 """Requests that wait for a commit, for bytes or for several partitions, and the rules by which their waits end.
 
-The caller registers an object for each waiting request, its waiter. The functions return the waiters of the requests
-that are due.
+For each waiting request, the caller registers an object, called the waiter. The functions return the waiters of the
+requests that are due.
 """
 
 from __future__ import annotations

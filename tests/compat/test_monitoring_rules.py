@@ -154,6 +154,17 @@ def _test(group: dict[str, dict[str, str]], *, fires: bool) -> dict[str, object]
     }
 
 
+def test_the_configuration_for_prometheus_is_valid() -> None:
+    """promtool also checks the rules that the configuration names."""
+    result = subprocess.run(
+        ["promtool", "check", "config", str(ROOT / "monitoring" / "prometheus.yml")],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"SUCCESS: {len(CASES)} rules found" in result.stdout
+
+
 def test_every_alert_has_a_case() -> None:
     assert set(CASES) == set(re.findall(r"- alert: (\w+)", RULES.read_text()))
 

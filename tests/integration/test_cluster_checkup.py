@@ -63,6 +63,8 @@ def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
             "--config", "min.insync.replicas=3",
         )  # fmt: skip
         kcli(everywhere, "topics", "--create", "--topic", "single", "--replica-assignment", "3")
+        leaders = ",".join(["1:2:3"] * 12)
+        kcli(everywhere, "topics", "--create", "--topic", "heavy", "--replica-assignment", leaders)
         cluster.nodes[3].kill()
         left = ",".join(cluster.nodes[number].bootstrap for number in (1, 2))
         found: dict[str, dict[str, Any]] = {}
@@ -76,6 +78,7 @@ def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
         assert found["one-replica"]["evidence"] == ["single"]
         assert found["min-isr"]["command"].endswith("--entity-name strict --add-config min.insync.replicas=2")
         assert found["fenced-broker"]["subject"] == "broker 3"
+        assert "Broker 1 leads more than 1.25 times" in found["uneven-leaders"]["text"]
         severities = {name: each["severity"] for name, each in found.items()}
         assert severities["no-leader"] == severities["under-min-isr"] == "CRITICAL"
         assert severities["one-replica"] == "WARNING"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kcli.cli.broker_metrics import BeanValues, MetricsAccess, MetricsUnavailable, Value, fetch_beans
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.config.definition import java_double
+from kcli.http.broker_metrics import BeanValues, MetricsAccess, MetricsUnavailable, Value, fetch_beans
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 

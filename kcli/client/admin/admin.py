@@ -63,6 +63,7 @@ class AdminClient(Client):
     describe_log_dirs = offsets.describe_log_dirs
 
     describe_cluster = cluster.describe_cluster
+    describe_registered = cluster.describe_registered
     api_versions = cluster.api_versions
     unregister_broker = cluster.unregister_broker
 

@@ -61,7 +61,8 @@ class ClusterWalk:
             yield node
 
     async def topic(self, name: str) -> AsyncIterator[Finding]:
-        """Checks that a topic exists, its leaders and replicas, and the client's permissions."""
+        """Checks one topic: that it exists, that it has its leaders and replicas, and that the client has the
+        permissions."""
         topics = (MetadataRequestTopic(name=name),)
         request = MetadataRequest(
             topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True

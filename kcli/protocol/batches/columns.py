@@ -268,8 +268,9 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
 
 
 def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> RecordWalk:
-    """The records of the batches `rows`. `begins` and `ends` are the positions in `buffer` between which each batch has
-    its encoded records."""
+    """The records of the batches `rows`. In `buffer`, the encoded records of batch number i begin at `begins[i]` and
+    end at `ends[i]`.
+    """
     counts = table.headers["count"][rows].astype(np.int64)
     crowded = np.flatnonzero(counts * MIN_RECORD_SIZE > ends - begins)
     if len(crowded):

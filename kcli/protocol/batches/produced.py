@@ -1,7 +1,7 @@
 """Finds the batch of a producer in the bytes that a Produce request has for a partition, as Kafka does.
 
-Kafka reads one batch after another, and stops without an error at an incomplete batch. So up to 11 arbitrary bytes, or
-the beginning of another batch, may follow a whole batch.
+Kafka reads one batch after another, and stops without an error at an incomplete batch. A batch begins with 12 bytes for
+its offset and its size. So up to 11 arbitrary bytes, or the beginning of another batch, may follow a whole batch.
 """
 
 from __future__ import annotations

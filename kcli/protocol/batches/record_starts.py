@@ -54,7 +54,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     """Returns the values of the zigzag varints at the positions `at`, and the positions after the varints.
 
     For a position outside the buffer, the nearest byte is read. If a varint does not end within `max_size` bytes, its
-    value is outside every valid range. The caller must compare all values with bounds, and so finds both errors.
+    value is outside every valid range. The caller must compare all values with bounds. This comparison finds both
+    errors.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -76,7 +77,9 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Reads the further bytes of the varints `rows`, which have more bytes. Changes `value` and `end` in place."""
+    """Reads the other bytes of the varints whose numbers are in `rows`. Each of these varints has more than one byte.
+    Changes `value` and `end` in place.
+    """
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
         if size == max_size:
@@ -99,8 +102,8 @@ def record_starts(buffer: Bytes, begins: Ints, ends: Ints, counts: Ints) -> tupl
     """Returns the starts and ends of all records, in the order of the batches. Also returns the number of the first
     corrupt batch, or -1 if no batch is corrupt.
 
-    `begins` and `ends` are the positions in `buffer` between which each batch has its records. `counts` are the numbers
-    of these records (> 0).
+    In `buffer`, the records of batch number i begin at `begins[i]` and end at `ends[i]`. `counts[i]` is the number of
+    these records (> 0).
     """
     total = int(counts.sum())
     firsts = np.cumsum(counts) - counts
@@ -163,7 +166,8 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
 
 
 def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: Ints) -> Bools:
-    """Whether the bytes at each guess equal the length bytes of its run's first record."""
+    """Whether the length varint at each guessed start of a record is equal to the length varint of the first record of
+    the run."""
     same: Bools = buffer.take(guesses, mode="clip") == np.repeat(buffer.take(at, mode="clip"), ahead)
     for nth in range(1, int(length_size.max())):
         matters = length_size > nth

@@ -4,8 +4,8 @@ Kafka reads every record that a producer sends. In Python, such a read would tak
 `survey` has three fast methods:
 
 * **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
-  lengths and counts of the first record with the values of all other records, and checks that offset deltas increase by
-  one. Strided slices make these comparisons fast.
+  lengths and counts of the first record with those of all other records, and checks that offset deltas increase by one.
+  Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
@@ -344,7 +344,7 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
     """Adds the timestamp deltas of a run to `tally`. `columns` has the first bytes of all deltas, then the second
-    bytes, and so on. The max timestamp in the header is used only if a record has this timestamp."""
+    bytes, and so on."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:

@@ -109,7 +109,7 @@ def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
 
 
 def _offset_deltas(count: int) -> tuple[Words, Words, NDArray[np.int64]]:
-    """The varints of 0, 1, 2 … as words, a mask of the bytes of each, and the number of these bytes."""
+    """For the numbers 0, 1, 2 and so on: the varint as a word, a mask of its bytes, and the number of its bytes."""
     zigzag = np.arange(count, dtype=np.uint64) << _U[1]
     width = np.ones(count, np.int64)
     width[_ONE_BYTE:] = 2

@@ -80,8 +80,9 @@ def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Mess
 def decode_request_steps(
     key: ApiKey, version: int, frame: bytes, offset: int
 ) -> Generator[None, None, Message]:
-    """Does the same as `decode_request` for a large frame. A generator that yields after each element of an array, and
-    returns the request."""
+    """Does the same as `decode_request` for a large frame. Yields after each element of an array, and at last returns
+    the request.
+    """
     return (yield from _decode_steps(API[key], version, "request", frame, offset))
 
 
@@ -93,8 +94,9 @@ def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Messa
 
 
 def decode_response_steps(key: ApiKey, version: int, frame: bytes) -> Generator[None, None, Message]:
-    """Decodes a large frame without size prefix to its response. A generator that yields after each element of an
-    array, and returns the response. Raises ProtocolError for invalid bytes."""
+    """Decodes a large frame without size prefix to its response. Yields after each element of an array, and at last
+    returns the response. Raises ProtocolError for invalid bytes.
+    """
     _, offset = _response_header(API[key], version, frame)
     return (yield from _decode_steps(API[key], version, "response", frame, offset))
 
@@ -124,8 +126,8 @@ def encode_response(message: Message, key: ApiKey, version: int, correlation_id:
 def encode_response_steps(
     message: Message, key: ApiKey, version: int, correlation_id: int
 ) -> Generator[None, None, Buffer | list[Buffer]]:
-    """Does the same as `encode_response` for a message that may be large. A generator that yields after each element of
-    an array, and returns several buffers.
+    """Does the same as `encode_response` for a message that may be large. Yields after each element of an array, and at
+    last returns several buffers.
 
     A large shared array is one of these buffers, and all answers have this buffer in common.
     """

@@ -101,7 +101,7 @@ def has_arrays(cls: type) -> bool:
 
 
 class _Source:
-    """The lines of one function, and the values that they name."""
+    """The source lines of one function, and the values to which these lines refer."""
 
     def __init__(self, cls: type, spec: ApiSpec, kind: str, *, in_turns: bool) -> None:
         self.cls = cls

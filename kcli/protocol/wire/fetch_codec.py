@@ -88,7 +88,7 @@ def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
 
 
 def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """Does the same as `decode_fetch_request`. A generator that yields after each partition and topic."""
+    """Does the same as `decode_fetch_request`, in steps. Yields after each partition and topic."""
     try:
         return (yield from _decode(version, frame, at))
     except (error, IndexError, UnicodeDecodeError) as cause:
@@ -258,7 +258,7 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 def encode_fetch_response_steps(
     response: FetchResponse, version: int, correlation_id: int
 ) -> Steps[list[Part]]:
-    """Does the same as `encode_fetch_response`. A generator that yields after each partition and topic."""
+    """Does the same as `encode_fetch_response`, in steps. Yields after each partition and topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:

@@ -1,8 +1,8 @@
 """Reads arrays that are mostly equal in all structs of an answer. Equal bytes are read only once.
 
 For example, the configs of 10,000 topics have 340,000 settings, and nearly all of these settings are defaults. Equal
-bytes give equal elements. Elements never change, so several structs can share one element. A caller that converts
-elements then converts each shared element only once.
+bytes give equal elements. Elements never change, so several structs can share one element. So a caller that converts
+elements needs to convert each shared element only once.
 """
 
 from __future__ import annotations

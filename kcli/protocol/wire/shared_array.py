@@ -58,7 +58,7 @@ class SharedArray(tuple[T, ...], Generic[T]):
         return written
 
     def bytes_in_turns(self, struct_class: type, write: WriteInTurns) -> Generator[None, None, bytes]:
-        """Does the same as `bytes_of`. A generator that yields after each element, and whenever `write` yields."""
+        """Does the same as `bytes_of`, in steps. Yields after each element, and whenever `write` yields."""
         if self._written is not None and self._written[0] is struct_class:
             return self._written[1]
         written: list[bytes] = []

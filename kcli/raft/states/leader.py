@@ -100,7 +100,9 @@ class Leader:
         return self.progress.get(key, _NOTHING_KNOWN)
 
     def heard_from(self, voter_id: BrokerId, voters: VoterSet, check_deadline: float) -> Leader:
-        """Records that a voter fetched. If a majority has fetched, the time until the next check begins again."""
+        """Adds a voter to `heard`, because it has fetched. If a majority has fetched, moves the next check to
+        `check_deadline`.
+        """
         heard = self.heard | {voter_id}
         present = [each for each in voters.ids if each in heard or each == self.leader_id]
         if voters.is_majority(len(present)):

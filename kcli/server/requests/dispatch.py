@@ -186,8 +186,8 @@ class Dispatch:
         return self._serve(route, context, request)
 
     def load_routes(self) -> Steps[None]:
-        """Imports the handlers of all served APIs, so that no first request of a client waits for an import. A step
-        imports one handler."""
+        """Imports the handlers of all served APIs, so that the first request for an API does not wait for an import.
+        Each step imports one handler."""
         for key in self._served:
             if key not in self._routes:
                 self._route(key)

@@ -1,5 +1,5 @@
-"""One pass over one log. A pass maps the keys of the dirty part, and writes the kept records of the log up to the end
-of the dirty part.
+"""One pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then it writes
+the kept records of the log up to the end of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
 and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,

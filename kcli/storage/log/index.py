@@ -285,7 +285,9 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The time index (`.timeindex`), with entries (largest timestamp so far, last offset of the batch with it)."""
+    """The time index (`.timeindex`), with entries (largest timestamp so far, last offset of the batch with this
+    timestamp).
+    """
 
     __slots__ = ("base_offset", "entries")
 

@@ -32,7 +32,7 @@ class LeaderEpochCache:
         self._guard = threading.Lock()
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Records that `epoch` begins at `start_offset`, and drops entries that contradict this."""
+        """Adds an entry for `epoch`, which begins at `start_offset`. Drops the entries that contradict it."""
         if self.entries:
             last_epoch, last_start = self.entries[-1]
             if epoch == last_epoch and start_offset >= last_start:

@@ -80,8 +80,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. In this case the offsets are the offsets of the original batch, and
-    `log_append_time_ms` is the largest timestamp of the original batch on any topic, as in Kafka.
+    A duplicate batch is not written. In this case the offsets are the offsets of the original batch. As in Kafka,
+    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
@@ -296,8 +296,8 @@ class PartitionLog:
             position = run.end
 
     def _check_begins_at_end(self, first: BatchHeader) -> None:
-        """Raises InvalidRecordException if a batch of the leader begins before the log end. But if the log is empty and
-        its end is inside the batch, its end is moved back to the first offset of the batch. This happens if the
+        """Raises InvalidRecordException if the leader's batch begins before the log end. An empty log is an exception:
+        if the log end is inside the batch, the log end moves back to the first offset of the batch. This happens if the
         leader's log start offset is inside the batch."""
         if first.base_offset >= self.log_end_offset:
             return
@@ -495,11 +495,11 @@ class PartitionLog:
         return last_of(self.search_max_timestamp())
 
     def search_timestamp(self, timestamp_ms: int) -> Search:
-        """Searches the first record at or after the timestamp, in steps. Raises StorageError."""
+        """Searches for the first record at or after the timestamp, in steps. Raises StorageError."""
         return self._search(lookup.search_timestamp(self.segments, timestamp_ms, self.log_start_offset))
 
     def search_max_timestamp(self) -> Search:
-        """Searches the first record with the largest timestamp, in steps. Raises StorageError."""
+        """Searches for the first record with the largest timestamp, in steps. Raises StorageError."""
         return self._search(lookup.search_max_timestamp(self.segments, self.log_start_offset))
 
     def _search(self, search: Search) -> Search:
@@ -518,8 +518,8 @@ class PartitionLog:
 
     @on_disk
     def append_leader_epoch(self, epoch: LeaderEpoch) -> None:
-        """Records that the epoch of a new leader begins at the log end. Call this method before the first append in
-        this epoch.
+        """Adds the epoch of a new leader, which begins at the log end. Call this method before the first append in this
+        epoch.
 
         The checkpoint is written at the first append in the epoch or at the next flush. If it were written at once, the
         leader of thousands of partitions would write thousands of files at its start. A crash before the write loses
@@ -549,7 +549,7 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Moves the log start offset up to `offset` (−1: the high watermark). The next retention removes segments that
+        """Raises the log start offset to `offset` (−1: to the high watermark). The next retention removes segments that
         end before the log start offset."""
         if offset == -1:
             offset = self.high_watermark
@@ -622,13 +622,14 @@ class PartitionLog:
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation, or the recovery point after the truncation, may not be durable yet. In this case, do
-        not append."""
+        """Whether a truncation, or the recovery point after the truncation, is possibly not durable yet. If so, do not
+        append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:
-        """Records that the first `truncations` truncations are durable. Before this call, make the recovery point after
-        them durable too."""
+        """The caller reports that the first `truncations` truncations are durable. Before this call, the caller must
+        also make the recovery point after these truncations durable.
+        """
         self._durable_truncations = max(self._durable_truncations, truncations)
 
     def _sync_cut(self) -> None:
@@ -807,7 +808,7 @@ class PartitionLog:
         self.leader_epochs.flush(self.log_end_offset)
 
     def note_synced(self) -> None:
-        """Records that `write_out` and then a sync of the whole file system have flushed the log."""
+        """The caller reports that `write_out`, and then a sync of the whole file system, have flushed the log."""
         self.recovery_point = self.log_end_offset
         self.last_flush_ms = self._now_ms()
 

@@ -35,8 +35,8 @@ def whole_batches(
 ) -> tuple[Position, Position] | None:
     """Returns the first and the end position of a range of batches.
 
-    The range begins with the batch that has `offset`. It ends before `end_offset`, or with the segment if this is None.
-    Returns None if this segment has no such batch.
+    The range begins with the batch that has `offset`. It ends before `end_offset`, or at the end of the segment if
+    `end_offset` is None. Returns None if this segment has no such batch.
     """
     found = segment.locate(offset, doubting_gaps=True)
     if found is None:

@@ -386,10 +386,10 @@ class Segment:
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
         """Yields the same as `headers`, but begins with the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum. If a bit of an entry is wrong, its position may be after `offset`, and records would
-        be skipped without an error. So this method checks that the batch at this position begins at or below the offset
-        of the entry. If the check fails, the segment is read from its start. The batch may end before the offset of the
-        entry, because Kafka 3 wrote one entry for several batches.
+        An index has no checksum. If a bit of an entry is wrong, the entry may point to a position after `offset`. Then
+        records would be skipped without an error. So this method checks that the batch at this position begins at or
+        below the offset of the entry. If the check fails, the segment is read from its start. The batch may end before
+        the offset of the entry, because Kafka 3 wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -421,9 +421,9 @@ class Segment:
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        `doubting_gaps` matters only if no batch contains `offset`. If it is True, and if the batch before `offset` is
-        damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so the reader
-        notices the damage.
+        `doubting_gaps` matters only if no batch contains `offset`. If `doubting_gaps` is True and the batch before
+        `offset` is damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so
+        the reader notices the damage.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:

@@ -1,4 +1,4 @@
-"""Log lines that show how far the recovery of a log directory is."""
+"""Log lines about the progress of the recovery of a log directory."""
 
 from __future__ import annotations
 

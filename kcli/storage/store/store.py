@@ -566,8 +566,8 @@ class LogStore:
         """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
         once. A disk error takes its directory offline. May block.
 
-        The next append must wait for this sync. Otherwise a start after a power failure would not check the new records
-        before the old recovery point, and dropped segments might exist again.
+        The next append must wait for this sync. If an append did not wait, new records could be before the old recovery
+        point. A start after a power failure would not check these records, and dropped segments might exist again.
         """
         cuts = [(log, log.directory, log.truncations) for log in logs]
         in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
@@ -609,8 +609,9 @@ class LogStore:
         self._ownership.release()
 
     def _take_made_ahead(self) -> None:
-        """Adds logs to the store that `make_ahead` has made and `create` has not used, so that these logs are closed
-        too. The next start uses these logs."""
+        """Adds to the store the logs that `make_ahead` has made and `create` has not used. So these logs are closed
+        too. The next start uses these logs.
+        """
         for key, log in list(self._made_ahead.items()):
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)

@@ -39,6 +39,18 @@ def test_good():
 
 """
 
+# The programs that .ci/run needs, those that it installs with their packages, and those in /usr/sbin.
+TOOLS = ("bash", "dirname")
+INSTALLED = {
+    "kcat": "kcat",
+    "java": "openjdk-17-jre-headless",
+    "man": "man-db",
+    "krb5-config": "libkrb5-dev",
+    "chromium": "chromium",
+    "promtool": "prometheus",
+}
+SYSTEM = ("krb5kdc", "kadmin.local")
+
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 
 
@@ -68,7 +80,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(project: Path, tmp_path: Path) -> Run:
     """Runs `.ci/run` of the project, with these lines after the head of its one test module."""
-    for name in ("kcat", "java", "man"):
+    for name in (*INSTALLED, *SYSTEM):
         executable(tmp_path / "installed" / name, "exit 0")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -89,6 +101,39 @@ def run(project: Path, tmp_path: Path) -> Run:
 
 def closing_lines(output: str) -> list[str]:
     return re.findall(r"^=+ .* in [0-9.]+s(?: \([0-9:]+\))? =+$", output, re.MULTILINE)
+
+
+def run_without(project: Path, tmp_path: Path, *missing: str) -> subprocess.CompletedProcess[str]:
+    """Runs `.ci/run` on a machine without some programs, whose apt-get cannot install a package."""
+    programs = tmp_path / "programs"
+    for name in (*INSTALLED, *SYSTEM):
+        if name not in missing:
+            executable(programs / name, "exit 0")
+    for name in TOOLS:
+        (programs / name).symlink_to(shutil.which(name) or name)
+    executable(programs / "id", "echo 0")
+    executable(
+        programs / "apt-get", f'echo "$@" >>{tmp_path / "asked"}', 'case "$*" in *install*) exit 100 ;; esac'
+    )
+    executable(project / "bin/test", "echo the tests run")
+    return subprocess.run(
+        [project / ".ci/run"],
+        env={"PATH": str(programs)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.parametrize("missing", INSTALLED)
+def test_a_program_that_cannot_be_installed_fails_the_run(
+    project: Path, tmp_path: Path, missing: str
+) -> None:
+    result = run_without(project, tmp_path, missing)
+    assert (result.returncode, result.stdout) == (1, f".ci/run: cannot install {INSTALLED[missing]}\n")
+    update, install = (tmp_path / "asked").read_text().splitlines()
+    assert update.endswith("update -qq")
+    assert install.endswith(f"--no-install-recommends {INSTALLED[missing]}")
 
 
 def test_a_clean_run_has_no_second_try(run: Run) -> None:

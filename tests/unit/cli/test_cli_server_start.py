@@ -9,6 +9,7 @@ import kcli.server.main
 from kcli import KAFKA_VERSION
 from kcli.cli.main import run
 from kcli.config.broker import BrokerConfig
+from kcli.server.logging.settings import log_settings
 
 TEXTS = {
     "process.roles": "broker,controller",
@@ -46,6 +47,18 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
     assert config.rack == "r1"
 
 
+def test_the_format_of_the_log_takes_precedence_over_the_file(file: str, served: list[BrokerConfig]) -> None:
+    with open(file, "a") as lines:
+        lines.write("kcli.log.format=json\n")
+    for argv in (
+        [],
+        ["--log-format", "text"],
+        ["--log-format", "json", "--override", "kcli.log.format=text"],
+    ):
+        assert run(["server-start", file, *argv]) == 0
+    assert [log_settings(config, None).format for config in served] == ["json", "text", "json"]
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -59,6 +72,10 @@ def test_a_file_and_overrides(file: str, served: list[BrokerConfig]) -> None:
         (
             ["FILE", "--override", "remote.log.storage.system.enable=true"],
             "--override: remote.log.storage.system.enable is set, and what it asks for is not built yet",
+        ),
+        (
+            ["FILE", "--log-format", "xml"],
+            "Cannot parse argument 'xml' of option log-format: not one of text, json\n",
         ),
         (
             ["missing.properties"],
@@ -108,9 +125,11 @@ def test_in_the_background(
             started.append((argv, options))
 
     monkeypatch.setattr("kcli.cli.tools.server_start.subprocess.Popen", Process)
-    assert run(["server-start", daemon, file, "--override", "num.partitions=3"]) == 0
+    argv = ["server-start", daemon, file, "--log-format", "json", "--override", "num.partitions=3"]
+    assert run(argv) == 0
     ((argv, options),) = started
-    assert argv[1:] == ["-m", "kcli.server.main", "--background", file, "--override", "num.partitions=3"]
+    overrides = ["--override", "num.partitions=3", "--override", "kcli.log.format=json"]
+    assert argv[1:] == ["-m", "kcli.server.main", "--background", file, *overrides]
     assert options["start_new_session"]
     assert options["env"]["LOG_DIR"] == str(tmp_path / "logs")
     assert options["stdout"].name == str(tmp_path / "logs" / "kafkaServer.out")

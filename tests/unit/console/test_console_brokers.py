@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
+from kcli.protocol.messages import describe_cluster, metadata
 from rigs.console import scripted
 from rigs.scripted_cluster import ScriptedCluster
 
@@ -17,6 +20,36 @@ def test_the_list_has_what_each_broker_leads_and_stores() -> None:
             assert (row["id"], row["rack"], row["is_controller"], row["leaders"]) == (1, "rack-a", True, 3)
             assert row["size_bytes"] == 630
             assert 0 <= found["age_ms"] < 10_000
+
+    asyncio.run(story())
+
+
+class LostBroker(ScriptedCluster):
+    """Broker 2 is fenced. A topic has a replica on broker 3, which the cluster does not list."""
+
+    def cluster(self, request: Any, version: int) -> describe_cluster.DescribeClusterResponse:
+        found = super().cluster(request, version)
+        fenced = describe_cluster.DescribeClusterBroker(broker_id=2, host="gone", port=9092, is_fenced=True)
+        return replace(found, brokers=(*found.brokers, fenced))
+
+    def metadata(self, request: Any, version: int) -> metadata.MetadataResponse:
+        partition = metadata.MetadataResponsePartition(leader_id=1, replica_nodes=(1, 3), isr_nodes=(1,))
+        topic = metadata.MetadataResponseTopic(name="t", partitions=(partition,))
+        return replace(super().metadata(request, version), topics=(topic,))
+
+
+def test_brokers_without_heartbeats_are_fenced_rows_and_not_counted() -> None:
+    async def story() -> None:
+        async with scripted(LostBroker()) as browser:
+            found = await browser.get("/api/clusters/main/brokers")
+            assert [(row["id"], row["host"], row["is_fenced"]) for row in found["rows"]] == [
+                (1, "127.0.0.1", False),
+                (2, "gone", True),
+                (3, "", True),
+            ]
+            assert [row["out_of_sync"] for row in found["rows"]] == [0, 0, 1]
+            overview = await browser.get("/api/clusters/main/overview")
+            assert (overview["brokers"], overview["fenced"], overview["leaders_least"]) == (1, [2, 3], 1)
 
     asyncio.run(story())
 

@@ -60,9 +60,7 @@ class ProducerPerfOptions(ConnectingOptions):
     record_size: int | None = option("The size of each value in bytes. The bytes are random.", Kind.INTEGER)
     payload_file: str | None = option("A file with payloads, which are sent in random order.")
     payload_monotonic: bool = flag("Send 0, 1, 2, … as values.")
-    payload_delimiter: str = option(
-        "The delimiter between the payloads in --payload-file (default \\n).", default="\\n"
-    )
+    payload_delimiter: str = option("The delimiter between the payloads in --payload-file.", default="\\n")
     producer_props: tuple[str, ...] = option(
         "Properties of the producer, as key=value arguments.", words=True
     )

@@ -12,7 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcli.cli.broker_metrics import (
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset, GroupListing
+from kcli.client.admin.lag import Lag, lag_seconds
+from kcli.client.client import Node
+from kcli.errors import KafkaError, ProtocolError
+from kcli.http.broker_metrics import (
     ANYBODY,
     BeanValues,
     MetricsAccess,
@@ -21,11 +26,6 @@ from kcli.cli.broker_metrics import (
     fetch_beans,
     fetch_slow_requests,
 )
-from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.groups import CommittedOffset, GroupListing
-from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.client import Node
-from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kcli.client.admin.topics import PartitionDescription
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option, topic_pattern
 from kcli.model.topic_partition import TopicPartition
 
