@@ -411,7 +411,7 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Begins a transaction if none is open. The caller calls it before each line.
+        """Begins a transaction if none is open. Call this method before each line.
 
         Raises CommandError if a line was refused before.
         """
