@@ -11,6 +11,7 @@ start has not deleted.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -131,6 +132,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1)
     parser.add_argument("--directory", help="where the data goes (default: a temporary directory)")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # so that kcli has byte code, as an installed program has
     with tempfile.TemporaryDirectory(prefix="kcli-bench-", dir=options.directory) as name:
         broker = BrokerProcess(name)
         bench = Bench(broker, options.partitions // options.per_topic, options.per_topic, options.records)

@@ -1,4 +1,4 @@
-"""Shows which permissions a tool lacked, after the error of Kafka's tool.
+"""Shows which permissions a tool lacked, in addition to the error that Kafka's tool shows.
 
 The clients of a tool pass each answer to the function that `watch` returns. If the answer refuses an operation, the
 rule of the API (ACCESS of its handler) names the missing permission. `run_command` prints the missing permissions at
@@ -104,6 +104,19 @@ def producer_lacks(error: KafkaError, topic: str, transactional_id: object = Non
             lacks(AclOperation.WRITE, ResourceType.TOPIC, topic)
         case ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             lacks(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, str(transactional_id))
+
+
+@contextmanager
+def transaction_lacks(topic: str, transactional_id: object) -> Iterator[None]:
+    """Remembers the permission that a producer lacks, if a transaction fails inside the `with` block."""
+    from kcli.rdkafka.errors import TransactionError
+
+    try:
+        yield
+    except TransactionError as error:
+        if isinstance(error.__cause__, KafkaError):
+            producer_lacks(error.__cause__, topic, transactional_id)
+        raise
 
 
 def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:

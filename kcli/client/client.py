@@ -135,7 +135,7 @@ class Client:
         timeout_ms: int | None = None,
         at_least: int = 0,
     ) -> Message:
-        """Sends one request once and returns its response, in the newest version that both sides support.
+        """Sends one request once, in the newest version that both sides support. Returns the response.
 
         Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
         if the newest common version is below `at_least`.

@@ -43,7 +43,7 @@ class LagWatch:
         *,
         now_ms: int,
     ) -> GroupLag:
-        """Adds a sample: the offsets of a group and the end offsets of their partitions. Computes the state of the
+        """Adds a sample: the offsets of a group, and the end offsets of the same partitions. Computes the state of the
         group.
 
         `ages_seconds` has the known ages of first unread records. `now_ms` is the time of a clock that never goes back.

@@ -154,7 +154,8 @@ class Reader:
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """Returns the names of all options in the exclusive groups of which one option was already given."""
+        """If an option of an exclusive group was given, all options of this group are excluded. Returns the names of
+        these options."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )

@@ -87,7 +87,7 @@ def describe_group(
 ) -> tuple[ConfigEntry, ...]:
     """Describes every group key, sorted by name. A key that is not set has the value of its broker key.
 
-    As in Kafka, such a key also has a synonym with its own name and this value.
+    As in Kafka, a key that is not set also has a synonym: its own name, with the value of the broker key.
     """
     defaults = {name: broker.get(synonym) for name, synonym in BROKER_SYNONYMS.items()}
     return _described(GROUP, overrides, defaults, ConfigSource.DYNAMIC_GROUP_CONFIG)
@@ -173,11 +173,10 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """The synonyms of `name`: the sources that set one of `names`, beginning with the first source that sets `name`
-    itself.
+    """The synonyms of `name`: the sources that set one of `names`. The first synonym is the first source that sets
+    `name` itself.
 
-    Kafka leaves out the sources before the first source that sets `name`. So `log.roll.ms` has no synonym if only
-    `log.roll.hours` is set.
+    As in Kafka, earlier sources are left out. So `log.roll.ms` has no synonym if only `log.roll.hours` is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

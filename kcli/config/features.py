@@ -173,7 +173,7 @@ def supported_ranges(*, unstable: bool = False) -> dict[str, tuple[int, int]]:
 
 
 def check_dependencies(levels: Mapping[str, int], *, unstable: bool = False) -> None:
-    """Raises FeatureError if a level depends on a level of another feature (or metadata.version) that is missing."""
+    """Raises FeatureError if a level needs a higher level of another feature, or of metadata.version."""
     for name, level in sorted(levels.items()):
         if name == METADATA_VERSION:
             continue

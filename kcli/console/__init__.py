@@ -56,10 +56,11 @@ How to add a page
 
        export default { name, title, group, icon, key, path: "brokers/*", async render(root, context) { … } };
 
-   `group` is a heading of the menu (see pages/index.js); a page without a group is not in the menu. `key` is the letter
-   after g. `path` has parts, parameters (:topic) and * for the rest, all found in `context.params`. `render` appends to
-   `root`. `context` has api, params, query, href(parts, query), go(parts), setQuery, setTitle, signal (aborted when the
-   user leaves), onLeave(callback), isReadOnly, cluster. `pages/index.js` gets an import and an entry.
+`group` is a heading of the menu (see pages/index.js); a page without a group is not in the menu. `key` is the second
+letter of the keyboard shortcut (g, then this letter). `path` has parts, parameters (:topic) and * for the rest, all
+found in `context.params`. `render` appends to `root`. `context` has api, params, query, href(parts, query), go(parts),
+setQuery, setTitle, signal (aborted when the user leaves), onLeave(callback), isReadOnly, cluster. `pages/index.js` gets
+an import and an entry.
 
    - Elements come from `h(tag, properties, ...children)` in parts/dom.js only. Texts become text nodes. No HTML
      strings, no inline style or script: the content security policy refuses them, and a test looks for them.
@@ -71,5 +72,5 @@ How to add a page
    - The server decides all that it can decide. The browser only shows the result.
 
 3. Tests: `tests/unit/console/test_console_NAME.py` calls the routes over HTTP with `rigs.console` against a scripted
-   cluster; a whole broker only if the rule needs one. `tests/browser/` walks the pages in Chromium.
+   cluster. A test starts a whole broker only if the rule needs a broker. `tests/browser/` walks the pages in Chromium.
 """

@@ -42,7 +42,7 @@ class Deed:
 
 
 class AuditLog:
-    """Appends to a file, and to kcli's own log. Without a file, only to kcli's own log."""
+    """Appends to kcli's own log and, if a file is given, also to the file."""
 
     def __init__(self, path: str | None, now_ms: Callable[[], int]) -> None:
         """Raises AuditError if the file cannot be opened."""

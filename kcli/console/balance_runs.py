@@ -4,34 +4,46 @@ leaves the brokers uneven. When the console stops, the run removes its throttle 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.reassign.assignment import ReassignError, assignment_json
 from kcli.client.reassign.execution import BatchRow, Execution
 from kcli.client.reassign.survey import Survey
-from kcli.errors import KafkaError, KcliError
+from kcli.console.failures import BROKEN, Failure, failure_of
+from kcli.errors import KafkaError
 from kcli.model.topic_partition import TopicPartition
+
+_log = logging.getLogger("kcli.console")
 
 LINES_MAX = 200
 """The lines of a run that are kept. A batch has one or two."""
+
+_STOPPED = Failure(HTTPStatus.CONFLICT, "STOPPED", "The run was stopped.")
 
 STOP_SECONDS = 20.0
 """The time for which the end of the console waits until a run has removed its throttle."""
 
 
 class Run:
-    """One run and its messages. The code that executes the moves calls it as its `Reporter`."""
+    """One run and its messages. This object is the `Reporter` of the code that executes the moves."""
 
     shows_progress = True
 
-    def __init__(self, user: str, summary: str, undo: str) -> None:
+    def __init__(self, user: str, summary: str, undo: str, ended: Callable[[Failure | None], None]) -> None:
         self.user = user
         self.summary = summary
         self.undo = undo
         """The reassignment file that moves everything back."""
+        self.undo_path: Path | None = None
+        """The file on the machine of the console that has this text."""
+        self.ended = ended
+        """Gets the failure of the run, or None, at the end of the run."""
         self.began_ms = int(time.time() * 1000)
         self.lines: deque[str] = deque(maxlen=LINES_MAX)
         self.current: str | None = None
@@ -73,6 +85,7 @@ class Run:
             "is_over": self.is_over,
             "error": self.error,
             "undo": self.undo,
+            "undo_path": None if self.undo_path is None else str(self.undo_path),
         }
 
 
@@ -98,12 +111,16 @@ class BalanceRuns:
     ) -> None:
         """Starts a run with its own client. The run closes this client at its end. Raises ReassignError if a run is in
         progress."""
-        present = self._runs.get(cluster)
-        if present is not None and not present.is_over:
-            raise ReassignError("A run is in progress. Stop it, or wait for its end.")
+        self.check_idle(cluster)
         execution = Execution(client, run, found, leaving=leaving, rate=rate)
         self._runs[cluster] = run
         run.task = asyncio.create_task(_carry_out(run, client, execution, changes), name=f"balance {cluster}")
+
+    def check_idle(self, cluster: str) -> None:
+        """Raises ReassignError if a run is in progress."""
+        present = self._runs.get(cluster)
+        if present is not None and not present.is_over:
+            raise ReassignError("A run is in progress. Stop it, or wait for its end.")
 
     async def stop(self, cluster: str) -> None:
         """Stops the run of a cluster. Moves that have started continue without a throttle."""
@@ -120,20 +137,35 @@ class BalanceRuns:
 async def _carry_out(
     run: Run, client: AdminClient, execution: Execution, changes: Mapping[TopicPartition, tuple[int, ...]]
 ) -> None:
+    failure: Failure | None = None
     try:
         async with client:
             await execution.run(changes)
         run.say("Done.")
     except asyncio.CancelledError:
-        run.error = "The run was stopped."
+        failure = _STOPPED
         raise
-    except (ReassignError, KcliError, OSError, TimeoutError) as error:
-        run.error = error.message if isinstance(error, KafkaError) else str(error)
+    except ReassignError as error:
+        failure = Failure(HTTPStatus.CONFLICT, "FAILED", str(error))
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            _log.error("a run failed", exc_info=error)
+            failure = BROKEN
     finally:
         run.current = None
+        run.error = None if failure is None else failure.message
+        run.ended(failure)
 
 
 def undo_file(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Returns the reassignment file that moves the partitions back."""
+    return assignment_json(replicas_before(found, changes))
+
+
+def replicas_before(
+    found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Returns the present replicas of the partitions that a plan changes."""
     before = found.assignment
-    return assignment_json({partition: before[partition] for partition in changes})
+    return {partition: before[partition] for partition in changes}

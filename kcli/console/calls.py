@@ -11,6 +11,7 @@ from typing import TypeVar
 from kcli.client.admin.admin import AdminClient
 from kcli.console.cache import Aged
 from kcli.console.connection import ClusterConnection
+from kcli.console.failures import Failure
 from kcli.console.identity import LoginRules
 from kcli.console.listing import ROWS_DEFAULT, ROWS_MAX, SEARCH_CHARACTERS_MAX, Listing
 from kcli.console.settings import ConsoleSettings
@@ -109,6 +110,8 @@ class Action(Call):
     body: dict[str, object] = field(default_factory=dict)
     target: str = ""
     """The thing that changes, for the audit log, such as "topic orders". The handler sets it before it acts."""
+    work_ended: Callable[[Failure | None], None]
+    """Writes the end of work that continues after the action to the audit log, with its failure."""
 
     @property
     def is_preview(self) -> bool:

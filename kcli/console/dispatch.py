@@ -11,7 +11,7 @@ from kcli.console.access import Visitors
 from kcli.console.answers import Outcome, as_json, json_response
 from kcli.console.audit import AuditLog, Deed
 from kcli.console.calls import Action, Call
-from kcli.console.failures import READ_ONLY, ConsoleError, Failure, failure_of
+from kcli.console.failures import BROKEN, READ_ONLY, ConsoleError, Failure, failure_of
 from kcli.console.routes import Change, Download, Feed, Read, Route
 from kcli.console.settings import ConsoleSettings
 from kcli.console.shared import Shared
@@ -30,7 +30,6 @@ ACTION_MAX_SECONDS = 120.0
 
 Handler = Callable[[Request], Awaitable[StreamResponse]]
 
-_BROKEN = Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "BROKEN", "internal error of the console: see its log")
 _ENDED = Failure(
     HTTPStatus.GATEWAY_TIMEOUT,
     "ENDED",
@@ -106,6 +105,7 @@ class Dispatch:
             clock=self._clock,
             shared=self._shared,
             body=await read_object(request, body_max_bytes=route.body_max_bytes),
+            work_ended=lambda failure: self._end(_deed(route, action, "end of "), failure),
         )
         # The browser may go away. An action that has begun must still end, and its result must be in the audit log.
         task = asyncio.create_task(self._act(route, action))
@@ -134,13 +134,19 @@ class Dispatch:
         try:
             outcome = await route.handler(action)
         except BaseException as error:
-            failure = (failure_of(error) if isinstance(error, Exception) else _ENDED) or _BROKEN
-            self._audit.end(_deed(route, action), failure.error, failure.message)
+            failure = (failure_of(error) if isinstance(error, Exception) else _ENDED) or BROKEN
+            self._end(_deed(route, action), failure)
             raise
         finally:
             action.connection.cache.clear()
-        self._audit.end(_deed(route, action), "ok")
+        self._end(_deed(route, action), None)
         return outcome
+
+    def _end(self, deed: Deed, failure: Failure | None) -> None:
+        if failure is None:
+            self._audit.end(deed, "ok")
+        else:
+            self._audit.end(deed, failure.error, failure.message)
 
     async def _feed(self, route: Feed, request: Request) -> StreamResponse:
         call = self._call(request)
@@ -181,12 +187,12 @@ class Dispatch:
         )
 
 
-def _deed(route: Change, action: Action) -> Deed:
+def _deed(route: Change, action: Action, prefix: str = "") -> Deed:
     return Deed(
         user=action.connection.identity.name,
         client=action.request.remote or "",
         cluster=action.cluster,
-        action=route.name,
+        action=f"{prefix}{route.name}",
         target=action.target,
     )
 
@@ -195,4 +201,4 @@ def _failed(request: Request, error: Exception) -> Failure:
     failure = failure_of(error)
     if failure is None:
         _log.error("%s %s failed", request.method, request.path, exc_info=error)
-    return failure or _BROKEN
+    return failure or BROKEN

@@ -4,10 +4,10 @@ A cluster whose clients need no login is open: every session has the same permis
 the clients need SASL, each person logs in with a name and a password of the cluster, and a session has only the
 permissions of this user.
 
-The settings file of a cluster may contain a login or a client certificate of the person who started the console. Only a
-session that was opened with the secret address gets the permissions of this login or certificate, and only if the
-console listens on a loopback address. (The console prints the secret address at its start.) Without these two
-conditions, other users of the machine or of the network could use this login.
+The settings file of a cluster may contain a login or a client certificate of the person who started the console. A
+session gets the permissions of this login or certificate on two conditions: the browser has opened the secret address,
+which the console prints at its start, and the console listens on a loopback address. Without these two conditions,
+other users of the machine or of the network could use this login.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The sessions of browsers, with their logins to clusters and the times at which they end.
 
 A browser without a login has no session in memory. Its cookie is a random text with a signature of this console, and
-its token against CSRF is a signature of the cookie. So even very many visitors without a login cannot end the sessions
-of other users.
+its token against CSRF is a signature of the cookie. The number of sessions in memory is limited, and a new session may
+end an old one. So even very many visitors without a login do not end the sessions of other users.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kcli.model.addresses import Address
 
@@ -47,3 +48,5 @@ class ConsoleSettings:
     tls: ssl.SSLContext | None = None
     is_read_only: bool = False
     audit_file: str | None = None
+    undo_directory: Path | None = None
+    """The directory for the undo files of runs. None: the console writes no undo files."""

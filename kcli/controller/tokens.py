@@ -1,7 +1,7 @@
 """Creates, renews, expires and removes delegation tokens (KIP-48, KIP-900).
 
-The metadata log has the times and principals of a token. Its HMAC is computed from the token id (security/tokens.py).
-The caller has checked that the session of the client may ask for tokens.
+The metadata log has the times and principals of a token, but not the HMAC. The HMAC is computed from the token id
+(security/tokens.py). The caller has checked that the session of the client may ask for tokens.
 """
 
 from __future__ import annotations

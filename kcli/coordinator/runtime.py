@@ -1,5 +1,5 @@
-"""The contract between a coordinator's shard and its caller, the server code that runs the shard. Also the deadlines of
-a shard.
+"""The contract between a coordinator's shard and its caller, the server code that runs the shard. This module also has
+the timers of a shard.
 
 A shard is a deterministic state machine that owns one partition of an internal topic. A call of the shard returns a
 `Ready`. The `Ready` has records, which the caller must append, and replies, which the caller sends when these records

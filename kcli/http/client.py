@@ -40,8 +40,7 @@ async def get(
     """Sends GET `target` (a path with its query), and returns the response with any status.
 
     The caller limits the time. `credentials` are user:password, sent as HTTP Basic. With `tls`, the request goes over
-    HTTPS. Raises NotHttp, ResponseTooLong,
-    and the same OSErrors as a socket.
+    HTTPS. Raises NotHttp, ResponseTooLong, and the same OSErrors as a socket.
     """
     headers = {"Accept": "application/json", "User-Agent": "kcli"}
     if credentials is not None:

@@ -14,7 +14,7 @@ _UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 
 class EventStream(Stream):
-    """A stream of events, inside `async with`. `send` waits until the kernel has taken the event."""
+    """A stream of events, inside `async with`. `send` waits until the kernel has accepted the event."""
 
     def __init__(self, request: Request, *, default: Callable[[object], object] | None = None) -> None:
         """`default` converts values that JSON does not have, as in `json.dumps`."""

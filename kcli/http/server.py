@@ -4,7 +4,8 @@ aiohttp parses requests, finds the route and writes responses. The caller's `Net
 adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
 that a client sends before it gets an answer. If the number of connections has reached its limit, a new client takes the
 place of a client that sends no request. So idle clients cannot block other clients. There is no limit for each address,
-because it would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise HttpError.
+because such a limit would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise
+HttpError.
 """
 
 from __future__ import annotations

@@ -72,10 +72,9 @@ def _has_stopped(
 ) -> bool:
     """Whether the time since the last commit is longer than the time of the whole window, and the group has had lag.
 
-    A group that was idle for hours has a window of hours, so Burrow would notice a failure hours later. So if
-    `arrival_ms` is known, idle time does not count: a group is idle while it has no unread records. In the time since
-    the last commit, idle time never counts. In the window, idle time does not count if the window is longer than
-    IDLE_WINDOW_MS.
+    A group is idle while it has no unread records. A group that was idle for hours has a window of hours, so Burrow
+    would notice a failure hours later. So if `arrival_ms` is known, the time since the last commit is counted without
+    idle time. The window is also counted without idle time, if it is longer than IDLE_WINDOW_MS.
     """
     last = commits[-1]
     silence_ms, window_ms = now_ms - last.time_ms, last.time_ms - commits[0].time_ms

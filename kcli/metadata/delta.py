@@ -2,16 +2,16 @@
 
 A delta starts from an image, replays the records of one or more batches in log order, and is applied once. A table of
 the image is copied when it is first changed, and the partitions of a topic are copied when the topic is first changed.
-Records are not validated again. If a record contradicts the image, such as a partition of an unknown topic, the log or
-this program is broken. Such a record raises `MetadataLogError`.
+Records are not validated again. If a record contradicts the image (for example, because its topic is unknown), the log
+or this program is broken. Such a record raises `MetadataLogError`.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, Never, TypeVar
+from dataclasses import replace
+from typing import Generic, NamedTuple, Never, TypeVar
 
 from kcli.errors import CorruptRecordError
 from kcli.metadata import values
@@ -41,8 +41,7 @@ class MetadataLogError(CorruptRecordError):
     """The metadata log has a record that contradicts the records before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDiff:
+class PartitionDiff(NamedTuple):
     """One partition before and after a delta. `None` means that the partition does not exist at that time."""
 
     topic: str

@@ -1,8 +1,8 @@
 """The topics whose removal is in the metadata log.
 
-If the topic of a log is not in the image, the topic may have been deleted. But the log may also belong to another
-cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this cluster shows
-that the records are no longer needed.
+If a disk has a partition whose topic is not in the image, the topic may have been deleted. But the disk may also come
+from another cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this
+cluster shows that the partition's records are no longer needed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class RemovedTopics:
     def has(self, topic: str, topic_id: uuid.UUID | None) -> bool:
         """Whether the log of `topic` belongs to a removed topic.
 
-        If a crash comes before the topic id of a new log is on the device, the log has no topic id. No record of such a
-        log was flushed. So the log counts as removed if any topic with this name was created and removed.
+        A log has no topic id if the broker crashed soon after it made the log. No record of such a log was flushed, so
+        no flushed record is lost if the log is deleted. So the log counts as removed if any topic with this name was
+        created and removed.
         """
         return topic in self._names if topic_id is None else topic_id in self._ids

@@ -25,3 +25,8 @@ def listed(names: Sequence[str]) -> str:
     """Returns names as text: the first NAMES_MAX names, and the number of the other names."""
     shown = ", ".join(names[:NAMES_MAX])
     return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX} more"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Returns a number with its noun: 1 topic, 2 topics."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

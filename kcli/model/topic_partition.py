@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition, by the name of its topic. A `TopicPartition` is equal to the pair `(topic, partition)`. Its text has
-    Kafka's form `orders-0`."""
+    """A partition: the name of its topic, and its number. A `TopicPartition` is equal to the pair `(topic, partition)`.
+    Its text has Kafka's form `orders-0`."""
 
     topic: str
     partition: int
@@ -19,7 +19,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition, by the id of its topic. A later topic of the same name has another id (KIP-516)."""
+    """A partition: the id of its topic, and its number. A later topic of the same name has another id (KIP-516)."""
 
     topic_id: uuid.UUID
     partition: int

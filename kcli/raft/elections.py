@@ -31,7 +31,8 @@ class Elections:
     # --- timers and requests of this node
 
     def act(self, now: float) -> bool:
-        """Moves to the next state if its deadline has passed, and sends requests. Returns True if the state changed."""
+        """Moves to the next state if the deadline of the present state has passed, and sends requests. Returns True if
+        the state changed."""
         member = self._member
         match member.state:
             case Unattached(deadline=deadline):

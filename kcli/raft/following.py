@@ -69,8 +69,8 @@ class Following:
             member.send(leader, self._request(state))
 
     def _must_report(self, state: Follower) -> bool:
-        """Whether this voter must report to the leader. In kraft.version 0, every new leader needs a report, because a
-        leader keeps the reports only in memory.
+        """Whether this voter must report its endpoints and versions to the leader. In kraft.version 0, every new leader
+        needs a report, because a leader keeps the reports only in memory.
         """
         member = self._member
         return not state.has_reported and (not member.kraft_version or not member.is_listed_correctly)

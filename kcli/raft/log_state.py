@@ -12,9 +12,9 @@ class LogState:
     """The epochs, ends and snapshots of the log. The list of epochs begins with an entry for the epoch before the start
     of the log.
 
-    `flushed`: the end of the part that is known to be on disk. `installing`: the log will begin at a downloaded
-    snapshot, which the caller has not yet reported as installed. `snapshots` do not include the snapshot of `format`,
-    because it is never replicated.
+    `flushed`: the end of the part that is known to be on disk. `installing` is True between the download of a snapshot
+    and the caller's report that the snapshot is installed. The log will begin at the end of this snapshot. `snapshots`
+    do not include the snapshot of `format`, because it is never replicated.
     """
 
     def __init__(self, found: Start) -> None:

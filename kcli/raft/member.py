@@ -313,7 +313,8 @@ class Member:
         """Another node has named an epoch, and possibly its leader. Moves to another state if the epoch or the leader
         is new.
 
-        Raises QuorumError if two leaders are named for one epoch, or if this voter is named but does not lead.
+        Raises QuorumError if two leaders are named for one epoch, or if this voter is named as the leader but does not
+        lead.
         """
         if epoch < self.epoch:
             return

@@ -9,8 +9,8 @@ from kcli.raft.voters import VoterSet, voter_set
 
 
 class VoterHistory:
-    """A change is in force as soon as it is in the log of the node, even if it is not committed yet. If truncation
-    removes the change from the log, the change is undone (KIP-853).
+    """The changes of the voters and of the kraft.version. A change is in force as soon as it is in the log of the node,
+    even if it is not committed yet. If truncation removes the change from the log, the change is undone (KIP-853).
 
     The first entry is from the configuration or from `format`, at offset -1.
     """

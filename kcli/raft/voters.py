@@ -65,8 +65,8 @@ class VoterSet:
         return reached[len(reached) // 2]
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """Returns the voters with one more. The order is the order of Kafka's hash map of voter ids, because tools show
-        this order."""
+        """Returns the voters with one more voter. The order is the order of Kafka's hash map of voter ids, because
+        tools show this order."""
         by_id = {each.key.id: each for each in (*self.voters, voter)}
         return VoterSet(tuple(by_id[voter_id] for voter_id in map_order(by_id, int)))
 

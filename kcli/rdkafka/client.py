@@ -62,8 +62,8 @@ def kafka_error(error: ClientError) -> KafkaError:
 def fatal_error(raised: BaseException) -> KafkaError | None:
     """Returns the error after which a producer cannot continue, such as a missing permission for idempotent writes.
 
-    confluent-kafka raises such an error from `poll` and `flush`. If a delivery report was due at the same time, it
-    raises a SystemError, whose cause is the error.
+    confluent-kafka raises such an error from `poll` and `flush`. If a delivery report was due at the same time,
+    confluent-kafka raises a SystemError, and the error is the cause of this SystemError.
     """
     from confluent_kafka import KafkaException
 

@@ -146,7 +146,7 @@ class Tokens:
     credentials: BearerCredentials
 
     def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
-        """Returns the token, the time when it expires in seconds, a name for logs, and SASL extensions."""
+        """Returns the token, the time of its expiry (in seconds), a name for logs, and SASL extensions."""
         token = self.credentials.source.token()
         now = time.time()
         ends_at = max(expiry(token, now), now + OPAQUE_LIFETIME_S)

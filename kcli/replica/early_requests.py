@@ -31,8 +31,7 @@ class Window:
     end_ms: int
 
     def at(self, now_ms: int) -> Window:
-        """The window for a request that arrives now. It is this window until the end of its rest, and after that a new
-        window."""
+        """The window for a request that arrives now: this window until the end of its rest, and then a new window."""
         return self if now_ms < self.end_ms + REST_MS else Window(now_ms + WINDOW_MS)
 
     def remaining_ms(self, now_ms: int) -> int:

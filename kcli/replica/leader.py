@@ -155,7 +155,7 @@ class LeaderState:
 
     def may_join(self, replica: BrokerId, follower: FollowerState, high_watermark: Offset) -> bool:
         """Whether the follower has every committed record, and every record from before this leader epoch. The caller
-        checks that its broker is alive."""
+        checks that the follower's broker is alive."""
         end = follower.log_end_offset
         return (
             self.change is None

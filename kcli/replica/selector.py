@@ -28,8 +28,8 @@ def leader_only(_rack: str, _leader_rack: str | None, _candidates: Iterable[Cand
 
 
 def rack_aware(rack: str, leader_rack: str | None, candidates: Iterable[Candidate]) -> BrokerId | None:
-    """Chooses the follower in the consumer's rack that has the most records. If the leader is in the same rack, or no
-    follower is, the consumer reads from the leader."""
+    """Chooses the follower in the consumer's rack that has the most records. If the leader is in the consumer's rack,
+    or if no follower is in this rack, the consumer reads from the leader."""
     if not rack or rack == leader_rack:
         return None
     near = [candidate for candidate in candidates if candidate.rack == rack]

@@ -42,7 +42,7 @@ class AllowedSources:
         return AllowedSources(self.urls.union(urls), self.files.union(files))
 
     def check_url(self, key: str, url: str) -> None:
-        """Raises SourceNotAllowed. A URL of a file may also be allowed by its path."""
+        """Raises SourceNotAllowed. A URL `file:…` is also allowed if its path is an allowed file."""
         parts = urlsplit(url)
         is_file = parts.scheme.lower() == "file"
         if url in self.urls or (is_file and unquote(parts.path) in self.files):

@@ -6,9 +6,9 @@ A property contains one entry. A file contains sections, and a section contains 
     section = name "{" 1*entry "}" ";"
 
 The tokens are the same as in Java's StreamTokenizer. A word begins with a letter, `_`, `$` or a character from U+00A0
-on, and also contains digits, `.` and `-`. A string is in single or double quotes and ends at the end of its line at the
-latest. A token that begins with a digit, `.` or `-` is a number, and numbers are not accepted as values. `//`, `/* */`
-and a single `/` begin comments. The errors have Kafka's texts.
+on, and may also contain digits, `.` and `-`. A string is in single or double quotes and ends at the end of its line at
+the latest. A token that begins with a digit, `.` or `-` is a number, and numbers are not accepted as values. `//`, `/*
+*/` and a single `/` begin comments. The errors have Kafka's texts.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def _entry(first: _Token, tokens: _Tokens) -> LoginModule:
 def _without_value(key: str | None, last: str | None) -> JaasError:
     """The error for an option without a value. `last` is the option before it.
 
-    If there is an option before it, the text `key` may be the rest of that option's value: a value with a space, but
-    without quotation marks. The value may be a secret, so the error does not contain this text.
+    If there is such an option, the text `key` may be the rest of that option's value: a value with a space, but without
+    quotation marks. The value may be a secret, so the error does not contain this text.
     """
     if last is None or key is None:
         return JaasError(f"Value not specified for key '{key or 'null'}' in JAAS config")

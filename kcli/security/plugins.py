@@ -28,8 +28,8 @@ def made(
 ) -> object:
     """Makes an object of an operator's class from its settings, and checks that the object has these members.
 
-    Coroutine functions are refused. Such a function returns a coroutine object, which counts as True. So every password
-    would be accepted.
+    Coroutine functions are refused. A call of such a function returns a coroutine object, which counts as True. Without
+    this refusal, every password would be accepted.
 
     If the class refuses its settings, this function raises ConfigError. With `shows_reason`, the error contains the
     text of the class's exception. Otherwise it contains only the type of the exception, because the text may contain a

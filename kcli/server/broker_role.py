@@ -280,8 +280,8 @@ class BrokerRole:
             self.group_lag.start()
 
     async def _set_strays_aside(self) -> None:
-        """Deletes the logs of deleted topics that a stop or a crash has left on the disk. Renames other logs that are
-        not in the metadata ("sets them aside").
+        """Deletes logs that a stop or a crash has left on the disk although their topics are deleted. Renames other
+        logs that are not in the metadata ("sets them aside").
 
         Kafka sets aside all logs that are not in the metadata, and never deletes them. This broker deletes such a log
         if the metadata log contains the removal of its topic.
@@ -305,8 +305,8 @@ class BrokerRole:
         await asyncio.to_thread(set_aside)
 
     async def finish_deletions(self) -> None:
-        """Deletes the logs of all deleted topics that are still on the disk. Call this method after the last metadata
-        change.
+        """Deletes the logs that are still on the disk although their topics were deleted. Call this method after the
+        last metadata change.
         """
         await self.replicas.finish_deletions()
 

@@ -128,7 +128,8 @@ class NodeSecurity:
 
 
 def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
-    """The same logins without SASL. The class of `principal.builder.class` makes their principals."""
+    """Returns a login without SASL whose principals come from the class of `principal.builder.class`. If the key is not
+    set, returns `authenticate`."""
     if config.key_of("principal.builder.class") is None:
         return authenticate
     from kcli.security.callbacks import principal_builder

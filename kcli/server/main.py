@@ -79,7 +79,7 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
         loop.add_signal_handler(number, stopping.set)
     waiting = loop.create_task(stopping.wait())
     garbage = GarbagePolicy()
-    garbage.start()
+    garbage.prepare()
     try:
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         starting = loop.create_task(node.start())
@@ -89,6 +89,7 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
             await node.stop()
             return 0
         starting.result()
+        garbage.start()
         garbage.watch(lambda: node.sockets.last_active)
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)

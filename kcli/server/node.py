@@ -367,8 +367,8 @@ class Node:
                 await self._pause_between_imports()
 
     async def _pause_between_imports(self) -> None:
-        """Waits until no large request has been served for a pause. Otherwise the new objects of a handler would lie
-        between those of the request, and Python could not give the memory of the request back."""
+        """Waits until no large request has been served for a while. Otherwise the objects of an imported handler would
+        lie in memory between the objects of the request. Python could then not give the memory of the request back."""
         for _ in range(PAUSES_PER_IMPORT_MAX):
             turns = turns_given()
             await asyncio.sleep(PAUSE_BETWEEN_IMPORTS_S)

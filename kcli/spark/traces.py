@@ -163,7 +163,8 @@ def polled(
 
 
 def _trace_id(traces: SparkTraces, attributes: Attributes) -> str:
-    """Returns the trace of the task's micro-batch, or of its batch job. Adds the numbers of both to the attributes."""
+    """Returns the trace of the task's micro-batch, or of its batch job. Adds the ids of the query and of the
+    micro-batch to the attributes."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

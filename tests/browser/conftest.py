@@ -97,6 +97,7 @@ def context(browser: Browser, kafka: Site, request: pytest.FixtureRequest) -> It
     walk = Walk()
     problems: list[str] = []
     found.expose_function("pressed", walk.pressed)
+    found.expose_function("judged", walk.judged)
     found.add_init_script(LISTENER)
     found.on("page", lambda page: _watch(page, walk, problems))
     found.set_default_timeout(PATIENCE_MS)

@@ -12,6 +12,7 @@ from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.topics import NewTopic
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
+from rigs.console_axe import judge
 from rigs.console_dialogs import act
 from rigs.console_site import Site
 from rigs.console_topics import record
@@ -41,7 +42,16 @@ def topic(kafka: Site) -> Iterator[str]:
     kafka.run(kafka.client.delete_topics([name]))
 
 
-@walks("POST /balance", "POST /balance/stop", "button Balance", "button Stop", "button Undo file")
+@walks(
+    "POST /balance",
+    "POST /balance/stop",
+    "button Balance",
+    "button Stop",
+    "button Undo file",
+    "dialog Balance the brokers",
+    "dialog Stop the run",
+    "dialog The way back",
+)
 def test_a_run_shows_its_plan_and_its_progress_until_it_is_stopped(page: Page, topic: str) -> None:
     page.goto("#/main/balance")
     page.get_by_role("button", name="Balance", exact=True).click()
@@ -60,13 +70,33 @@ def test_a_run_shows_its_plan_and_its_progress_until_it_is_stopped(page: Page, t
     assert f"--balance --topics {topic} --throttle 1000000" in act(page, "Move")
     page.get_by_role("row").filter(has_text=topic).first.wait_for()
     page.get_by_role("region", name="A run is in progress").get_by_role("button", name="Stop").click()
-    assert "kcli reassign-partitions" in act(page, "Stop")
+    assert "--delete-config leader.replication.throttled.rate" in act(page, "Stop").replace(
+        "follower.replication.throttled.rate,", ""
+    )
     run = page.get_by_role("region", name="The last run")
     run.get_by_text("The run was stopped.").wait_for()
     run.get_by_role("button", name="Undo file").click()
     dialog.get_by_text(f'"topic":"{topic}"').wait_for()
+    judge(page)
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("No partition moves.").wait_for()
+
+
+@walks("POST /leaders/elect", "button Elect preferred leaders", "dialog Elect preferred leaders")
+def test_preferred_leaders_are_elected_after_a_preview(page: Page, kafka: Site) -> None:
+    name = f"swapped-{uuid.uuid4().hex[:8]}"
+    new = NewTopic(name=name, assignments={0: (1, 2)})
+    assert not isinstance(kafka.run(kafka.client.create_topics([new]))[name], Exception)
+    swapped = {TopicPartition(name, 0): (2, 1)}  # the leader stays, but is not the first replica
+    assert not any(kafka.run(kafka.client.alter_reassignments(swapped)).values())
+    page.goto("#/main/balance")
+    page.get_by_role("button", name="Elect preferred leaders").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("row").filter(has_text=f"{name}-0").get_by_role("cell", name="1 → 2").wait_for()
+    assert "--election-type preferred --all-topic-partitions" in act(page, "Elect")
+    assert kafka.run(kafka.client.describe_topics([name]))[name].partitions[0].leader == 2
+    page.get_by_role("button", name="Elect preferred leaders").click()
+    dialog.get_by_text("No leader changes.").wait_for()
 
 
 @pytest.fixture
@@ -96,6 +126,9 @@ def moving(kafka: Site, topic: str) -> Iterator[str]:
     "button Cancel",
     "button Cancel all moves",
     "button Throttle",
+    "dialog Cancel the move of *",
+    "dialog Cancel all moves",
+    "dialog Throttle the moves in progress",
 )
 def test_moves_are_throttled_and_cancelled(page: Page, moving: str) -> None:
     page.goto("#/main/balance")
@@ -106,10 +139,11 @@ def test_moves_are_throttled_and_cancelled(page: Page, moving: str) -> None:
     moves.filter(has_text=f"{moving}-1").wait_for(state="detached")
     page.get_by_role("button", name="Cancel all moves").click()
     page.get_by_role("dialog").get_by_text("1 move would be cancelled.").wait_for()
+    judge(page)
     page.get_by_role("dialog").get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Throttle").click()
     page.get_by_label("MB per second and broker").fill("0")
-    assert "--verify" in act(page, "Set")
+    assert "--delete-config" in act(page, "Set")
     page.get_by_text("No partition moves.").wait_for()
     page.get_by_role("button", name="Cancel all moves").click()
     page.get_by_role("dialog").get_by_role("alert").filter(has_text="no partition moves").wait_for()

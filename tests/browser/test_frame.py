@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rigs.console_axe import RULES, judge, problems
 from rigs.console_site import Site
 from rigs.console_walk import walks
 
@@ -33,7 +34,7 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-@walks("button Keys", "button Close", "page messages")
+@walks("button Keys", "button Close", "page messages", "dialog Keys")
 def test_the_keyboard_alone_reaches_pages_search_and_dialogs(page: Page) -> None:
     page.goto("#/main/brokers")
     page.get_by_role("link", name="2").wait_for()
@@ -55,6 +56,7 @@ def test_the_keyboard_alone_reaches_pages_search_and_dialogs(page: Page) -> None
     assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("Record at offset")
     page.keyboard.press("?")
     page.get_by_role("dialog").get_by_text("Search in the list").wait_for()
+    judge(page)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Keys").click()
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
@@ -115,6 +117,7 @@ def test_a_wrong_password_is_refused_and_a_right_one_lasts_until_the_logout(page
     page.get_by_role("heading", name="Log in to secured").wait_for()
     log_in(page, "wrong")
     page.get_by_role("alert").filter(has_text=re.compile("Authentication failed|password")).wait_for()
+    assert problems(page, RULES) == []
     assert page.get_by_label("Password").input_value() == ""
     log_in(page)
     page.get_by_role("link", name="orders").wait_for()
@@ -155,6 +158,7 @@ def test_a_read_only_console_shows_everything_and_offers_no_action(page: Page, k
         ("messages/orders", "Send a record"),
         ("groups/billing", "Reset offsets"),
         ("balance", "Balance"),
+        ("balance", "Elect preferred leaders"),
         ("security", "Add ACLs"),
         ("security/users", "Set a password"),
         ("quotas", "Set a quota"),

@@ -9,12 +9,15 @@ import pytest
 
 from kcli.client.admin.groups import CommittedOffset
 from kcli.model.topic_partition import TopicPartition
+from rigs.console_axe import judge
 from rigs.console_dialogs import act
 from rigs.console_site import SCRIPT, Site
 from rigs.console_topics import record
 from rigs.console_walk import walks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Page
 
 
@@ -56,7 +59,37 @@ def test_the_list_leads_to_a_group_with_its_lag(page: Page, group: str) -> None:
     page.get_by_text("The group has no members.").wait_for()
 
 
-@walks("POST /groups/*/reset", "button Reset offsets")
+@pytest.fixture
+def member(kafka: Site, group: str) -> Iterator[str]:
+    """The name of a consumer in the group, which has both partitions."""
+    from confluent_kafka import Consumer
+
+    settings = {"bootstrap.servers": f"127.0.0.1:{kafka.port}", "group.id": group, "client.id": "reader"}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    consumer.subscribe([f"of-{group}"])
+    while len(consumer.assignment()) < 2:
+        consumer.poll(0.1)
+    yield "reader"
+    consumer.close()
+
+
+@walks("GET /groups/*/members", "GET /groups/*/history")
+def test_a_group_shows_its_members_and_draws_its_lag(page: Page, group: str, member: str) -> None:
+    page.goto(f"#/main/groups/{group}")
+    row = page.get_by_role("row").filter(has_text=f"of-{group}-0")
+    row.get_by_text("6", exact=True).wait_for()
+    row.get_by_role("cell", name=member, exact=True).wait_for()
+    page.get_by_role("link", name="Members").click()
+    row = page.get_by_role("row").filter(has_text=member)
+    row.get_by_role("cell", name="2", exact=True).wait_for()
+    row.get_by_role("cell", name="127.0.0.1").wait_for()
+    graph = page.get_by_role("region", name="Lag in records").get_by_role("img")
+    graph.wait_for()
+    assert "Latest values: lag: 6" in str(graph.get_attribute("aria-label"))
+    assert graph.locator("path.line").get_attribute("d").count("L") >= 1
+
+
+@walks("POST /groups/*/reset", "button Reset offsets", "dialog Reset the offsets of *")
 def test_offsets_are_reset_after_a_preview_and_an_edit(page: Page, kafka: Site, group: str) -> None:
     page.goto(f"#/main/groups/{group}")
     page.get_by_role("button", name="Reset offsets").click()
@@ -70,17 +103,19 @@ def test_offsets_are_reset_after_a_preview_and_an_edit(page: Page, kafka: Site, 
     offset.fill("7")
     offset.press("Tab")
     dialog.get_by_text("--from-file offsets.csv").wait_for()
+    judge(page)
     dialog.get_by_role("button", name="Reset", exact=True).click()
     dialog.wait_for(state="detached")
     assert committed(kafka, group) == {0: 7, 1: 0}
 
 
-@walks("POST /groups/*/delete")
+@walks("POST /groups/*/delete", "dialog Delete the group *")
 def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, group: str) -> None:
     page.goto(f"#/main/groups/{group}")
     page.get_by_role("button", name="Delete", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text(f"--delete --group {group}").wait_for()
+    judge(page)
     act = dialog.get_by_role("button", name="Delete", exact=True)
     assert act.is_disabled()
     dialog.get_by_label(f"Type {group} to confirm").fill(group)
@@ -89,7 +124,7 @@ def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, gr
     assert group not in {each.group_id for each in kafka.run(kafka.client.list_groups())}
 
 
-@walks("POST /groups/*/delete-offsets", "button Delete offsets")
+@walks("POST /groups/*/delete-offsets", "button Delete offsets", "dialog Delete offsets of *")
 def test_the_offsets_of_a_topic_are_deleted(page: Page, kafka: Site, group: str) -> None:
     page.goto(f"#/main/groups/{group}")
     page.get_by_role("button", name="Delete offsets").click()

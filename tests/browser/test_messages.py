@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rigs.console_axe import judge
 from rigs.console_dialogs import act
 from rigs.console_site import SCRIPT, TRACE, Site
 from rigs.console_topics import record
@@ -85,13 +86,17 @@ def test_offset_time_and_partition_choose_the_beginning(page: Page) -> None:
 
 
 @walks(
-    "GET /topics/*/messages/record", "GET /topics/*/messages/raw", "button Record at offset * of partition *"
+    "GET /topics/*/messages/record",
+    "GET /topics/*/messages/raw",
+    "button Record at offset * of partition *",
+    "dialog Record *:*",
 )
 def test_a_record_shows_everything_in_each_format(page: Page) -> None:
     opened(page, "orders", start="offset", value="0", partitions="0")
     page.get_by_role("button", name="Record at offset 3 of partition 0").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text('"amount"').wait_for()
+    judge(page)
     assert '"id": 9' in dialog.get_by_role("region", name="Content of the value").inner_text()
     dialog.get_by_label("Format of the value").select_option("hex")
     dialog.get_by_text("00000000  7b 22 6f").wait_for()
@@ -111,7 +116,7 @@ def test_a_download_has_the_matching_records(page: Page) -> None:
     assert len(download.value.path().read_text().splitlines()) == 3
 
 
-@walks("POST /topics/*/messages/send", "button Send a record")
+@walks("POST /topics/*/messages/send", "button Send a record", "dialog Send a record to *")
 def test_a_record_is_sent_with_a_preview_and_then_seen(page: Page, topic: str) -> None:
     opened(page, topic)
     page.get_by_role("button", name="Send a record").click()
@@ -125,16 +130,14 @@ def test_a_record_is_sent_with_a_preview_and_then_seen(page: Page, topic: str) -
     dialog.get_by_role("button", name="Preview").click()
     dialog.get_by_role("alert").filter(has_text="the value is not JSON").wait_for()
     dialog.get_by_label("Text of the value").fill('{"sent": true}')
-    dialog.get_by_role("button", name="Preview").click()
-    dialog.get_by_text("kcli console-producer").wait_for()
-    dialog.get_by_role("button", name="Send", exact=True).click()
+    assert "kcli console-producer" in act(page, "Send")
     page.get_by_text(f"Sent a record with 20 bytes to {topic}-1 at offset 0.").wait_for()
     search(page, Filter='headers.source == "browser test" && headers.flag == null && value.sent')
     page.get_by_text("1 record. Searched").wait_for()
     assert rows(page).locator(".record-key").inner_text() == "my key"
 
 
-@walks("POST /topics/*/messages/resend", "button Send again")
+@walks("POST /topics/*/messages/resend", "button Send again", "dialog Send record *:* again")
 def test_a_record_is_sent_again_to_another_topic_with_an_edit(page: Page, kafka: Site, topic: str) -> None:
     kafka.topic(f"{topic}-copy")
     opened(page, topic, start="offset", value="4", partitions="0")
@@ -143,9 +146,7 @@ def test_a_record_is_sent_again_to_another_topic_with_an_edit(page: Page, kafka:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("To topic").fill(f"{topic}-copy")
     dialog.get_by_label("The value").fill('{"n": "edited"}')
-    dialog.get_by_role("button", name="Preview").click()
-    dialog.get_by_text("kcli console-producer").wait_for()
-    dialog.get_by_role("button", name="Send", exact=True).click()
+    assert "kcli console-producer" in act(page, "Send")
     page.get_by_text(f"to {topic}-copy-0 at offset 0.").wait_for()
     opened(page, f"{topic}-copy")
     assert rows(page).locator(".record-key").inner_text() == "k4"
@@ -168,7 +169,7 @@ def test_records_are_deleted_after_a_preview_and_the_name_of_the_topic(page: Pag
     page.get_by_text("3 records. Searched").wait_for()
 
 
-@walks("button Delete up to here", "button Copy the *")
+@walks("button Delete up to here", "button Copy the *", "dialog Delete records of *")
 def test_a_record_leads_to_the_records_before_it_and_its_value_is_copied(page: Page, topic: str) -> None:
     opened(page, topic, start="offset", value="4", partitions="0")
     page.get_by_role("button", name="Record at offset 4 of partition 0").click()
@@ -183,10 +184,11 @@ def test_a_record_leads_to_the_records_before_it_and_its_value_is_copied(page: P
     page.get_by_text("5 records. Searched").wait_for()
 
 
-@walks("button Help about filters", "button Command line")
+@walks("button Help about filters", "button Command line", "dialog Filters", "dialog On the command line")
 def test_the_help_about_filters_fills_the_filter_and_the_command_line_is_shown(page: Page) -> None:
     opened(page, "orders")
     page.get_by_role("button", name="Help about filters").click()
+    judge(page)
     page.get_by_role("dialog").get_by_role("button", name='value contains "timeout"').click()
     assert page.get_by_label("Filter", exact=True).input_value() == 'value contains "timeout"'
     search(page)
@@ -194,12 +196,13 @@ def test_the_help_about_filters_fills_the_filter_and_the_command_line_is_shown(p
     page.get_by_role("button", name="Command line").click()
     page.get_by_role("dialog").get_by_text("kcli console-consumer").wait_for()
     page.get_by_role("dialog").get_by_text("The filter is not part of it.").wait_for()
+    judge(page)
     page.set_viewport_size({"width": 390, "height": 800})
     option = page.locator(".command span").filter(has_text="--bootstrap-server")
     assert option.evaluate("each => each.offsetHeight < 25"), "no line breaks within an option"
 
 
-@walks("button Saved filters", "button Save the filter", "button Remove the filter *")
+@walks("button Saved filters", "button Save the filter", "button Remove the filter *", "dialog Saved filters")
 def test_a_filter_is_saved_under_a_name_and_used_again(page: Page) -> None:
     opened(page, "orders")
     search(page, Filter="value.order.id == 7")
@@ -209,6 +212,7 @@ def test_a_filter_is_saved_under_a_name_and_used_again(page: Page) -> None:
     dialog.get_by_label("Name").fill(SCRIPT)
     dialog.get_by_role("button", name="Save the filter").click()
     dialog.get_by_role("cell", name="value.order.id == 7").wait_for()
+    judge(page)
     opened(page, "traced")
     page.get_by_role("button", name="Saved filters").click()
     dialog.get_by_text("Write a filter first").wait_for()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kcli.testing.cluster_processes import ClusterProcesses
+from rigs.console_axe import NARROW_AND_DARK, RULES, problems
 from rigs.console_site import SCRIPT, TRACE, Site, site
 from rigs.console_topics import record
 from rigs.console_walk import walks
@@ -15,13 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
-
-RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "best-practice"]}
-NARROW_AND_DARK = {
-    "type": "rule",
-    "values": ["color-contrast", "scrollable-region-focusable", "target-size"],
-}
-SERIOUS = ("serious", "critical")
 
 
 def shows(path: str, text: str, mark: pytest.MarkDecorator) -> Any:
@@ -54,17 +49,6 @@ PAGES = (
     shows("security/users", SCRIPT, walks("page security/users", "GET /users")),
     shows("quotas", SCRIPT, walks("page quotas", "GET /quotas")),
 )  # fmt: skip
-
-
-def problems(page: Page, rules: dict[str, object]) -> list[str]:
-    """What axe finds by these rules: one line for each kind of mistake, with its first place."""
-    from axe_playwright_python.base import AXE_SCRIPT
-
-    if page.evaluate("window.axe === undefined"):
-        page.evaluate(AXE_SCRIPT)
-    options = {"resultTypes": ["violations"], "runOnly": rules, "preload": False}
-    found = page.evaluate("async (options) => (await axe.run(options)).violations", options)
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in SERIOUS]
 
 
 def too_wide(page: Page) -> list[str]:
@@ -150,3 +134,25 @@ def test_a_broker_that_dies_is_reported_and_its_return_is_noticed(browser: Brows
     own_site.send("t", record(9))
     page.locator("tr.record").filter(has_text="k9").wait_for()
     page.close()
+
+
+SHOWN_MAX_MS = 30_000
+"""The longest time after which a killed broker must be on the pages: its session, two reads of the page, and the time
+of a busy machine."""
+
+
+def test_a_killed_broker_is_shown_without_a_touch(page: Page, kafka: Site, tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path, nodes=3, overrides={"broker.session.timeout.ms": "2000"}) as cluster:
+        page.goto(f"{kafka.console_of(cluster.bootstrap)}#/main/overview")
+        brokers = page.locator(".tile").filter(has=page.get_by_text("Brokers", exact=True))
+        brokers.get_by_role("link", name="3").wait_for()
+        victim = max(
+            set(cluster.nodes) - {int(brokers.inner_text().split()[-1])}
+        )  # not the active controller
+        cluster.nodes[victim].kill()
+        brokers.get_by_text(f"no heartbeats from {victim}").wait_for(timeout=SHOWN_MAX_MS)
+        brokers.get_by_role("link", name="2").click()
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=str(victim), exact=True))
+        row.get_by_text("fenced").wait_for()
+        row.get_by_role("link").click()
+        page.get_by_role("alert").filter(has_text="The broker is fenced").wait_for()

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 OTHER = f"User:{SCRIPT} of this test"
 
 
-@walks("POST /acls", "POST /acls/remove", "button Add ACLs", "button Remove the ACL of * on *")
+@walks(
+    "POST /acls",
+    "POST /acls/remove",
+    "button Add ACLs",
+    "button Remove the ACL of * on *",
+    "dialog Add ACLs",
+    "dialog Remove an ACL",
+)
 def test_acls_are_added_and_removed(page: Page) -> None:
     page.goto("#/main/security")
     page.get_by_role("button", name="Add ACLs").click()
@@ -69,6 +76,8 @@ def test_an_acl_for_chosen_operations_is_previewed(page: Page) -> None:
     "button Set a password",
     "button Set a password of *",
     "button Remove * of *",
+    "dialog Set a password",
+    "dialog Remove a credential of *",
 )
 def test_a_password_is_set_and_its_credential_removed(page: Page) -> None:
     page.goto("#/main/security/users")
@@ -89,7 +98,13 @@ def test_a_password_is_set_and_its_credential_removed(page: Page) -> None:
     page.get_by_role("button", name="Set a password of carol").wait_for(state="detached")
 
 
-@walks("POST /quotas", "button Set a quota", "button Edit this quota")
+@walks(
+    "POST /quotas",
+    "button Set a quota",
+    "button Edit this quota",
+    "dialog Set a quota",
+    "dialog Change a quota",
+)
 def test_a_quota_is_set_and_ended(page: Page) -> None:
     page.goto("#/main/quotas")
     page.get_by_role("button", name="Set a quota").click()
@@ -151,6 +166,7 @@ async def _begin(kafka: Site, transactional_id: str) -> None:
     "GET /transactions/by-id",
     "page transactions/id/*",
     "button Abort and fence",
+    "dialog Abort the transaction of *",
 )
 def test_an_open_transaction_is_shown_and_ended(page: Page, kafka: Site) -> None:
     kafka.run(_begin(kafka, SCRIPT))
@@ -189,7 +205,12 @@ async def _hang(kafka: Site, topic: str) -> None:
     assert not response.responses[0].partition_responses[0].error_code
 
 
-@walks("POST /transactions/abort", "GET /transactions/hanging", "button Abort")
+@walks(
+    "POST /transactions/abort",
+    "GET /transactions/hanging",
+    "button Abort",
+    "dialog Abort the transaction in *-*",
+)
 def test_a_hanging_transaction_is_found_and_aborted(page: Page, kafka: Site) -> None:
     kafka.run(_hang(kafka, "hangs"))
     page.goto("#/main/transactions/hanging")

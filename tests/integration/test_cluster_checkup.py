@@ -63,6 +63,8 @@ def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
             "--config", "min.insync.replicas=3",
         )  # fmt: skip
         kcli(everywhere, "topics", "--create", "--topic", "single", "--replica-assignment", "3")
+        leaders = ",".join(["1:2:3"] * 12)
+        kcli(everywhere, "topics", "--create", "--topic", "heavy", "--replica-assignment", leaders)
         cluster.nodes[3].kill()
         left = ",".join(cluster.nodes[number].bootstrap for number in (1, 2))
         found: dict[str, dict[str, Any]] = {}
@@ -71,11 +73,12 @@ def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, found
             found = check_up(left, 1) if found else _until_fenced(left)
         assert found["no-leader"]["evidence"] == ["single-0: replicas 3"]
-        assert found["under-min-isr"]["evidence"] == ["strict-0: in sync 1,2, min.insync.replicas 3"]
+        assert found["under-min-isr"]["evidence"] == ["strict-0: 2 in sync (ids 1,2), min.insync.replicas 3"]
         assert "broker 3: " in found["under-replicated"]["text"]
         assert found["one-replica"]["evidence"] == ["single"]
         assert found["min-isr"]["command"].endswith("--entity-name strict --add-config min.insync.replicas=2")
         assert found["fenced-broker"]["subject"] == "broker 3"
+        assert "Broker 1 leads more than 1.25 times" in found["uneven-leaders"]["text"]
         severities = {name: each["severity"] for name, each in found.items()}
         assert severities["no-leader"] == severities["under-min-isr"] == "CRITICAL"
         assert severities["one-replica"] == "WARNING"

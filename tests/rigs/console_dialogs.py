@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rigs.console_axe import judge
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
 def act(page: Page, verb: str) -> str:
-    """Looks at the preview of the open dialog, and then acts. Returns the command line of the preview."""
+    """Looks at the preview of the open dialog, also with axe, and then acts. Returns the command of the preview."""
     dialog = page.get_by_role("dialog")
     look = dialog.get_by_role("button", name="Preview")
     if look.count() and look.is_enabled():  # without fields, the preview is shown at once
         look.click()
     command = dialog.locator(".command pre").inner_text()
+    judge(page)
     dialog.get_by_role("button", name=verb, exact=True).click()
     dialog.wait_for(state="detached")
     return command

@@ -12,12 +12,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.quotas import ScramUpsertion
 from kcli.client.config import ClientConfig
+from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.console.console import Console
+from kcli.console.pages import overview
 from kcli.console.settings import ClusterSettings, ConsoleSettings
 from kcli.local_cluster.ports import free_ports
 from kcli.metadata.image import AclEntry
@@ -140,6 +143,12 @@ class Site:
         address = await console.start()
         self._stack.push_async_callback(console.stop)
         return address
+
+    def console_of(self, servers: str) -> str:
+        """Starts a further console, for another cluster. Returns its address."""
+        return self.run(
+            self._console(ClusterSettings(name="main", properties={"bootstrap.servers": servers}))
+        )
 
     async def open_node(self) -> None:
         """Starts the node, after `close_node` on the same port."""
@@ -289,7 +298,8 @@ def site(directory: Path) -> Iterator[Site]:
 @contextlib.contextmanager
 def large_site(directory: Path) -> Iterator[Site]:
     """Two brokers and their consoles until the end of the block."""
-    with _site(directory, Site.open_large) as found:
+    # Groups are looked at twice without a long pause, because no group of these tests rebalances without end.
+    with patch.object(overview, "LOOKS", Looks(2, 0.1)), _site(directory, Site.open_large) as found:
         found.fill()
         yield found
 

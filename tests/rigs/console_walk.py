@@ -5,6 +5,7 @@ A *step* is one of these texts. A star stands for anything.
 - `GET /topics/*`, `POST /acls`: a route of the API. A POST counts only if it was sent with and without a preview.
 - `page topics/*/configs`: an address behind `#/CLUSTER/`, to which the menu or a link leads.
 - `button Add ACLs`: a button, by its text or its `aria-label`.
+- `dialog Add ACLs`: a dialog, by its title. It counts only if axe has looked at it (`console_axe.py`).
 
 A browser test declares its steps with the marker `walks`, and fails if it has not taken them.
 """
@@ -41,13 +42,16 @@ document.addEventListener("click", (event) => {
 _BUTTON = re.compile(r'h\(\s*"button",')
 _LABEL = re.compile(r"\"aria-label\": (\"[^\"]*\"|`[^`]*`)")
 _TEXT = re.compile(r"\"[^\"]*\"|`[^`]*`")
+_ARGUMENT = r"\s*((?:[^,`\"]|\"[^\"]*\"|`[^`]*`)*),"
+_TITLE = re.compile(rf"openDialog\({_ARGUMENT}|actionDialog\(.*?title:{_ARGUMENT}", re.DOTALL)
+_COMMENT = re.compile(r"/\*\*.*?\*/", re.DOTALL)
 _HREF = re.compile(r"context\.href\(\[([^\]]*)\]")
 _API = re.compile(r"/api(?:/clusters/[^/]+)?(/.*)")
 
 
 def all_steps() -> set[str]:
     """Every step that the code of the console offers."""
-    return {*routes(), *places(), *buttons()}
+    return {*routes(), *places(), *buttons(), *dialogs()}
 
 
 def routes() -> Iterator[str]:
@@ -84,6 +88,14 @@ def buttons() -> Iterator[str]:
                 yield f"button {re.sub(r'[$]{[^}]*}', '*', words[-1][1:-1])}"
 
 
+def dialogs() -> Iterator[str]:
+    """The titles of the dialogs. A call may choose one of several titles."""
+    for text in _scripts():
+        for found in _TITLE.finditer(_COMMENT.sub("", text)):
+            for words in _TEXT.findall(found.group(1) or found.group(2) or ""):
+                yield f"dialog {re.sub(r'[$]{[^}]*}', '*', words[1:-1])}"
+
+
 def declared(folder: Path) -> dict[str, set[str]]:
     """The steps that the tests in a folder declare, each with the names of its tests or tables."""
     found: dict[str, set[str]] = {}
@@ -112,6 +124,10 @@ class Walk:
 
     def pressed(self, label: str) -> None:
         self._done.add(f"button {label.strip()}")
+
+    def judged(self, title: str) -> None:
+        """Notes a dialog that axe has looked at."""
+        self._done.add(f"dialog {title}")
 
     def went(self, url: str) -> None:
         """Notes an address of a page."""

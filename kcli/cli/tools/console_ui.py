@@ -10,6 +10,7 @@ import ssl
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output
@@ -54,18 +55,19 @@ class ConsoleOptions(ConnectingOptions):
         repeatable=True,
     )
     schema_registry: str | None = option(
-        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. In a "
-        "properties file, the key is schema.registry.url.",
+        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. The properties "
+        "file of a cluster can also name it, with the key schema.registry.url.",
         metavar="url",
     )
     metrics: str | None = option(
-        "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port, without TLS and "
-        "users. The console shows the traffic of the cluster.",
+        "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port. From these endpoints, the "
+        "console reads the traffic of the cluster, and the clients and segments for its check-up. They must have no "
+        "TLS and no users.",
         metavar="host:port",
     )
     traces: str | None = option(
         "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
-        "traces of records. In a properties file, the key is kcli.traces.url.",
+        "traces of records. The properties file of a cluster can also name it, with the key kcli.traces.url.",
         metavar="url",
     )
     spark: tuple[str, ...] = option(
@@ -89,7 +91,7 @@ class ConsoleOptions(ConnectingOptions):
     )
     tls_key: str | None = option("A PEM file with the private key of the certificate.", metavar="file")
     insecure: bool = flag(
-        "Allow an address that other machines can reach, without TLS. Use this only behind a proxy that has TLS."
+        "Listen without TLS, even if other machines can reach the address. Use this only behind a proxy that has TLS."
     )
     allowed_host: tuple[str, ...] = option(
         "A host name that users type into their browsers, such as console.example.com. IP addresses and localhost "
@@ -105,6 +107,9 @@ class ConsoleOptions(ConnectingOptions):
     read_only: bool = flag("Refuse every action.")
     audit_log: str | None = option(
         "A file to which the console appends each action and each login, as lines of JSON.", metavar="file"
+    )
+    undo_directory: str = option(
+        "The directory for the undo files of runs that balance the brokers.", metavar="directory", default="."
     )
 
 
@@ -165,6 +170,7 @@ def _settings(options: ConsoleOptions) -> ConsoleSettings:
         tls=tls,
         is_read_only=options.read_only,
         audit_file=options.audit_log,
+        undo_directory=Path(options.undo_directory),
     )
 
 

@@ -25,8 +25,8 @@ SELECTIONS = ("topic", "all-topic-partitions", "path-to-json-file")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionOptions(ClusterOptions):
     election_type: str | None = option(
-        'The type of election. "preferred" elects the first replica of the list. "unclean" elects any live '
-        "replica if there is no leader.",
+        'The type of election. "preferred" elects the first replica in the replica list of a partition. "unclean" '
+        "elects any live replica if there is no leader.",
         metavar="election type",
     )
     topic: str | None = option("The topic of the partition that --partition names.", metavar="topic name")

@@ -290,6 +290,6 @@ command = Command(
     ),
     exit_status=(
         (1, "The offsets of two replicas differ, the command failed, or the options are wrong."),
-        (130, "Ctrl-C ended the command. Replicas whose checksums differ were printed."),
+        (130, "Ctrl-C ended the command. Until then, it printed the replicas whose checksums differ."),
     ),
 )

@@ -63,12 +63,14 @@ class AdminClient(Client):
     describe_log_dirs = offsets.describe_log_dirs
 
     describe_cluster = cluster.describe_cluster
+    describe_registered = cluster.describe_registered
     api_versions = cluster.api_versions
     unregister_broker = cluster.unregister_broker
 
     describe_features = features.describe_features
     update_features = features.update_features
 
+    active_controller = quorum.active_controller
     describe_quorum = quorum.describe_quorum
     add_voter = quorum.add_voter
     remove_voter = quorum.remove_voter

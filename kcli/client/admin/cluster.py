@@ -13,7 +13,7 @@ from kcli.client.client import (
     looking_up,
     raise_for,
 )
-from kcli.errors import KafkaError, ProtocolError
+from kcli.errors import KafkaError, ProtocolError, UnsupportedVersionException
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -58,6 +58,15 @@ async def describe_cluster(client: Client, *, include_fenced: bool = False) -> C
         )
 
     return await client.call("listNodes", attempt)
+
+
+async def describe_registered(client: Client) -> ClusterDescription:
+    """Returns the cluster with its fenced brokers, if the brokers can list them (DescribeCluster version 2,
+    KIP-1073)."""
+    try:
+        return await describe_cluster(client, include_fenced=True)
+    except UnsupportedVersionException:
+        return await describe_cluster(client)
 
 
 async def api_versions(

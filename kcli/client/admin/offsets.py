@@ -148,7 +148,7 @@ async def describe_log_dirs(
     client: Client, brokers: Iterable[int], *, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
     """Returns the log directories of each broker, in the broker's order, or the error of the broker. `partitions`
-    limits the replicas in them; None means all partitions."""
+    limits the replicas in the result. None means all partitions."""
     from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
     wanted = None

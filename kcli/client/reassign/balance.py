@@ -86,8 +86,8 @@ def balanced(
         if wanted > len(board.racks):
             topic, number = each.partition
             raise ImpossibleError(
-                f"{topic}-{number} would have {wanted} replicas, but only {len(board.racks)} brokers can have "
-                "replicas. --replication-factor changes the number of replicas."
+                f"{topic}-{number} would have {wanted} replicas, but the number of usable brokers is "
+                f"{len(board.racks)}. --replication-factor changes the number of replicas."
             )
         _settle(board, each.partition, wanted)
     _even_counts(board)
@@ -314,8 +314,8 @@ def _even_bytes(board: _Board) -> bool:
 
 
 def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
-    """Yields pairs of a broker above the average and a broker below the average, if one of the two differs too much.
-    The brokers with the most and the fewest bytes come first.
+    """Yields pairs of a broker above the average and a broker below the average, if at least one of the two differs too
+    much from the average. The brokers with the most and the fewest bytes come first.
     """
     by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
     for source in reversed(by_bytes):

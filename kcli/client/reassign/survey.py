@@ -10,12 +10,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import Reassignment, TopicDescription
 from kcli.client.reassign.assignment import Assignment, ReassignError
 from kcli.client.reassign.balance import BrokerPlace, PlacedPartition
-from kcli.client.reassign.throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-)
+from kcli.client.reassign.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, throttles_of
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.topic_partition import TopicPartition
@@ -159,11 +154,4 @@ async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[s
 
 
 async def _throttled_brokers(client: AdminClient, brokers: list[int]) -> tuple[int, ...]:
-    resources = [ConfigResource(ConfigResourceType.BROKER, str(broker)) for broker in brokers]
-    throttled = []
-    for resource, settings in (await client.describe_configs(resources)).items():
-        if isinstance(settings, KafkaError):
-            raise settings
-        if any(each.name in (LEADER_RATE, FOLLOWER_RATE) and each.source in _DYNAMIC for each in settings):
-            throttled.append(int(resource.name))
-    return tuple(throttled)
+    return tuple(int(resource.name) for resource in await throttles_of(client, brokers, ()))

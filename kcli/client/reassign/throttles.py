@@ -9,7 +9,8 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.topics import Reassignment
 from kcli.client.reassign.assignment import Assignment
-from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
+from kcli.errors import KafkaError
+from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.topic_partition import TopicPartition
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -17,6 +18,8 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+_THROTTLES = frozenset({LEADER_RATE, FOLLOWER_RATE, LEADER_REPLICAS, FOLLOWER_REPLICAS})
+_DYNAMIC = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,23 @@ async def limit_log_dirs(client: AdminClient, brokers: Iterable[int], rate: int)
             for broker in sorted(set(brokers))
         },
     )
+
+
+async def throttles_of(
+    client: AdminClient, brokers: Iterable[int], topics: Iterable[str]
+) -> dict[ConfigResource, list[str]]:
+    """Returns the names of the throttles between brokers that are set on these brokers and topics. Raises
+    KafkaError."""
+    resources = [_broker(broker) for broker in brokers]
+    resources += [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    found: dict[ConfigResource, list[str]] = {}
+    for resource, settings in (await client.describe_configs(resources)).items() if resources else ():
+        if isinstance(settings, KafkaError):
+            raise settings
+        names = [each.name for each in settings if each.name in _THROTTLES and each.source in _DYNAMIC]
+        if names:
+            found[resource] = names
+    return found
 
 
 async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""The ACLs: the list, and adding and removing of them."""
+"""The ACLs: the list, and the actions that add and remove ACLs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ async def list_acls(call: Call) -> Rows:
 async def add_acls(action: Action) -> Outcome:
     """POST /acls {principal, permission, host, use or resource_type, name, pattern, operations, group}: adds ACLs.
 
-    `use` is producer or consumer: the operations on a topic, and on the group of a consumer.
+    `use` is producer or consumer. It stands for the operations that such a client needs on a topic, and a consumer also
+    on its group.
     """
     wanted = _wanted(action)
     action.target = f"ACLs of {wanted[0].principal}"

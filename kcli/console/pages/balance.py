@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcli.client.admin.topics import Reassignment
 from kcli.client.reassign import throttles
@@ -14,13 +15,16 @@ from kcli.client.reassign.assignment import Assignment, ReassignError, assignmen
 from kcli.client.reassign.batches import copied_bytes
 from kcli.client.reassign.plans import broker_rows, changes_text, check_leaders, even_changes
 from kcli.client.reassign.survey import Survey, largest_replicas, replica_sizes, survey
+from kcli.client.reassign.undo import write_undo
 from kcli.console.answers import Outcome, Rows
-from kcli.console.balance_runs import BalanceRuns, Run, undo_file
+from kcli.console.balance_runs import BalanceRuns, Run, replicas_before, undo_file
 from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
+from kcli.model.amounts import counted
 from kcli.model.command_words import option, topic_pattern
+from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
 
 MOVES_SHOWN_MAX = 500
@@ -157,8 +161,16 @@ async def balance(action: Action) -> Outcome:
         )
         check_leaders(found, changes)
         if not action.is_preview:
-            run = Run(action.connection.identity.name, _amount(found, changes), undo_file(found, changes))
-            runs_of(action).start(
+            runs = runs_of(action)
+            runs.check_idle(action.cluster)
+            run = Run(
+                action.connection.identity.name,
+                _amount(found, changes),
+                undo_file(found, changes),
+                action.work_ended,
+            )
+            run.undo_path = await _written_undo(action, found, changes)
+            runs.start(
                 action.cluster,
                 run,
                 action.connection.lasting_client(),
@@ -179,6 +191,15 @@ async def balance(action: Action) -> Outcome:
             "undo": undo_file(found, changes),
         },
     )
+
+
+async def _written_undo(action: Action, found: Survey, changes: Assignment) -> Path | None:
+    """Writes the undo file, so that it outlives the console. If this fails, raises ReassignError, so that nothing moves
+    without the file."""
+    directory = action.settings.undo_directory
+    if directory is None or not changes:
+        return None
+    return await asyncio.to_thread(write_undo, directory.absolute(), replicas_before(found, changes))
 
 
 def _amount(found: Survey, changes: Assignment) -> str:
@@ -238,12 +259,14 @@ async def stop_balance(action: Action) -> Outcome:
     run = _own_run(action)
     if run is None or run.is_over:
         raise bad_request("no run of yours is in progress")
+    command = await _unthrottling(action, await action.admin.list_reassignments())
     if not action.is_preview:
         await runs_of(action).stop(action.cluster)
     verb = "would stop" if action.is_preview else "has stopped"
     return Outcome(
-        command="kill -INT PID  # of kcli reassign-partitions --balance: Ctrl-C",
-        summary=f"The run {verb}. Moves that have started continue without a throttle.",
+        command=command,
+        summary=f"The run {verb}. Moves that have started continue without a throttle. Only this console can stop "
+        "its run. The commands remove the throttle.",
     )
 
 
@@ -263,7 +286,7 @@ async def cancel_moves(action: Action) -> Outcome:
     rest = "The partition keeps its" if len(running) == 1 else "The partitions keep their"
     return Outcome(
         command=_with_file(action, running, "--cancel"),
-        summary=f"{_plural(len(running), 'move')} {verb} cancelled. {rest} old replicas.",
+        summary=f"{counted(len(running), 'move')} {verb} cancelled. {rest} old replicas.",
     )
 
 
@@ -273,26 +296,43 @@ async def change_throttle(action: Action) -> Outcome:
     rate = action.number("rate")
     running = await _chosen(action)
     action.target = f"{len(running)} moves"
-    moves = throttles.moves_of(running, {}, {})
-    if not action.is_preview:
-        if rate:
-            await throttles.limit_moves(action.admin, moves, rate)
-        else:
-            for broker in sorted(
-                {each for move in moves.values() for each in move.sources | move.destinations}
-            ):
-                await throttles.clear_broker_moves(action.admin, broker)
-            await throttles.clear_topics(action.admin, sorted({partition.topic for partition in running}))
     verb = "would be" if action.is_preview else "is"
     if rate:
-        words = ["--execute", "--additional", "--throttle", str(rate)]
-        summary = (
-            f"The throttle of {_plural(len(running), 'move')} {verb} {rate} bytes per second on each broker."
-        )
+        command = _with_file(action, running, "--execute", "--additional", "--throttle", str(rate))
+        if not action.is_preview:
+            await throttles.limit_moves(action.admin, throttles.moves_of(running, {}, {}), rate)
+        state = f"{verb} {rate} bytes per second on each broker"
     else:
-        words = ["--verify"]
-        summary = f"The throttle of {_plural(len(running), 'move')} {verb} removed."
-    return Outcome(command=_with_file(action, running, *words), summary=summary)
+        command = await _unthrottling(action, running)
+        if not action.is_preview:
+            for broker in _brokers(running):
+                await throttles.clear_broker_moves(action.admin, broker)
+            await throttles.clear_topics(action.admin, _topics(running))
+        state = f"{verb} removed"
+    return Outcome(command=command, summary=f"The throttle of {counted(len(running), 'move')} {state}.")
+
+
+def _brokers(running: Mapping[TopicPartition, Reassignment]) -> list[int]:
+    moves = throttles.moves_of(running, {}, {}).values()
+    return sorted({each for move in moves for each in move.sources | move.destinations})
+
+
+def _topics(running: Mapping[TopicPartition, Reassignment]) -> list[str]:
+    return sorted({partition.topic for partition in running})
+
+
+async def _unthrottling(action: Action, running: Mapping[TopicPartition, Reassignment]) -> str:
+    """The command lines that remove the throttle of moves in progress. `--verify` would keep this throttle until the
+    end of the moves."""
+    found = await throttles.throttles_of(action.admin, _brokers(running), _topics(running))
+    lines = [_throttle_command(action, resource, names) for resource, names in found.items()]
+    return "\n".join(lines) or "# The moves in progress have no throttle."
+
+
+def _throttle_command(action: Action, resource: ConfigResource, names: Sequence[str]) -> str:
+    kind = "brokers" if resource.type is ConfigResourceType.BROKER else "topics"
+    entity = ("--entity-type", kind, *option("entity-name", resource.name))
+    return action.command("configs", "--alter", *entity, "--delete-config", ",".join(sorted(names)))
 
 
 async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
@@ -310,17 +350,14 @@ async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
 
 
 def _with_file(action: Action, running: Mapping[TopicPartition, Reassignment], *words: str) -> str:
-    """The command lines that write the moves in progress to a file, and run the command with this file."""
+    """Two command lines: one writes the moves in progress to a file, and one runs `kcli reassign-partitions` with this
+    file."""
     targets = {
         partition: tuple(broker for broker in each.replicas if broker not in each.removing)
         for partition, each in running.items()
     }
     made = action.command("reassign-partitions", *words, "--reassignment-json-file", "moves.json")
     return f"printf '%s\\n' {shlex.quote(assignment_json(targets))} > moves.json\n{made}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 ROUTES = (

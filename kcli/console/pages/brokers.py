@@ -23,13 +23,15 @@ from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """A broker in the list. The sizes are None if the user may not see them."""
+    """A broker in the list. The sizes are None if the user may not see them. `host` is empty if the address is not
+    known. A fenced broker sends no heartbeats."""
 
     id: int
     host: str
     port: int
     rack: str | None
     is_controller: bool
+    is_fenced: bool
     leaders: int
     preferred_leaders: int
     replicas: int
@@ -47,7 +49,9 @@ async def list_brokers(call: Call) -> Rows:
     rows = [_row(node, topology.value, storage) for node in topology.value.brokers]
     return call.listing().rows(
         Aged(rows, topology.age_ms),
-        text=lambda row: f"{row.id} {row.host}:{row.port} {row.rack or ''}",
+        text=lambda row: (
+            f"{row.id} {row.host}:{row.port} {row.rack or ''} {'fenced' if row.is_fenced else ''}"
+        ),
         columns={
             "id": lambda row: row.id,
             "host": lambda row: row.host,
@@ -112,6 +116,7 @@ def _row(node: Node, topology: Topology, storage: Storage) -> BrokerRow:
         port=node.port,
         rack=node.rack,
         is_controller=node.id == topology.controller_id,
+        is_fenced=node.is_fenced,
         leaders=topology.leaders[node.id],
         preferred_leaders=topology.preferred[node.id],
         replicas=topology.replicas[node.id],

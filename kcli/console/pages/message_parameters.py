@@ -42,7 +42,7 @@ def decoders_of(call: Call) -> Decoders:
 
 
 def start_of(call: Call, default: Origin = Origin.LATEST) -> Start:
-    """Where the list begins: `start` with the offset or the milliseconds in `value`."""
+    """The start of the list: the parameter `start`, with the offset or the milliseconds in `value`."""
     text = call.query("start", default)
     try:
         origin = Origin(text)

@@ -17,6 +17,7 @@ from kcli.console.pages.storage import Storage, known_storage
 from kcli.console.pages.topology import kept_topology
 from kcli.console.routes import Read
 from kcli.errors import KafkaError, KcliError, ProtocolError
+from kcli.http.checkup_metrics import named_metrics
 from kcli.http.client import get
 from kcli.model.addresses import Address
 
@@ -25,8 +26,8 @@ CHECKUP_SECONDS = 600.0
 offset.
 """
 
-ONE_LOOK = Looks(count=1, pause_s=0.0)
-"""The check-up looks once at the groups. Several looks would need seconds between them."""
+LOOKS = Looks()
+"""The looks at the groups. The page is shown meanwhile, because the check-up runs in the background."""
 
 TRAFFIC_SECONDS = 5.0
 TRAFFIC_SAMPLES_MAX = 360
@@ -65,12 +66,13 @@ async def show(call: Call) -> dict[str, object]:
     kept = await kept_topology(call)
     topology, storage = kept.value, known_storage(call)
     topics = [topic for topic in topology.topics if not topic.is_internal]
-    leaders = [topology.leaders[node.id] for node in topology.brokers]
+    leaders = [topology.leaders[node.id] for node in topology.alive]
     return {
         "age_ms": kept.age_ms,
         "cluster_id": topology.cluster_id,
         "controller": topology.controller_id,
-        "brokers": len(topology.brokers),
+        "brokers": len(topology.alive),
+        "fenced": [node.id for node in topology.brokers if node.is_fenced],
         "topics": len(topics),
         "internal_topics": len(topology.topics) - len(topics),
         "partitions": sum(topic.partitions for topic in topology.topics),
@@ -117,7 +119,10 @@ async def show_checkup(call: Call) -> dict[str, object]:
 
 async def _check(call: Call) -> Checkup:
     try:
-        snapshot = await gather(call.admin, looks=ONE_LOOK)
+        endpoints = call.rules.settings.metrics
+        snapshot = await gather(
+            call.admin, looks=LOOKS, metrics=named_metrics(endpoints) if endpoints else None
+        )
     except (KafkaError, ProtocolError, OSError) as error:
         failure = failure_of(error)
         return Checkup(error=str(error) if failure is None else failure.message, ended_ms=call.clock.now_ms())

@@ -40,7 +40,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPartitions:
-    """A topic and its partitions. The size has all replicas."""
+    """A topic and its partitions. The size is the sum of all replicas."""
 
     name: str
     topic_id: UUID | None

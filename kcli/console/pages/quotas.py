@@ -26,8 +26,8 @@ _ORDER = tuple(_TYPES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRow:
-    """The limits of an entity. A name of None is the default of its type. `has_` fields are false if a type is not a
-    part of the entity."""
+    """The limits of an entity. An entity has a user, a client id, both, or an IP address. If it has no user, `has_user`
+    is False. If `has_user` is True and `user` is None, these are the limits of the default user."""
 
     user: str | None
     has_user: bool

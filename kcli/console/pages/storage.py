@@ -92,7 +92,7 @@ async def _load(call: Call) -> Storage:
     topics: Counter[str] = Counter()
     brokers: dict[int, tuple[Directory, ...] | KafkaError] = {}
     # One broker at a time, because the answer of a large broker has tens of megabytes as objects.
-    for node in topology.value.brokers:
+    for node in topology.value.alive:
         found = (await call.admin.describe_log_dirs([node.id]))[node.id]
         brokers[node.id] = found if isinstance(found, KafkaError) else await _summaries(found, topics)
     if any(not isinstance(found, KafkaError) for found in brokers.values()):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kcli.client.admin.admin import AdminClient
 from kcli.client.client import Node
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
@@ -16,6 +18,9 @@ OLDER_SECONDS = 50.0
 """While a new answer is on its way, a list may show an answer that is too old by at most this time. The answer about
 100,000 partitions takes about a second.
 """
+
+NO_PORT = -1
+"""The port of a broker whose address is not known."""
 
 TOPICS_PER_TURN = 200
 """The topics that are counted in one iteration of the event loop: about a millisecond."""
@@ -40,7 +45,9 @@ class Topology:
 
     cluster_id: str
     controller_id: int
+    """The active controller, or NO_LEADER."""
     brokers: tuple[Node, ...]
+    """All brokers, also fenced ones."""
     topics: tuple[TopicSummary, ...]
     leaders: Counter[int]
     replicas: Counter[int]
@@ -49,20 +56,31 @@ class Topology:
     out_of_sync: Counter[int]
     """The replicas that are not in the ISR of their partition, by broker."""
 
+    @property
+    def alive(self) -> tuple[Node, ...]:
+        """The brokers that are not fenced."""
+        return tuple(node for node in self.brokers if not node.is_fenced)
+
 
 async def kept_topology(call: Call) -> Aged[Topology]:
     """The topology, at most some seconds old."""
     return await call.kept("topology", lambda: _load(call), older_seconds=OLDER_SECONDS)
 
 
-async def _load(call: Call) -> Topology:
-    admin = call.admin
-    cluster = await admin.describe_cluster()
+async def all_topics(admin: AdminClient) -> MetadataResponse:
+    """All topics with their partitions, as the cluster sends them."""
 
     async def attempt() -> MetadataResponse:
         return await admin.metadata(None)
 
-    response = await admin.call("listTopics", attempt)
+    return await admin.call("listTopics", attempt)
+
+
+async def _load(call: Call) -> Topology:
+    cluster, controller = await asyncio.gather(
+        call.admin.describe_registered(), call.admin.active_controller()
+    )
+    response = await all_topics(call.admin)
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
     preferred: Counter[int] = Counter()
@@ -82,14 +100,22 @@ async def _load(call: Call) -> Topology:
             await asyncio.sleep(0)
     return Topology(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller_id,
-        brokers=cluster.nodes,
+        controller_id=controller,
+        brokers=_with_absent(cluster.nodes, replicas),
         topics=tuple(sorted(topics, key=lambda topic: topic.name)),
         leaders=leaders,
         replicas=replicas,
         preferred=preferred,
         out_of_sync=out_of_sync,
     )
+
+
+def _with_absent(nodes: tuple[Node, ...], replicas: Iterable[int]) -> tuple[Node, ...]:
+    """The brokers, and those that have replicas but are not in the answer, because Kafka before 4.0 lists no fenced
+    brokers."""
+    absent = set(replicas).difference(node.id for node in nodes)
+    found = [*nodes, *(Node(broker, "", NO_PORT, is_fenced=True) for broker in absent)]
+    return tuple(sorted(found, key=lambda node: node.id))
 
 
 def _summary(topic: MetadataResponseTopic) -> TopicSummary:

@@ -23,7 +23,8 @@ _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRow:
-    """A span in the tree. The times are in microseconds, `after_us` since the first span of the trace."""
+    """A span in the tree. The times are in microseconds. `after_us` is the time from the start of the trace's first
+    span."""
 
     name: str
     service: str

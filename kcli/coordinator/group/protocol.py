@@ -48,7 +48,8 @@ class Retention:
 class GroupRequests(Protocol):
     """Answers requests that name a group. `MissingGroups` implements this interface for groups that do not exist.
 
-    If `join`, `sync` or `heartbeat` raises a KafkaError, the answer has its error code, and the group has not changed.
+    If `join`, `sync` or `heartbeat` raises a KafkaError, the answer has the code of this error, and the group has not
+    changed.
     """
 
     def join(self, join: Join, step: GroupStep) -> None: ...

@@ -312,8 +312,8 @@ class GroupShard:
         self, group_id: str, before: int | None, token: Token[OffsetsDeleted], now_ms: int
     ) -> GroupReady:
         """Deletes some offsets of a large group that will be deleted. Only the first call checks whether the group may
-        be deleted. In this call, `before` is None. A member that joins later begins without offsets, as after the
-        deletion."""
+        be deleted. In this call, `before` is None. If a member joins between two calls, it begins without offsets, in
+        the same way as after the deletion."""
         step: GroupStep = Step(now_ms)
         code = self._deletion_error(group_id) if before is None else ErrorCode.NONE
         if code is ErrorCode.NONE:

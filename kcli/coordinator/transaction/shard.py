@@ -365,8 +365,8 @@ class TransactionShard:
     def _slice(
         self, waiting: deque[str], is_due: Callable[[str, Transaction], bool], most: int
     ) -> dict[str, Transaction]:
-        """Takes the next transactions that are due. Visits all transactions only at the begin of a round, when none of
-        the last round waits."""
+        """Takes the next transactions that are due. Visits all transactions only at the beginning of a round, when no
+        transaction of the last round waits any more."""
         if not waiting:
             waiting.extend(name for name, known in self._transactions.items() if is_due(name, known))
         due: dict[str, Transaction] = {}
@@ -474,8 +474,8 @@ class TransactionShard:
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Ends the work of this shard, because another broker becomes the coordinator. In this shard, a request waits
-        only until its records are written. The caller answers these requests with an error."""
+        """Ends the work of this shard, because another broker becomes the coordinator. No request is answered here:
+        each waiting request waits for the write of its records, and the caller answers it with an error."""
         return Ready()
 
 

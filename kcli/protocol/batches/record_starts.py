@@ -54,7 +54,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     """Returns the values of the zigzag varints at the positions `at`, and the positions after the varints.
 
     For a position outside the buffer, the nearest byte is read. If a varint does not end within `max_size` bytes, its
-    value is outside every valid range. The caller must compare all values with bounds, and so finds both errors.
+    value is outside every valid range. The caller must compare all values with bounds. This comparison finds both
+    errors.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -76,8 +77,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
 
 
 def _finish(buffer: Bytes, at: Ints, value: Ints, end: Ints, rows: Ints, max_size: int) -> Ints:
-    """Reads the other bytes of the varints number `rows`, which have more than one byte. Changes `value` and `end` in
-    place.
+    """Reads the other bytes of the varints whose numbers are in `rows`. Each of these varints has more than one byte.
+    Changes `value` and `end` in place.
     """
     size = int(end[rows[0]] - at[rows[0]]) if len(rows) else 0
     while len(rows):
@@ -165,7 +166,8 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
 
 
 def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: Ints) -> Bools:
-    """Whether the bytes at each guess equal the length bytes of its run's first record."""
+    """Whether the length varint at each guessed start of a record is equal to the length varint of the first record of
+    the run."""
     same: Bools = buffer.take(guesses, mode="clip") == np.repeat(buffer.take(at, mode="clip"), ahead)
     for nth in range(1, int(length_size.max())):
         matters = length_size > nth

@@ -344,7 +344,7 @@ def _in_order(raw: bytes | bytearray, at: int, index: int, number: int, shape: _
 
 def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
     """Adds the timestamp deltas of a run to `tally`. `columns` has the first bytes of all deltas, then the second
-    bytes, and so on. The max timestamp in the header is used only if a record has this timestamp."""
+    bytes, and so on."""
     column = columns[-1]
     if len(columns) == 1 and not column.translate(None, _EVEN[: (tally.expected >> 1) + 1]):
         if tally.latest != tally.expected:

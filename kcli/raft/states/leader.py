@@ -100,8 +100,8 @@ class Leader:
         return self.progress.get(key, _NOTHING_KNOWN)
 
     def heard_from(self, voter_id: BrokerId, voters: VoterSet, check_deadline: float) -> Leader:
-        """Adds a voter to `heard`, because it has fetched. If a majority has fetched, the time until the next check
-        begins again.
+        """Adds a voter to `heard`, because it has fetched. If a majority has fetched, moves the next check to
+        `check_deadline`.
         """
         heard = self.heard | {voter_id}
         present = [each for each in voters.ids if each in heard or each == self.leader_id]

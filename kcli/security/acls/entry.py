@@ -36,8 +36,8 @@ def acl_text(acl: AclEntry) -> str:
 
 
 def number_name(kind: type[IntEnum], number: int) -> str:
-    """The name of a number of Kafka's protocol. A newer release may have stored a number that this release does not
-    know.
+    """The name for a number of an enum of Kafka's protocol, such as ResourceType. UNKNOWN if only a newer release knows
+    the number.
     """
     try:
         return kind(number).name

@@ -2,15 +2,15 @@
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
 kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
-names. Another dictionary has the prefixes. For each length of a stored prefix, the index looks up that many first
-characters of the resource's name.
+names. Another dictionary has the prefixes. The index cuts the resource's name to each length that a stored prefix has,
+and looks up the result.
 
 For each pattern, principal and host there is a cell. The cell has a bit for each allowed operation and for each denied
 operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
 
 The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
-prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the longest prefix of
-a principal has the bits of all of them, and the index keeps these bits until an ACL of the principal changes.
+prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the bits of all
+matching prefixes together belong to the longest prefix. The index keeps them until an ACL of the principal changes.
 """
 
 from __future__ import annotations
@@ -142,9 +142,11 @@ class _Prefixes(Generic[V]):
         return None
 
     def _shared(self, name: str) -> int:
-        """The number of first characters that the name shares with the stored text that sorts last before the name.
+        """The number of first characters that the name has in common with the last stored text that sorts before the
+        name.
 
-        Each stored prefix of the name is this text or a prefix of it. So no stored prefix of the name is longer.
+        Each stored prefix of the name is this text or a prefix of this text. So no stored prefix of the name is longer
+        than the returned number.
         """
         at = bisect_right(self._sorted, name)
         before = self._sorted[at - 1] if at else ""

@@ -137,7 +137,7 @@ class StandardAuthorizer:
                 return Decision(verdict is Verdict.ALLOWED, acl)
 
     def _is_open_to_all(self, resource: Resource) -> bool:
-        """Whether a resource that no ACL names is open to every principal, and this is such a resource."""
+        """Whether no ACL names the resource, and resources without ACLs are open to every principal."""
         return self._default and not self._index.has_acls(resource.type, resource.name)
 
     def authorize_any(self, asker: Asker, operation: AclOperation, resource_type: ResourceType) -> bool:

@@ -1,7 +1,7 @@
 """SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and both sides of a login.
 
-`salted_password` computes the salted password from a password. `server_keys` computes the keys that a server stores
-from the salted password. Only the keys are written to the metadata log. The keys are not enough to log in as a client.
+`salted_password` computes the salted password from a password. From that, `server_keys` computes the keys that a server
+stores. Only the keys are written to the metadata log. The keys are not enough to log in as a client.
 
 For an unknown user, the server sends the same messages as for a known user. The salt in these messages is derived from
 the user name. So a client cannot find out which users exist.

@@ -371,8 +371,8 @@ def _decrypt(entry: JavaKeyEntry, password: str) -> None:
 
 
 def _is_jks(content: bytes) -> bool:
-    """Whether a file is a JKS store. As in Java, its content decides, because ssl.keystore.type has JKS as its default,
-    and new versions of keytool write PKCS12."""
+    """Whether a file is a JKS store. As in Java, the content of the file decides. The reason is that ssl.keystore.type
+    has the default JKS, but new versions of keytool write PKCS12."""
     return content[:4] in _JKS_MAGIC
 
 

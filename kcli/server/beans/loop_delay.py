@@ -72,6 +72,7 @@ class LoopDelay:
 
 
 def next_wait(busy_share: float, delay: float) -> float:
-    """The seconds until the next sample. A loop that waits for a disk uses no CPU time, but it delays other work."""
+    """The seconds until the next sample. A busy loop is sampled more often. A long delay also counts as busy, because a
+    loop that waits for a disk uses no CPU time but delays other work."""
     is_busy = busy_share >= BUSY_SHARE or delay >= BUSY_SAMPLE_SECONDS
     return BUSY_SAMPLE_SECONDS if is_busy else IDLE_SAMPLE_SECONDS

@@ -1,4 +1,4 @@
-"""The beans of requests that wait: purgatories, their expirations, and fetch sessions."""
+"""The beans of requests that wait (in Kafka's "purgatories"), of their expirations, and of fetch sessions."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _standing(sources: BeanSources) -> Attributes:
 
 
 def state_name(quorum: Quorum) -> str:
-    """The state of this node, by Kafka's name. A node that follows and may not vote is an observer."""
+    """The state of this node, by Kafka's name. A node that follows and cannot vote is an observer."""
     state = quorum.node.state
     name = type(state).__name__.lower()
     is_voter = quorum.node.voters.voter(quorum.node.key) is not None

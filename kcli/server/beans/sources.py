@@ -42,7 +42,7 @@ STEPS_PER_PAUSE = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
     """The parts of the broker role that only beans read. The other parts are in `BrokerPorts`. `links` are the
-    connections to other brokers, by the prefixes of the beans.
+    connections to other brokers. Each key is the prefix of the names of their beans.
     """
 
     cleaning: LogCleaning
@@ -54,7 +54,7 @@ class BrokerParts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
     """The parts of a node that the beans read. In a broker, `ports` is a `BrokerPorts` and `parts` is not None.
-    `channels` are the connections to the active controller, by the prefixes of the beans.
+    `channels` are the connections to the active controller. Each key is the prefix of the names of their beans.
     """
 
     ports: NodePorts

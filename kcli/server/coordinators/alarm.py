@@ -14,7 +14,7 @@ short beside the shortest session timeout of Kafka's clients (6 s)."""
 
 
 class Alarm:
-    """Calls its function once, at the earliest of its deadlines.
+    """Calls a function once, at the earliest deadline that was set.
 
     If the event loop was blocked when a deadline passed, the sockets may have unread heartbeats from this time. The
     heartbeats must be served before a session expires. So the call is postponed once, by the time for which the loop
@@ -33,8 +33,8 @@ class Alarm:
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:
-        """Adds a deadline. The alarm keeps only the earliest deadline. After the call, later deadlines must be added
-        again.
+        """Adds a deadline. The alarm keeps only the earliest deadline. After the alarm has called its function, later
+        deadlines must be added again.
         """
         if self._handle is not None:
             if self._deadline_ms <= deadline_ms:

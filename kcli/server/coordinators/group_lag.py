@@ -78,7 +78,8 @@ class LagReport:
 
 @dataclass(slots=True)
 class _Group:
-    """A group and its committed offsets: by topic, (partition, offset, time of the commit)."""
+    """A group and its committed offsets. `topics` has, for each topic, a list of (partition, offset, time of the
+    commit)."""
 
     runner: GroupRunner
     listed: ListedGroup
@@ -126,7 +127,7 @@ class GroupLagSampler:
 
     @property
     def windows(self) -> int:
-        """The number of windows: one for each group and partition."""
+        """The number of windows (kept histories of commits): one for each group and partition."""
         return len(self._tracker)
 
     def start(self) -> None:

@@ -62,7 +62,7 @@ class _Marker:
 
 class RemoteMarkers:
     """Sends WriteTxnMarkers to other brokers. Several transactions share a request. Two transactions of the same
-    producer id never share one, because the response identifies a transaction only by its producer id.
+    producer id never share a request, because the response identifies a transaction only by its producer id.
     """
 
     def __init__(self, links: BrokerLinks) -> None:

@@ -9,8 +9,9 @@ from kcli.model.observations import Observations
 
 @dataclass(frozen=True, slots=True)
 class ShardTimes:
-    """Times in milliseconds of all shards of a coordinator. They are the times of loads, of calls to a shard, of
-    appends, and from the append of a batch to its commit.
+    """Times in milliseconds of all shards of a coordinator. `load_ms` has the times of loads, `processing_ms` of calls
+    to a shard, and `flush_ms` of appends to the log. `purgatory_ms` has the times from the append of a batch to its
+    commit.
     """
 
     load_ms: Observations = field(default_factory=Observations)

@@ -276,7 +276,8 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
     # --- metadata
 
     def load(self, image: MetadataImage) -> None:
-        """Applies a metadata image. Called first before the broker leads any partition, and then after each change.
+        """Applies a metadata image. The first call comes before the broker leads any partition. Each later call follows
+        a change of the metadata.
 
         If the internal topic exists, its number of partitions takes precedence over the configuration, because every
         broker must find the same coordinator for a key.

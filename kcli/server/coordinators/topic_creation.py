@@ -76,9 +76,8 @@ class TopicCreator:
         return True
 
     def _refused(self, topic: InternalTopic, reason: str) -> None:
-        """Logs a reason only once, because clients ask again several times a second, for example while too few brokers
-        run.
-        """
+        """Logs the same reason only once. For example, while too few brokers run, clients ask several times a
+        second."""
         if self._refusals.get(topic.name) != reason:
             self._refusals[topic.name] = reason
             _log.warning("Topic %s cannot be created yet: %s", topic.name, reason)

@@ -42,7 +42,7 @@ checks a partition in about 2 µs."""
 
 class RemoteVerifications:
     """Sends AddPartitionsToTxn to other brokers. Several verifications share a request. Two verifications of the same
-    transactional id never share one, because the response identifies a verification only by its transactional id.
+    transactional id never share a request, because the response identifies a verification only by its transactional id.
     """
 
     def __init__(self, links: BrokerLinks) -> None:

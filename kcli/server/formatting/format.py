@@ -56,8 +56,8 @@ class FormatError(Exception):
 class FormatRequest:
     """The arguments of `format`.
 
-    `voters` are the first controllers of a dynamic quorum. If this node is one of them, its entry has the id of its
-    directory. `dynamic_quorum` is True for a dynamic quorum, even if the voters are not known yet
+    `voters` are the first controllers of a dynamic quorum. If this node is a voter, the node's entry has the id of the
+    node's directory. `dynamic_quorum` is True for a dynamic quorum, even if the voters are not known yet
     (`--no-initial-controllers`).
     """
 

@@ -143,16 +143,16 @@ def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[Fe
 
 
 def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
-    """The bytes that a partition counts towards min_bytes. If a wait cannot help, the result is at least
-    `min_bytes`.
-    """
+    """The bytes of a partition that count towards min_bytes. If a wait cannot help, the result is at least
+    `min_bytes`."""
     if read.slice is None or (read.is_full and read.slice.size_bytes):
         return min_bytes
     return read.slice.size_bytes
 
 
 def _settle(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
-    """If the client has everything of the partition, the session reads the partition again only after a change."""
+    """If the client already has all records of the partition, the session reads the partition again only after a
+    change."""
     if not is_quiet(read, scope):
         return False
     assert read.source is not None, "a quiet partition has no error"

@@ -104,7 +104,7 @@ def _refused_share_keys(
 def _with_refused(
     request: FindCoordinatorRequest, response: FindCoordinatorResponse, names: Container[str], code: ErrorCode
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """The response with an error for each key that the client may not describe, in the order of the request."""
+    """The response in the order of the request, with an error for each key that the client may not describe."""
     found = iter(response.coordinators)
     coordinators = in_turns(
         request.coordinator_keys,

@@ -93,8 +93,8 @@ async def _merged(
     allowed: Container[str],
     commit: Commit,
 ) -> OffsetCommitResponse:
-    """Merges the group's answers for all parts, and the refused partitions, in the order of the request. If one part
-    fails, the partitions of later parts get the same error.
+    """Merges the group's answers for all parts with the refused partitions. The result has the order of the request. If
+    one part fails, the partitions of later parts get the same error.
     """
     answered: list[OffsetCommitResponseTopic] = []
     failure: KafkaError | None = None

@@ -53,8 +53,8 @@ async def _delete(
     known: tuple[OffsetDeleteRequestTopic, ...],
     allowed: Container[str],
 ) -> OffsetDeleteResponse:
-    """Merges the group's answers for all parts, and the refused partitions, in the order of the request. The group also
-    gets a request without partitions, because the group may refuse it.
+    """Merges the group's answers for all parts with the refused partitions. The result has the order of the request.
+    The group also gets a request without partitions, because the group may refuse it.
     """
     answered: list[OffsetDeleteResponseTopic] = []
     for topics in tuple(decisions(known)) or ((),):

@@ -1,9 +1,9 @@
 """OffsetFetch (key 9, versions 1-9): the offsets of one group, or of several from version 8 on (KIP-709).
 
 If `topics` is null (v2+), the response has every partition with an offset. A missing offset is -1 without an error.
-With require_stable (v7+, KIP-447), the response is sent after earlier writes are committed. A partition with an offset
-in an open transaction then gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry (v8+), at the top
-of the response (v2-7) or in each partition (v1).
+With require_stable (v7+, KIP-447), the response is sent after earlier writes are committed. If an open transaction has
+an offset for a partition, the partition gets UNSTABLE_OFFSET_COMMIT. The error of a group is in the group's entry
+(v8+), at the top of the response (v2-7) or in each partition (v1).
 """
 
 from __future__ import annotations

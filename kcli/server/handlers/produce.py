@@ -2,10 +2,10 @@
 
 The response is sent after the append (acks=1), or when the in-sync replicas have the batch (acks=all). With acks=0 no
 response is sent, and an error closes the connection. A large batch is decompressed and checked in a thread, and the
-next requests of the connection wait. They also wait while a request is held (delayed), because it has arrived before
-the broker knows that it leads a partition. Each partition has its own error, such as INVALID_RECORD, CORRUPT_MESSAGE,
-MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence (KIP-98). KIP-467
-defines errors of single records, and KIP-516 defines topic ids (v13).
+next requests of the connection wait. The next requests also wait while a request is held (delayed). A request is held
+if it arrives before the broker has read that the broker leads the partition. Each partition has its own error, such as
+INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks
+idempotence (KIP-98). KIP-467 defines errors of single records, and KIP-516 defines topic ids (v13).
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def _when_led(
     transactional: list[TransactionalBatch],
     allowed: Container[str],
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    """Appends the batches of the request. If this broker may soon become the leader of a partition, first waits for
-    that."""
+    """Appends the batches of the request. If this broker may soon become the leader of a partition, first waits for the
+    leadership."""
     if len(request.topic_data) <= TOPICS_AT_ONCE:
         held = context.ports.replicas.hold(_partitions(context, request, allowed))
         if held is not None:
@@ -260,8 +260,8 @@ def _appended_all(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Waits until the batches that a thread checks are appended too. Then answers like a request without such
-    batches."""
+    """Waits until the batches that a thread checks are appended too. Then answers in the same way as if no thread had
+    been needed."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(

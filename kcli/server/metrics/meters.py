@@ -1,8 +1,8 @@
 """Meters, histograms and rates, as Kafka's two metric libraries define them. Every method that needs the time gets it
 as an argument.
 
-Code that serves requests only counts, and appends values to lists. Every second and at each read of the metrics, the
-values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
+The code that serves requests does no more than count, and append values to lists. Every second and at each read of the
+metrics, the values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
 kafka.server:type=BrokerTopicMetrics and other beans. Yammer's meters are averages over 1, 5 and 15 minutes with
 exponential weights. In Yammer's quantiles, new values have more weight than old values: after a minute, the weight of a
 value is less than half.

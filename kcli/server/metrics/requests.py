@@ -58,10 +58,10 @@ Head = tuple[int, int]
 
 
 class VersionTimes:
-    """The requests in one version of one API, or of one kind, such as FetchConsumer. The lists and arrays have the
-    times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for their whole
-    API, which is in `whole`. Arrays keep no Python objects, so a busy broker uses the memory of the objects again
-    immediately.
+    """The requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists and arrays
+    have the times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for
+    their whole API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy broker
+    can immediately reuse the memory of the objects that it measured.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class VersionTimes:
         self.meter = Meter(now, began=began)
 
     def sent(self, seconds: float) -> None:
-        """Records the time that the connection needed to send a large answer."""
+        """Stores the time that the connection needed to send a large answer."""
         self.sends.append(seconds)
 
     def fold(self, now: float) -> None:
@@ -341,7 +341,7 @@ class RequestMetrics:
 
 
 def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
-    """Wraps `serve` and measures the time. The wrapper is a closure, because it is faster than an object with
+    """Wraps `serve` and measures the time. The wrapper is a closure, because a closure is faster than an object with
     attributes."""
     now: Callable[[], float] = metrics.clock.monotonic
     head_of: Callable[[memoryview], Head] = _HEAD.unpack_from

@@ -1,8 +1,8 @@
 """Computes the rates of topics from their counts.
 
 A broker may have thousands of topics, and most of them have no traffic. Every few seconds, `look` compares the counts
-of each topic with the last ones. Only a topic with new traffic takes more time. The rates of the other topics decay in
-the same way whenever they are computed, so they are computed when they are read.
+of each topic with the last ones. Only a topic with new traffic takes more time. The rates of the other topics only
+decay, and a late computation gives the same result. So these rates are computed only when they are read.
 """
 
 from __future__ import annotations

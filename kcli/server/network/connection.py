@@ -14,10 +14,10 @@ Order. A request that cannot be answered immediately delays the requests after i
 a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
 with acks=all would have to wait for each commit. Appends and answers keep the order of the requests.
 
-Limits. While requests are delayed, and while the client does not read its answers, the connection does not read. So a
-connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the frames of all
-connections, and answer_sender.py limits their unsent answers. If a client sends many requests together, they are served
-alternately with the requests of other clients (request_line.py).
+Limits. While requests are delayed, and while the client does not read its answers, the connection reads nothing from
+the client. So a connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the
+frames of all connections, and answer_sender.py limits their unsent answers. If a client sends many requests together,
+they are served alternately with the requests of other clients (request_line.py).
 
 This file is long because the order and the limits depend on the state of one connection. connection_login.py contains
 the login, and waiting.py contains the answers that are not ready.

@@ -94,9 +94,9 @@ def _if_set(config: BrokerConfig, name: str, otherwise: int) -> int:
     """The value of a socket option. If the key is not set, returns the system's default, because Kafka's default is
     slow.
 
-    Kafka's buffers have a fixed size of 100 KiB. With them, the throughput on the loopback can fall to half of that
-    with the kernel's own sizes. Kafka's accept queue has 50 places, so some clients must wait a second if many connect
-    at the same time.
+    Kafka's buffers have a fixed size of 100 KiB. With these buffers, the throughput on the loopback can fall to half of
+    the throughput with the kernel's own sizes. Kafka's accept queue has 50 places, so some clients must wait a second
+    if many connect at the same time.
     """
     return config.integer(name) if config.is_set(name) else otherwise
 

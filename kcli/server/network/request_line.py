@@ -45,8 +45,8 @@ class RequestLine:
     @property
     def allowance(self) -> int:
         """The bytes of requests that a connection may serve as soon as the requests are received. The result is 1 if
-        connections wait in the queue, or if other connections have used this iteration of the loop. With this result,
-        the connection may serve one request.
+        connections wait in the queue, or if other connections have used up the limit of this iteration of the loop.
+        With this result, the connection may serve one request.
 
         If the queue is full, the result is 0. With this result, the connection goes to the end of the queue, as a
         request does in Kafka.

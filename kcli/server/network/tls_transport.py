@@ -8,11 +8,12 @@ Plain bytes go from OpenSSL directly into the buffers of the connection. A writt
 that the transport holds no more bytes than without TLS.
 
 Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one TLS record.
-If a client sends key updates and does not read their answers, this transport does not read either.
+If a client sends key updates and does not read the answers to them, this transport does not read from the client
+either.
 
 Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one queue. Each iteration of
-the loop runs one step of one handshake, and then serves other clients. So many new clients together do not block them.
-If a client sends many key updates and few other bytes, its connection is closed.
+the loop runs one step of one handshake, and then serves other clients. So a large number of new clients does not block
+the other clients. If a client sends many key updates and few other bytes, its connection is closed.
 """
 
 from __future__ import annotations

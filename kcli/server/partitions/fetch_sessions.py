@@ -1,4 +1,5 @@
-"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads and the values that it has sent.
+"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads, and the values that the consumer
+has got.
 
 Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may begin a
 session. The incremental fetches of the session (epoch 1, 2, …) list only changes. The answer to an incremental fetch
@@ -68,8 +69,8 @@ this limit, partitions that were read together once would always be read togethe
 
 
 class Quiet(NamedTuple):
-    """A partition of a session that has nothing new for the client: the requests that wait for it, and the time at
-    which it was read.
+    """A partition of a session that has nothing new for the client. `partition` has the requests that wait for it, and
+    `read_ms` is the time at which it was read.
     """
 
     partition: ParkedFetches
@@ -125,7 +126,8 @@ class FetchSession:
             self.active[target] = None
 
     def wake_read_before(self, time_ms: int) -> None:
-        """Makes quiet partitions active if they were last read before `time_ms`. Limits their number in each fetch."""
+        """Makes quiet partitions active if they were last read before `time_ms`. Each fetch wakes only a limited number
+        of partitions in this way."""
         oldest = next(iter(self.quiet.values()), None)
         if oldest is None or oldest.read_ms >= time_ms:
             return
@@ -142,8 +144,8 @@ class FetchSession:
             self.parked.changed(partition, size_bytes, measure=measure)
 
     def finish(self) -> None:
-        """Makes all partitions active, because the leadership of a partition has ended, and the caller does not know of
-        which one. Often many leaderships end together, when a broker stops.
+        """Makes all partitions active. Called when the leadership of some partition has ended, because the caller does
+        not know of which partition. Often many leaderships end together, when a broker stops.
         """
         self.end()
         if self.parked is not None:

@@ -205,8 +205,9 @@ class LeaderPartition:
         log_end_offset: int,
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
-        """Records a fetch of a follower. A fetch from `log_end_offset` shows that the follower has every record before
-        this offset. If the follower is in sync now, this leader proposes to add the follower to the ISR.
+        """Stores the progress of a follower after its fetch. A fetch from `log_end_offset` shows that the follower has
+        every record before this offset. If the follower is in sync now, this leader proposes to add the follower to the
+        ISR.
 
         Raises NotLeaderOrFollowerException if the broker has no replica, or if a newer run of the broker is registered.
         """

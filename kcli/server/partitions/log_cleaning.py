@@ -163,7 +163,8 @@ class LogCleaning:
 
 
 def limits_of(config: BrokerConfig) -> CleanerLimits:
-    """The limits of one thread. The configuration sets memory and rate for all threads together."""
+    """The limits of one thread. The configuration sets memory and rate for all threads together, so each thread gets an
+    equal part."""
     threads = max(config.integer("log.cleaner.threads"), 1)
     return CleanerLimits(
         dedupe_buffer_bytes=min(

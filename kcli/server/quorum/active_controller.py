@@ -48,7 +48,7 @@ Outcome = tuple[R, asyncio.Future[None] | None]
 
 
 def session_ms(clock: Clock) -> int:
-    """The time of the brokers' sessions, in milliseconds.
+    """The present time by the clock of the brokers' sessions, in milliseconds.
 
     The time is monotonic, because a change of the wall clock must not end sessions.
     """
@@ -255,6 +255,6 @@ class ActiveController:
 
 
 def _retrieve(done: asyncio.Future[T]) -> None:
-    """Marks the exception as retrieved, because no caller may wait for this future."""
+    """Marks the exception as retrieved, because it is possible that no caller waits for this future."""
     if not done.cancelled():
         done.exception()

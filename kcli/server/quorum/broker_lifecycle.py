@@ -152,8 +152,8 @@ class BrokerLifecycle:
             _log.warning("The controlled shutdown took too long, so the broker stops without it")
 
     def stop_waiting(self) -> None:
-        """Makes `leave` return before the controller lets the broker stop. For example, no controller answers if a
-        majority of the voters is down.
+        """Makes `leave` return before the controller lets the broker stop. This helps if no controller answers, for
+        example because a majority of the voters is down.
         """
         if not self._may_stop.is_set():
             _log.warning("The broker stops without a controlled shutdown, as it was asked a second time")

@@ -36,7 +36,8 @@ class ControllerTimes:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class RaftCounts:
-    """Records that this node has appended to the metadata log as the leader, and has fetched from another leader.
+    """The number of records that this node has appended to the metadata log as the leader, and the number that it has
+    fetched from another leader.
 
     `new_leaders` is the number of leaders that this node has seen. `idle_ns` is the time for which the raft node had
     nothing to do.

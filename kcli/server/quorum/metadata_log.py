@@ -102,7 +102,7 @@ class LogBatch:
 @dataclass(frozen=True, slots=True)
 class Found:
     """The content of the disk at a start: the raft node's state, the metadata of the newest snapshot, and the metadata
-    of the whole log. The last records of the log may not be committed.
+    of the whole log. The last records of the log are possibly not committed yet.
     """
 
     start: Start

@@ -161,8 +161,8 @@ class RemoteController:
         self._forget()
 
     async def _send_for(self, client: Client, key: ApiKey, request: object, since: float | None) -> Any:
-        """Sends the request of a client that this node has changed or made, in the newest version that both sides
-        support."""
+        """Sends a request for a client, in the newest version that both sides support. Call this method if this node
+        has made the request, or has changed the client's request."""
         from kcli.protocol.wire.codec import decode_response, encode_request
 
         version = -1
@@ -278,9 +278,9 @@ class RemoteController:
 
 
 def _is_from_other(response: object) -> bool:
-    """Whether the sender of a response is not the active controller. A response to CreateTopics has this error at each
-    topic, because it has no top-level error. A response to an Envelope has the error of the response inside as its
-    top-level error."""
+    """Whether the sender of a response is not the active controller. A response to CreateTopics has no top-level error:
+    NOT_CONTROLLER stands at each topic. The top-level error of an Envelope's response is that of the response inside.
+    """
     errors = [getattr(response, "error_code", ErrorCode.NONE)]
     errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
     return ErrorCode.NOT_CONTROLLER in errors

@@ -64,7 +64,7 @@ class Snapshotting:
 
     @property
     def latest_age_ms(self) -> int:
-        """The time since the newest snapshot of this node, or since its start."""
+        """The time since the last new snapshot. Before the first new snapshot, the time since the node started."""
         return self._clock.now_ms() - self._latest_ms
 
     def start(self) -> None:
@@ -94,7 +94,7 @@ class Snapshotting:
             self._on_fatal(error)
 
     def wants_snapshot(self) -> bool:
-        """Whether a snapshot is due, by the bytes of the log or the time since the last snapshot."""
+        """Whether a snapshot is due, because of the bytes of the log or the time since the last snapshot."""
         if not self._may_take_snapshot():
             return False
         if self._log.bytes_since_snapshot >= self._config.integer(

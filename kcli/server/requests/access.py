@@ -2,7 +2,7 @@
 
 Each handler module has one constant ACCESS:
 
-    ACCESS = whole_request(ALTER_CLUSTER) without this operation the whole request is refused
+    ACCESS = whole_request(ALTER_CLUSTER)            without this operation, the whole request is refused
     ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
     ACCESS = OPEN                                    no operation is needed
 
@@ -52,7 +52,7 @@ def whole_request(*needs: Need, shows_request: bool = False) -> Access:
 
 
 def per_resource(*needs: Need) -> Access:
-    """The rule that the principal may need each of these operations, on the resources that the request contains."""
+    """The rule that the client may need some or all of these operations, on the resources that the request contains."""
     return Access(needs)
 
 

@@ -1,5 +1,4 @@
-"""Handles answers that are ready and answers that must be awaited in the same way. An answer that is ready needs no
-task."""
+"""Handles ready answers in the same way as answers that must be awaited. A ready answer needs no task."""
 
 from __future__ import annotations
 

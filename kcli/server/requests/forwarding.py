@@ -1,7 +1,7 @@
 """Requests that a broker forwards to the active controller in an Envelope (KIP-590).
 
-If the active controller runs in another process, the dispatch sends the frame of such a request to it, and the handler
-runs there. Otherwise the handler runs in this process. So a handler always runs in the process of the active
+If the active controller runs in another process, the dispatch sends the frame of such a request to that process, which
+runs the handler. Otherwise the handler runs in this process. So a handler always runs in the process of the active
 controller.
 """
 
@@ -70,7 +70,8 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class ForwardedCaller:
-    """The client of a request that a broker has forwarded. The broker mutes the client, not the controller."""
+    """The client of a request that a broker has forwarded. The broker mutes the client. The controller does not mute
+    anything."""
 
     listener: str
     peer_host: str

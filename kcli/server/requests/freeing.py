@@ -2,7 +2,6 @@
 
 The elements of the message's large arrays move to lists. Each step drops some elements of a list, and the event loop
 serves clients between two steps. The memory is free only after all other references to the message have ended too.
-Their order does not matter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """The SASL login of a connection: a state machine that answers ApiVersions, SaslHandshake and SaslAuthenticate.
 
-    INITIAL -> ApiVersions or SaslHandshake VERSIONS -> ApiVersions or SaslHandshake, after an ApiVersions request that
-    was refused HANDSHAKE -> SaslHandshake, after an ApiVersions request that was answered AUTHENTICATE ->
-    SaslAuthenticate, after SaslHandshake v1. Another API gets the error ILLEGAL_SASL_STATE. RAW -> tokens without a
-    header, after SaslHandshake v0 ENDED -> nothing
+Each state accepts only these requests:
+
+    INITIAL       ApiVersions or SaslHandshake
+    VERSIONS      ApiVersions or SaslHandshake, after an ApiVersions request that was refused
+    HANDSHAKE     SaslHandshake, after an ApiVersions request that was answered
+    AUTHENTICATE  SaslAuthenticate, after SaslHandshake v1. Another API gets the error ILLEGAL_SASL_STATE.
+    RAW           tokens without a header, after SaslHandshake v0
+    ENDED         nothing
 
 If the client sends any other request, the connection is closed without an answer. The answer to a failed login is sent
 after connection.failed.authentication.delay.ms, and the connection is then closed. The delay keeps a client with a

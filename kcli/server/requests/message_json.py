@@ -41,7 +41,7 @@ class _Budget:
 
 def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
     """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
-    are written, and a text has the number of the other structs.
+    are written. A text in place of the other structs has their number.
     """
     return _struct(message, schema.payload_class(spec, version, kind), _Budget())
 

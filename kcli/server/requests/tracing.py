@@ -130,7 +130,7 @@ class RequestTracer:
         return trace
 
     def may_choose(self, trace: RequestTrace, answer: Answer) -> bool:
-        """Whether the request may get spans, when its answer has been given to the connection. An answer of several
+        """Whether the request may still get spans after its answer was given to the connection. An answer of several
         parts may take long to send, so its request may still become slow. A small answer is sent immediately."""
         if trace.is_sampled or isinstance(answer, list):
             return True
@@ -242,7 +242,7 @@ def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> 
 
 
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
-    """Returns the same wait. Records the time at which the wait ends, and the time at which the answer may be sent."""
+    """Returns the same wait. Stores the time at which the wait ends, and the time at which the answer may be sent."""
     trace = request.trace
     wait = trace.stage(_WAITS.get(request.key, "wait"))
     waiting.future.add_done_callback(lambda _: wait.end())

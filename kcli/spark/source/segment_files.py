@@ -127,9 +127,8 @@ class SegmentFile:
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """Returns the valid entries of an index file. The field `rising` grows from one valid entry to the next.
-
-        The rest of a memory-mapped index file is filled with zeros.
+        """Returns the valid entries of an index file. The rest of a memory-mapped index file is filled with zeros. So
+        the valid entries end where the field `rising` no longer grows.
         """
         raw = _read(self.beside(suffix))
         entries = np.frombuffer(raw, entry, len(raw) // entry.itemsize)

@@ -195,10 +195,10 @@ class Stream:
     ) -> Stream:
         """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
 
-        An outer join also sends records of both streams that have no matching record, and a left join only such records
-        of this stream. Such a record is sent when `within` and `grace` have passed, because a matching record can no
-        longer come. As in Kafka Streams, records with a null value are dropped, and records without a key match no
-        record.
+        An outer join also sends the records of both streams that have no matching record. A left join also sends the
+        records of this stream that have no matching record. Such a record is sent when `within` and `grace` have
+        passed, because a matching record can no longer come. As in Kafka Streams, records with a null value are
+        dropped, and records without a key match no record.
         """
         if how not in OUTERS:
             raise ValueError(f"how is {how!r}: expected one of {', '.join(OUTERS)}")

@@ -81,8 +81,8 @@ class KeyHash:
 
 
 def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
-    """The eight bytes at each position. Bytes after the end of the key, which is `left` bytes after the position, are
-    zero."""
+    """The eight bytes at each position. A key ends `left` bytes after its position, and the bytes after the end of the
+    key are set to zero."""
     last = len(words) - 1
     over = np.maximum(at - last, 0)
     word: Hashes = words[at - over] >> (over * 8).astype(np.uint64)

@@ -44,8 +44,8 @@ class CleanerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """The plan of one pass over one log. The pass maps the keys of [first dirty offset, upper bound), and filters all
-    records before the upper bound.
+    """The plan of one pass over one log. The pass stores the last offset of each key in [first dirty offset, upper
+    bound). Then it filters all records before the upper bound.
 
     `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is the
     position of the first dirty offset in its segment.

@@ -27,7 +27,7 @@ class CleanedTransactions:
         self._with_committed_data: set[int] = set()
 
     def is_aborted(self, producer_id: ProducerId, last_offset: Offset) -> bool:
-        """Whether a batch of a transaction was aborted, so that it can be dropped."""
+        """Whether the transaction of a batch was aborted. If so, the batch can be dropped."""
         self._begin_until(last_offset)
         if producer_id in self._aborted:
             self._with_aborted_data.add(producer_id)

@@ -80,8 +80,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. In this case the offsets are the offsets of the original batch, and
-    `log_append_time_ms` is the largest timestamp of the original batch on any topic, as in Kafka.
+    A duplicate batch is not written. In this case the offsets are the offsets of the original batch. As in Kafka,
+    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
@@ -622,8 +622,8 @@ class PartitionLog:
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation, or the recovery point after the truncation, may not be durable yet. In this case, do
-        not append."""
+        """Whether a truncation, or the recovery point after the truncation, is possibly not durable yet. If so, do not
+        append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:

@@ -421,9 +421,9 @@ class Segment:
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
         """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
 
-        `doubting_gaps` matters only if no batch contains `offset`. If it is True, and if the batch before `offset` is
-        damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so the reader
-        notices the damage.
+        `doubting_gaps` matters only if no batch contains `offset`. If `doubting_gaps` is True and the batch before
+        `offset` is damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so
+        the reader notices the damage.
         """
         last_offsets = self._recent_last_offsets
         if last_offsets and offset > last_offsets[0]:

@@ -80,8 +80,8 @@ class ProducerSnapshots:
             return
 
     def doubt_after(self, offset: Offset) -> None:
-        """Forgets the snapshots after `offset`. Recovery writes most of them again, so their files stay until
-        `remove_doubtful`."""
+        """Forgets the snapshots after `offset`. Their files stay, because recovery replaces most of them.
+        `remove_doubtful` then removes the files that recovery has not replaced."""
         self._doubtful = frozenset(each for each in self._offsets if each > offset)
         self._offsets -= self._doubtful
 

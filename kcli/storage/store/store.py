@@ -566,8 +566,8 @@ class LogStore:
         """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
         once. A disk error takes its directory offline. May block.
 
-        The next append must wait for this sync. Otherwise a start after a power failure would not check the new records
-        before the old recovery point, and dropped segments might exist again.
+        The next append must wait for this sync. If an append did not wait, new records could be before the old recovery
+        point. A start after a power failure would not check these records, and dropped segments might exist again.
         """
         cuts = [(log, log.directory, log.truncations) for log in logs]
         in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)

@@ -21,8 +21,8 @@ BATCHES_MAX = 6
 
 
 class PassingTopic:
-    """Creates, fills and deletes the topic. At the end of the run, no broker may have a file or a record of the
-    topic."""
+    """Creates, fills and deletes the topic. At the end of the run, all files and records of the topic must be gone from
+    all brokers."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.client = ClusterClient(world, "owner of passing topics")

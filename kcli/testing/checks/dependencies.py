@@ -1,14 +1,14 @@
 """The graph of dependencies between transactions, and its cycles, as defined by Adya and the checker Elle.
 
-An edge from one transaction to another means one of these facts:
+An edge from transaction A to transaction B means one of these facts:
 
-    - ww: in some partition, a record of the second follows a record of the first;
-    - wr: the second has polled a record of the first;
-    - rw: the first has polled a partition up to the last record before a record of the second.
+    - ww: in some partition, a record of B follows a record of A;
+    - wr: B has polled a record of A;
+    - rw: A has polled a partition up to the last record before a record of B.
 
-In a serializable database, no such cycle exists. Kafka promises less. The records of open transactions interleave in a
-partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge are
-normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
+In a serializable database, these edges form no cycle. Kafka promises less. The records of open transactions interleave
+in a partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge
+are normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
 poll.
 """
 
@@ -29,8 +29,8 @@ Edges = dict[int, set[int]]
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Groups of transactions that form a cycle. A group is in the first field whose kinds of edges are enough for the
-    cycle."""
+    """Groups of transactions that form a cycle. From field to field, more kinds of edges are allowed. A group is in the
+    first field that allows all edges of its cycle."""
 
     reads: list[list[Operation]]
     """By wr edges alone."""

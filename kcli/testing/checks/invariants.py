@@ -6,8 +6,8 @@ checks these promises:
 * committed records never change, offsets are dense, the high watermark never goes back between two starts of the
   broker;
 * one offset per producer sequence, and no producer id twice;
-* acknowledged and read records are committed, and exist after a crash. Only after a loss of power may records be
-  missing, and only if not every append is flushed (`durable` is False). The existing records must still be correct;
+* acknowledged and read records are committed, and exist after a crash. Records may be missing only after a loss of
+  power, and only if not every append is flushed (`durable` is False). The existing records must still be correct;
 * acknowledged topics and metadata survive everything; the epoch of a broker never goes back;
 * a group's generation and its committed offsets never go back, and in a generation, only one member owns a partition.
 """
@@ -255,8 +255,8 @@ class Ledger:
     # Reports of clients.
 
     def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
-        """Stores the fact that a client has read `content` at `offset`, or got this offset as the acknowledgement of
-        its write.
+        """A client reports that it has read `content` at `offset`, or that this offset is the acknowledgement of its
+        write.
 
         `losses` is the number of losses at the time when the client connected.
         """
@@ -295,7 +295,7 @@ class Ledger:
     def owns(
         self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
     ) -> None:
-        """Stores the fact that a member has received its assignment.
+        """A member reports that it has received its assignment.
 
         `losses` is the number of losses at the time when the member connected.
         """
@@ -307,7 +307,7 @@ class Ledger:
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
-        """Stores the fact that a commit of a group was acknowledged.
+        """A client reports that its commit for a group was acknowledged.
 
         `losses` is the number of losses at the time when the client connected.
         """

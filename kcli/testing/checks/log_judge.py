@@ -186,8 +186,9 @@ def _check_places(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _duplicate_finding(history: History, writer: Operation | None, places: set[tuple[int, int]]) -> Finding:
-    """A producer without transactions that begins a new epoch after an error sends its unanswered batches again. A
-    broker cannot recognise a batch of another epoch, so such a copy is no anomaly of the broker."""
+    """The finding for a value that is in the log twice. If a producer without transactions begins a new epoch after an
+    error, it sends its unanswered batches again. A broker cannot recognise a batch of another epoch, so such a copy is
+    no anomaly of the broker."""
     if writer is None or writer.is_transaction:
         return Finding.DUPLICATE
     producers = [history.producers.get(place) for place in places]
@@ -315,7 +316,8 @@ def _any_between(offsets: list[int], start: int, end: int) -> bool:
 
 
 def _check_time(known: _Known, verdict: Verdict) -> None:
-    """Checks that a record that was sent after the answer to another record has a higher offset."""
+    """Checks the order in time: if a record was sent after the answer to another record, it must have the higher
+    offset."""
     for partition, versions in known.versions().items():
         first: Operation | None = None
         for offset, value in reversed(versions):

@@ -94,7 +94,7 @@ class Operation:
 
 
 class Producer(NamedTuple):
-    """The producer of a batch, as its header names it."""
+    """The producer of a batch, as the header of the batch names it."""
 
     id: int
     epoch: int

@@ -110,8 +110,8 @@ class ReplicationWatch:
         compacted: Iterable[str] = (),
     ) -> None:
         """Gets three groups of topics: topics that allow unclean leader elections, topics whose old records are
-        deleted, and compacted topics. Brokers compact each replica separately, so the batches of compacted topics
-        cannot be compared."""
+        deleted, and compacted topics. Each broker compacts its replicas on its own. So the replicas of a compacted
+        topic have different batches, which cannot be compared."""
         self.image = MetadataImage()
         """The newest committed metadata that any node has shown."""
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -511,7 +511,7 @@ class ReplicationWatch:
     # Events.
 
     def died(self, machine: SimNode, *, lost_power: bool = False, is_durable: bool = True) -> None:
-        """Reads the replicas of a node that died from its disk. Call `check` before the node dies.
+        """Reads the replicas of a dead node from the disk of the node. Call `check` before the node dies.
 
         If `is_durable` is False, a loss of power may have removed acknowledged records.
         """

@@ -183,7 +183,8 @@ class OldTransactionalProducer:
             self.recorder.problems.append(f"{self.name}: {operation} is unknown to its coordinator: {error}")
 
     def _finish(self) -> None:
-        """Ends a transaction that may be open. The next producer with the same transactional id would end it too."""
+        """Ends the transaction if one is open: InitProducerId of a new producer with the same transactional id
+        ends it."""
         self._producer = None
         deadline = time.monotonic() + END_TIMEOUT_S
         while time.monotonic() < deadline:

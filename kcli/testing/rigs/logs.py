@@ -128,7 +128,7 @@ class LogRig:
 def contents(
     log: PartitionLog, *, max_bytes: int = 1 << 20, may_end_early: bool = False
 ) -> list[tuple[int, bytes | None]]:
-    """Returns (offset, value) of every record of the log except control records, read in parts of the log.
+    """Returns (offset, value) of every record of the log except control records. Reads the log in parts.
 
     If `may_end_early` is True, records before the log end may be missing, because a crash has lost them.
     """

@@ -266,7 +266,8 @@ class ClusterFaults:
             await self._revive(node)
 
     async def _wipe(self) -> None:
-        """Takes all records from a broker that is not a voter. The other replicas must give them back."""
+        """Removes all records of a broker that is not a voter. The broker must get the records again from the other
+        replicas."""
         brokers = [node for node in self.cluster.brokers if not node.is_controller]
         if not brokers or not await self._is_safe_to_lose_one():
             return
@@ -295,8 +296,8 @@ class ClusterFaults:
     async def _is_safe_to_lose_one(self) -> bool:
         """Repairs everything. Returns whether every broker is ready and every replica is in sync.
 
-        A broker that is not ready may not be registered yet. The controller may then remove it from the ISR a moment
-        later. So such a broker does not count as a replica with all records.
+        A broker that is not ready is perhaps not registered yet, and the controller may soon remove it from the ISR. So
+        such a broker does not count as a replica with all records.
         """
         self.cluster.network.mend_links()
         self._end_pauses()

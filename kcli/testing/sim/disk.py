@@ -4,8 +4,9 @@ After a crash, a real disk has all synced data and a part of the data that was n
 disk: it has every synced byte and name, and a random part of the other bytes and names. Writes may have happened in
 another order, the last write may be incomplete, and the newest names may be missing.
 
-A fault makes the n-th call fail, or the n-th call of one operation on paths that contain a text. A test can make call
-1, 2, 3 … fail, one in each run, until no call fails in a run. Then the test has made each call fail once.
+A fault makes the n-th call fail. Only calls of one operation, or only calls on paths that contain a given text, can be
+counted. A test can repeat its run, and make call 1 fail, then call 2, and so on, until no call fails in a run. Then
+each call has failed once.
 """
 
 from __future__ import annotations
@@ -174,10 +175,8 @@ class SimDisk:
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """Returns the disk after a SIGKILL of the process. Only the locks are lost.
-
-        Every further call to this disk fails. The copy still knows which data is synced, so that a power failure may
-        follow.
+        """Returns a copy: the disk after a SIGKILL of the process. Only the locks are lost. The copy still knows which
+        data is synced, so that a power failure may follow. Every further call to the original disk fails.
         """
         clone = SimDisk(self._now_ms, self._stall)
         clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal

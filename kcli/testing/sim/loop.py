@@ -277,7 +277,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs `main` on a new loop. Tasks that are still running at its end are closed."""
+    """Runs `main` on a new loop. When `main` ends, the tasks that are still running are closed."""
     loop = SimLoop(seed)
     everything = SimProcess("simulation")
     try:

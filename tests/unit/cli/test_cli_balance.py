@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.tools.reassign_partitions import balancing
-from kcli.client.reassign import execution
+from kcli.client.reassign import execution, undo
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
@@ -343,6 +342,6 @@ def test_errors_of_undo_and_of_the_pattern(
     file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [7]}]}')
     assert "Error: Broker 7 of the undo file does not run" in call("--undo", str(file)).out
     assert "Error: ( is an invalid regex." in call("--balance", "--topics", "(").out
-    monkeypatch.setattr(balancing, "UNDO_NAME", "missing/undo.json")
+    monkeypatch.setattr(undo, "NAME", "missing/undo.json")
     assert "Error: Cannot write the undo file missing/undo.json" in call("--balance").out
     assert not cluster.sent(ApiKey.ALTER_PARTITION_REASSIGNMENTS), "nothing moves without an undo file"

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from kcli.cli.broker_metrics import BeanValues
 from kcli.cli.main import run
 from kcli.cli.tools.doctor import checkup
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity
@@ -88,20 +87,3 @@ def test_options_that_do_not_fit(
 ) -> None:
     assert run(["doctor", "--check-up", "--bootstrap-server", "127.0.0.1:1", *words]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_the_figures_of_beans() -> None:
-    beans = [
-        BeanValues(
-            "x",
-            {"type": "socket-server-metrics", "clientSoftwareName": "a", "clientSoftwareVersion": "1.2"},
-            {"connections": 3.0},
-        ),
-        BeanValues("y", {"type": "socket-server-metrics", "listener": "L"}, {"connection-count": 3.0}),
-        BeanValues(
-            "z", {"type": "Log", "name": "NumLogSegments", "topic": "t", "partition": "1"}, {"Value": 7}
-        ),
-    ]
-    (client,) = checkup._software(2, beans)
-    assert (client.broker, client.name, client.version, client.connections) == (2, "a", "1.2", 3)
-    assert checkup._segments(beans) == [(("t", 1), 7)]

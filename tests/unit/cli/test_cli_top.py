@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kcli.cli.broker_metrics import BeanValues
 from kcli.cli.main import run
 from kcli.cli.tools.top.rows import rows_of
 from kcli.cli.tools.top.sample import NOT_SET, BrokerSample, GroupSample, Partition, Sample, endpoint_address
@@ -15,6 +14,7 @@ from kcli.cli.tools.top.view import count_text, screen, seconds_text, tables, te
 from kcli.client.admin.groups import GroupListing
 from kcli.client.client import Node
 from kcli.errors import ErrorCode, error_for
+from kcli.http.broker_metrics import BeanValues
 from kcli.model.addresses import Address
 from kcli.model.amounts import bytes_text
 

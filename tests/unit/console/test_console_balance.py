@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcli.client.reassign import execution
 from kcli.console.settings import ClusterSettings
+from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 from rigs.console import Browser, browser, console
@@ -47,6 +50,10 @@ async def over(found: Browser) -> Any:
 
     await until(is_over)
     return await run_of(found)
+
+
+def text_of(path: Path | str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 @on_a_loop
@@ -161,3 +168,71 @@ async def test_a_console_that_only_reads_starts_no_run(monkeypatch: pytest.Monke
     async with opened(monkeypatch, is_read_only=True) as (_, found):
         await found.post(f"{API}/balance", {"preview": True})
         assert found.status == 403
+
+
+@on_a_loop
+async def test_a_run_writes_its_undo_file_and_its_end_is_in_the_audit_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit.jsonl"
+    settings = {"audit_file": str(audit), "undo_directory": tmp_path}
+    async with opened(monkeypatch, **settings) as (cluster, found):
+        await found.post(f"{API}/balance", {})
+        run = await over(found)
+        cluster.refused = dict.fromkeys(PARTITIONS, ErrorCode.POLICY_VIOLATION)
+        await found.post(f"{API}/balance", {"replication_factor": 3})
+        assert "refused moves" in (await over(found))["error"]
+    assert run["undo_path"].startswith(str(tmp_path))
+    assert text_of(run["undo_path"]) == run["undo"] + "\n"
+    lines = [json.loads(line) for line in text_of(audit).splitlines()]
+    ends = [
+        (each["result"], each.get("message", "")) for each in lines if each["action"].startswith("end of")
+    ]
+    assert [result for result, _ in ends] == ["ok", "FAILED"]
+    assert "The controller refused moves" in ends[1][1]
+
+
+@on_a_loop
+async def test_without_its_undo_file_nothing_moves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with opened(monkeypatch, undo_directory=tmp_path / "missing") as (cluster, found):
+        answer = await found.post(f"{API}/balance", {})
+        assert (found.status, "Cannot write the undo file" in answer["message"]) == (400, True)
+        assert await run_of(found) is None
+        assert not cluster.sent(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+
+
+@on_a_loop
+async def test_a_run_ends_with_its_console_and_the_audit_log_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit.jsonl"
+    async with opened(monkeypatch, audit_file=str(audit)) as (cluster, found):
+        cluster.looks = 1_000_000
+        await found.post(f"{API}/balance", {})
+    last = json.loads(text_of(audit).splitlines()[-1])
+    assert (last["action"], last["result"]) == ("end of balance brokers", "STOPPED")
+
+
+@on_a_loop
+async def test_the_commands_of_a_stop_remove_the_throttle_that_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (cluster, found):
+        cluster.looks = 1_000_000
+        await found.post(f"{API}/balance", {"topics": ["t"], "throttle": 1_000_000})
+
+        async def is_moving() -> bool:
+            return bool(cluster.running)
+
+        await until(is_moving)
+        answer = await found.post(f"{API}/balance/stop", {"preview": True})
+        assert answer["command"].splitlines()[-1] == (
+            f"kcli configs --bootstrap-server {cluster.address} --alter --entity-type topics --entity-name t "
+            "--delete-config follower.replication.throttled.replicas,leader.replication.throttled.replicas"
+        )
+        assert "--entity-type brokers --entity-name 3 --delete-config follower" in answer["command"]
+        assert cluster.throttled()
+        answer = await found.post(f"{API}/reassignments/throttle", {"rate": 0})
+        assert "--delete-config" in answer["command"]
+        answer = await found.post(f"{API}/balance/stop", {})
+        assert answer["command"] == "# The moves in progress have no throttle."

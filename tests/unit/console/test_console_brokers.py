@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from kcli.protocol.messages import describe_cluster, metadata
+from kcli.protocol.wire.api import ApiKey
 from rigs.console import scripted
-from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_cluster import ScriptedCluster, quorum_led_by
 
 
 def test_the_list_has_what_each_broker_leads_and_stores() -> None:
@@ -14,9 +20,52 @@ def test_the_list_has_what_each_broker_leads_and_stores() -> None:
             found = await browser.get("/api/clusters/main/brokers")
             assert found["total"] == 1
             (row,) = found["rows"]
-            assert (row["id"], row["rack"], row["is_controller"], row["leaders"]) == (1, "rack-a", True, 3)
+            assert (row["id"], row["rack"], row["leaders"]) == (1, "rack-a", 3)
             assert row["size_bytes"] == 630
             assert 0 <= found["age_ms"] < 10_000
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("leader", "is_controller"), [(1, True), (100, False)])
+def test_the_controller_is_the_leader_of_the_quorum(leader: int, is_controller: bool) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()  # its DescribeCluster names broker 1
+        cluster.server.script = {**cluster.script(), ApiKey.DESCRIBE_QUORUM: quorum_led_by(leader)}
+        async with scripted(cluster) as browser:
+            (row,) = (await browser.get("/api/clusters/main/brokers"))["rows"]
+            assert row["is_controller"] is is_controller
+            assert (await browser.get("/api/clusters/main/overview"))["controller"] == leader
+
+    asyncio.run(story())
+
+
+class LostBroker(ScriptedCluster):
+    """Broker 2 is fenced. A topic has a replica on broker 3, which the cluster does not list."""
+
+    def cluster(self, request: Any, version: int) -> describe_cluster.DescribeClusterResponse:
+        found = super().cluster(request, version)
+        fenced = describe_cluster.DescribeClusterBroker(broker_id=2, host="gone", port=9092, is_fenced=True)
+        return replace(found, brokers=(*found.brokers, fenced))
+
+    def metadata(self, request: Any, version: int) -> metadata.MetadataResponse:
+        partition = metadata.MetadataResponsePartition(leader_id=1, replica_nodes=(1, 3), isr_nodes=(1,))
+        topic = metadata.MetadataResponseTopic(name="t", partitions=(partition,))
+        return replace(super().metadata(request, version), topics=(topic,))
+
+
+def test_brokers_without_heartbeats_are_fenced_rows_and_not_counted() -> None:
+    async def story() -> None:
+        async with scripted(LostBroker()) as browser:
+            found = await browser.get("/api/clusters/main/brokers")
+            assert [(row["id"], row["host"], row["is_fenced"]) for row in found["rows"]] == [
+                (1, "127.0.0.1", False),
+                (2, "gone", True),
+                (3, "", True),
+            ]
+            assert [row["out_of_sync"] for row in found["rows"]] == [0, 0, 1]
+            overview = await browser.get("/api/clusters/main/overview")
+            assert (overview["brokers"], overview["fenced"], overview["leaders_least"]) == (1, [2, 3], 1)
 
     asyncio.run(story())
 

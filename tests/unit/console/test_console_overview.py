@@ -6,11 +6,18 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
+from kcli.client.diagnosis.checkup.gather import Looks
+from kcli.console.pages import overview
 from kcli.console.settings import ClusterSettings
 from kcli.http.server import JSON, HttpServer, Request, Response, get, respond
 from kcli.model.addresses import Address
+from kcli.model.ids import NO_LEADER
+from kcli.protocol.messages import describe_groups, find_coordinator, list_groups
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
+from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs.console import Browser, browser, console, scripted
 from rigs.scripted_cluster import ScriptedCluster
 
@@ -34,7 +41,7 @@ def test_the_figures_count_topics_and_partitions() -> None:
         async with scripted() as page:
             found = await page.get(f"{MAIN}/overview")
             assert (found["brokers"], found["topics"], found["partitions"]) == (1, 2, 3)
-            assert (found["cluster_id"], found["controller"], found["leaders_most"]) == ("abc", 1, 3)
+            assert (found["cluster_id"], found["controller"], found["leaders_most"]) == ("abc", NO_LEADER, 3)
             assert found["has_traffic"] is False
             for _ in range(1000):
                 if (found := await page.get(f"{MAIN}/overview"))["sizes"] is not None:
@@ -56,6 +63,60 @@ def test_the_check_up_runs_once_and_again_if_asked() -> None:
             runs = len(cluster.server.sent(ApiKey.DESCRIBE_CLUSTER))
             assert (await checked(page))["findings"] == found["findings"]
             assert len(cluster.server.sent(ApiKey.DESCRIBE_CLUSTER)) == runs
+
+    asyncio.run(story())
+
+
+class RestlessCluster(ScriptedCluster):
+    """A group of this cluster rebalances without end."""
+
+    def script(self) -> dict[ApiKey, ScriptedAnswer]:
+        return {
+            **super().script(),
+            ApiKey.LIST_GROUPS: self.list_groups,
+            ApiKey.FIND_COORDINATOR: self.coordinators,
+            ApiKey.DESCRIBE_GROUPS: self.describe_groups,
+        }
+
+    def list_groups(self, _request: Any, _version: int) -> Any:
+        group = list_groups.ListedGroup(group_id="g", protocol_type="consumer", group_type="classic")
+        return list_groups.ListGroupsResponse(groups=(group,))
+
+    def coordinators(self, request: Any, _version: int) -> Any:
+        here = find_coordinator.Coordinator(key="g", node_id=1, host="127.0.0.1", port=self.server.port)
+        return find_coordinator.FindCoordinatorResponse(coordinators=(here,))
+
+    def describe_groups(self, request: Any, _version: int) -> Any:
+        state = describe_groups.DescribedGroup(
+            group_id="g", group_state="PreparingRebalance", protocol_type="consumer"
+        )
+        return describe_groups.DescribeGroupsResponse(groups=(state,))
+
+
+OLD_CLIENT = (
+    "kafka.server:type=socket-server-metrics,clientSoftwareName=librdkafka,clientSoftwareVersion=1.9.2"
+)
+
+
+def test_the_check_up_finds_restless_groups_and_reads_the_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "LOOKS", Looks(2, 0.01))
+
+    async def jmx(request: Request) -> Response:
+        beans = [{"name": "kafka.server:type=app-info,id=1"}, {"name": OLD_CLIENT, "connections": 3}]
+        return respond(json.dumps({"beans": beans}).encode(), JSON)
+
+    async def story() -> None:
+        served = HttpServer([get("/jmx", jmx)], SystemNetwork())
+        endpoint = Address("127.0.0.1", await served.start("127.0.0.1", 0))
+        with RestlessCluster().server as server:
+            servers = {"bootstrap.servers": server.address}
+            main = ClusterSettings(name="main", properties=servers, metrics=(endpoint,))
+            async with console(main) as address, browser(address) as page:
+                await page.open()
+                found = {each["check"]: each for each in (await checked(page))["findings"]}
+        await served.stop()
+        assert "2 of 2 looks" in found["rebalances"]["text"]
+        assert found["old-clients"]["evidence"] == ["librdkafka 1.9.2: 3 connections"]
 
     asyncio.run(story())
 

@@ -14,6 +14,8 @@ from kcli.server.garbage import (
     CHECK_SECONDS,
     GROWN_CHECKS_MAX,
     QUIET_SECONDS,
+    START_THRESHOLDS,
+    THRESHOLDS,
     GarbagePolicy,
     freeze_survivors,
 )
@@ -49,7 +51,8 @@ def _own_collector() -> Iterator[None]:
     """Undoes the policy, which is made for a process that ends."""
     thresholds = gc.get_threshold()
     yield
-    gc.callbacks.remove(freeze_survivors)
+    if freeze_survivors in gc.callbacks:
+        gc.callbacks.remove(freeze_survivors)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
 
@@ -80,6 +83,26 @@ async def test_no_collection_visits_all_objects_of_a_large_heap() -> None:
     assert len(kept) == 10 * VISITED_MAX
     assert max(max(each, default=0) for each in visited.values()) <= VISITED_MAX
     assert sum(visited[2]) >= 9 * VISITED_MAX, "each object is visited in the oldest generation once"
+
+
+def test_before_the_start_the_collector_visits_each_object_once() -> None:
+    visits: list[int] = []
+
+    def count(phase: str, info: Mapping[str, int]) -> None:
+        if phase == "start":
+            visits.append(sum(len(gc.get_objects(young)) for young in range(info["generation"] + 1)))
+
+    policy = GarbagePolicy()
+    policy.prepare()
+    gc.collect()
+    gc.callbacks.append(count)
+    try:
+        kept = [[number] for number in range(20 * START_THRESHOLDS[0])]
+    finally:
+        gc.callbacks.remove(count)
+    assert 19 * START_THRESHOLDS[0] <= sum(visits) <= 1.1 * len(kept)
+    policy.start()
+    assert gc.get_threshold() == THRESHOLDS
 
 
 @on_a_loop
@@ -193,12 +216,27 @@ async def test_a_collection_that_skips_frozen_objects_follows_large_messages() -
 
 
 @on_a_loop
+async def test_the_collection_waits_until_the_whole_message_is_freed() -> None:
+    machine = Machine()
+    machine.policy.start()
+    machine.blocks = BLOCKS * 2
+    machine.policy.check(0.0)
+    visits = gc.get_stats()[2]["collections"]
+    for machine.blocks in (BLOCKS * 12 // 10, BLOCKS * 11 // 10, BLOCKS):
+        machine.policy.check(QUIET_SECONDS)
+        assert gc.get_stats()[2]["collections"] == visits
+    machine.policy.check(QUIET_SECONDS)
+    assert gc.get_stats()[2]["collections"] == visits + 1
+
+
+@on_a_loop
 async def test_growth_is_measured_from_the_smaller_number_of_blocks_after_messages_are_freed() -> None:
     machine = Machine()
     machine.policy.start()
     machine.blocks = BLOCKS * 2
     machine.policy.check(QUIET_SECONDS)
     machine.blocks = BLOCKS
+    machine.policy.check(QUIET_SECONDS)
     machine.policy.check(QUIET_SECONDS)
     cycle = unused_cycle()
     machine.blocks = BLOCKS * 13 // 10

@@ -48,8 +48,9 @@ class AclsOptions(ClusterOptions):
         repeatable=True,
     )
     resource_pattern_type: str = option(
-        "literal: the names are exact. prefixed: the names are prefixes. With --list and --remove also: any for ACLs "
-        "of each pattern type with exactly this name, match for all ACLs that apply to a resource of this name.",
+        "literal: the names are exact. prefixed: the names are prefixes. The other two values are only for --list and "
+        "--remove. any: all ACLs with exactly this name, literal or prefixed. match: all ACLs that apply to a resource "
+        "with this name.",
         metavar="ANY|MATCH|LITERAL|PREFIXED",
         default="literal",
     )
@@ -91,7 +92,7 @@ class AclsOptions(ClusterOptions):
         "Add or remove the ACLs of a consumer: READ and DESCRIBE on the topics, READ on the groups."
     )
     idempotent: bool = flag(
-        "With --producer: add or remove also the permission of an idempotent producer on the cluster. Only brokers "
+        "With --producer: also add or remove the permission of an idempotent producer on the cluster. Only brokers "
         "before Kafka 2.8 need it."
     )
     force: bool = flag("Do not ask before ACLs are removed.")

@@ -53,13 +53,14 @@ class UpOptions(LocalClusterOptions):
         metavar="number",
     )
     port: int | None = option(
-        "The port of the first broker. The other brokers have the next ports, and the voters of the quorum the ports "
-        "after those. Without this option, free ports are chosen.",
+        "The port of the first broker. The other brokers get the next ports. The controllers get the ports after the "
+        "last broker. Without this option, free ports are chosen.",
         Kind.INTEGER,
         metavar="port",
     )
     rack: str | None = option(
-        "The rack of all nodes (default: the name of this machine). The nodes of one machine fail together.",
+        "The rack of all nodes (default: the name of this machine). They have one rack, because the nodes of one "
+        "machine fail together.",
         metavar="name",
     )
     racks: str | None = option("Racks that the nodes take in turn, as a,b,c.", metavar="names")

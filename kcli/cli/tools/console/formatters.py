@@ -170,7 +170,7 @@ def _boolean(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    """Returns a UUID as Java parses it: of a hexadecimal number that is too long, the first digits are ignored."""
+    """Returns a UUID as Java parses it. If a hexadecimal number is too long, its first digits are ignored."""
     try:
         numbers = [int(part, 16) for part in data.split(b"-", 4)]
     except ValueError:

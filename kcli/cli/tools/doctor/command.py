@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kcli.cli.broker_metrics import metrics_access
 from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin_config
+from kcli.cli.metrics_access import metrics_access
 from kcli.cli.output import Output
 from kcli.cli.own_principal import own_principal
 from kcli.cli.syntax.examples import INTERRUPTED, Example

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.confirm import confirm
@@ -19,15 +18,14 @@ from kcli.cli.tools.reassign_partitions.plan import (
 )
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
-from kcli.client.reassign.assignment import Assignment, ThrottleLeftError, assignment_json
+from kcli.client.reassign.assignment import ThrottleLeftError
 from kcli.client.reassign.batches import copied_bytes
 from kcli.client.reassign.execution import BatchRow, Execution
 from kcli.client.reassign.plans import BrokerRow, broker_rows, changes_text, check_leaders, even_changes
 from kcli.client.reassign.survey import Survey, survey
+from kcli.client.reassign.undo import write_undo
 from kcli.model.amounts import bytes_text
 from kcli.model.topic_partition import TopicPartition
-
-UNDO_NAME = "reassignment-undo-%Y%m%dT%H%M%S.%fZ.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +109,8 @@ async def _carry_out(
         return
     if changes:
         confirm(f"This moves {summary}", yes=wish.yes, refused="Nothing was moved.")
-        _write_undo({partition: before[partition] for partition in changes})
+        path = write_undo(Path(), {partition: before[partition] for partition in changes})
+        warn(f"To undo the moves: kcli reassign-partitions --undo {path}")
     execution = Execution(client, _Reporter(output), found, leaving=wish.leaving, rate=wish.throttle)
     with cancelled_on_sigterm():
         try:
@@ -138,17 +137,6 @@ class _Reporter:
         if self.shows_progress:
             sys.stderr.write("\r\x1b[K" if line is None else f"\r{line}\x1b[K")
             sys.stderr.flush()
-
-
-def _write_undo(before: Assignment) -> None:
-    """Writes the present replicas to a new file. Raises PlanError, so that nothing moves without this file."""
-    path = Path(datetime.now(UTC).strftime(UNDO_NAME))
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(assignment_json(before) + "\n")
-    except OSError as error:
-        raise PlanError(f"Cannot write the undo file {path}: {error.strerror}") from None
-    warn(f"To undo the moves: kcli reassign-partitions --undo {path}")
 
 
 def _show(output: Output, found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:

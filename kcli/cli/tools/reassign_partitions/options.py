@@ -65,11 +65,12 @@ class ReassignOptions(ClusterOptions):
         metavar="bootstrap controller to connect to",
     )
     generate: bool = flag("Propose an assignment of the topics' partitions to the brokers. Nothing is moved.")
-    execute: bool = flag("Start the moves in the file.")
+    execute: bool = flag("Start the moves in the file of --reassignment-json-file.")
     verify: bool = flag(
-        "Report the progress of the moves in the file. When all moves are done, remove the throttles."
+        "Report the progress of the moves in the file of --reassignment-json-file. When all moves are done, remove the "
+        "throttles."
     )
-    cancel: bool = flag("Cancel the moves in the file.")
+    cancel: bool = flag("Cancel the moves in the file of --reassignment-json-file.")
     list_: bool = flag("List the partitions that are being moved.", name="list")
     balance: bool = flag(
         "Spread replicas, leaders and bytes evenly over the brokers with few moves, and keep the replicas of a "

@@ -50,7 +50,7 @@ class FormatOptions(CommonOptions):
         repeatable=True,
     )
     ignore_formatted: bool = flag(
-        "Leave directories that are already formatted as they are, and format the others.", short="g"
+        "Skip directories that are already formatted, and format the others.", short="g"
     )
     release_version: str | None = option("The release whose feature levels the new cluster has.", short="r")
     feature: tuple[str, ...] = option(

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kcli.cli.broker_metrics import metrics_access
 from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin
+from kcli.cli.metrics_access import metrics_access
 from kcli.cli.output import Output, plain_row, warn
 from kcli.cli.syntax.examples import FAILURE, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
@@ -213,7 +213,8 @@ class Display:
 
 @contextlib.contextmanager
 def _signals(end: Callable[[], None], resized: Callable[[], None]) -> Iterator[None]:
-    """Ends the display after Ctrl-C, SIGTERM and a closed terminal. Redraws the display after a change of its size."""
+    """Ends the display after Ctrl-C, SIGTERM and a closed terminal. Redraws the display when the size of the terminal
+    has changed."""
     loop = asyncio.get_running_loop()
     handlers = {signal.SIGINT: end, signal.SIGTERM: end, signal.SIGHUP: end, signal.SIGWINCH: resized}
     for number, handler in handlers.items():

@@ -12,7 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcli.cli.broker_metrics import (
+from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset, GroupListing
+from kcli.client.admin.lag import Lag, lag_seconds
+from kcli.client.client import Node
+from kcli.errors import KafkaError, ProtocolError
+from kcli.http.broker_metrics import (
     ANYBODY,
     BeanValues,
     MetricsAccess,
@@ -21,11 +26,6 @@ from kcli.cli.broker_metrics import (
     fetch_beans,
     fetch_slow_requests,
 )
-from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.groups import CommittedOffset, GroupListing
-from kcli.client.admin.lag import Lag, lag_seconds
-from kcli.client.client import Node
-from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER
@@ -131,7 +131,10 @@ class Sampler:
     async def take(self) -> Sample:
         """Takes a sample. Raises KafkaError or ProtocolError if the cluster's metadata cannot be read."""
         errors: list[str] = []
-        metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
+        metadata, controller = await asyncio.gather(
+            self._client.call("metadata", lambda: self._client.metadata(None)),
+            self._client.active_controller(),
+        )
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
         partitions = {
             TopicPartition(topic.name or "", each.partition_index): Partition(
@@ -145,7 +148,7 @@ class Sampler:
             at=time.monotonic(),
             time_ms=time.time_ns() // 1_000_000,
             cluster_id=metadata.cluster_id or "",
-            controller=metadata.controller_id,
+            controller=controller,
             partitions=partitions,
             ends={},
             groups=[],

@@ -1,4 +1,4 @@
-"""The options before the sub-commands of kafka-transactions, and the tables that they print."""
+"""The options before the sub-commands of kafka-transactions, and the tables that these sub-commands print."""
 
 from __future__ import annotations
 

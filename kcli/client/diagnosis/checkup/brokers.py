@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from kcli.client.diagnosis.certificates import EXPIRES_SOON
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.amounts import counted
 from kcli.model.configs import ConfigSource
 
 VOTER_BEHIND_MS = 30_000
@@ -199,7 +200,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _is_set(snapshot: Snapshot, name: str) -> bool:
-    """Whether at least one broker reports a value for the config that is not Kafka's default."""
+    """Whether the config has a value other than Kafka's default on at least one broker."""
     return any(
         each.name == name and each.source is not ConfigSource.DEFAULT_CONFIG
         for entries in snapshot.broker_configs.values()

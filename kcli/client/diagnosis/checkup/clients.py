@@ -7,8 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, Snapshot
+from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option, topic_pattern
 
 DAY_MS = 24 * 3600 * 1000

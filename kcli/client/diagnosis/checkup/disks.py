@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcli.client.admin.offsets import LogDirDescription
-from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, counted, listed
+from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
+from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
@@ -55,7 +56,7 @@ def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds disks that are nearly full, or that will be full soon if they grow as in the last day."""
+    """Finds disks that are nearly full, or that will be full soon if they continue to grow as in the last day."""
     for broker, directories in snapshot.log_dirs.items():
         for each in directories:
             if each.usable_bytes is None or not each.total_bytes:

@@ -49,9 +49,5 @@ def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str,
     return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
-
-
 def worst_first(findings: Iterable[CheckupFinding]) -> Sequence[CheckupFinding]:
     return sorted(findings, key=lambda each: (ORDER.index(each.severity), each.check, each.subject))

@@ -27,7 +27,7 @@ from kcli.client.diagnosis.checkup import snapshot as parts
 from kcli.client.diagnosis.checkup.growth import partition_histories
 from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions, long_transactions
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot
-from kcli.errors import KafkaError, ProtocolError, UnsupportedVersionException
+from kcli.errors import ClusterAuthorizationException, KafkaError, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.offset_at import OffsetAt
@@ -58,7 +58,7 @@ async def gather(
 ) -> Snapshot:
     """Returns a snapshot. Raises KafkaError or ProtocolError if the cluster cannot be described at all."""
     looks = looks or Looks()
-    cluster = await _described(admin)
+    cluster = await admin.describe_registered()
     survey = _Survey(admin, cluster)
     topics = await survey.part(parts.TOPICS, survey.topics(), {})
     quorum, groups = await asyncio.gather(
@@ -96,14 +96,6 @@ async def gather(
     )
 
 
-async def _described(admin: AdminClient) -> ClusterDescription:
-    """The cluster with its fenced brokers, if the brokers can list them (DescribeCluster version 2, KIP-1073)."""
-    try:
-        return await admin.describe_cluster(include_fenced=True)
-    except UnsupportedVersionException:
-        return await admin.describe_cluster()
-
-
 class _NotKnown(KafkaError):
     """Raised if a part cannot be known. The message is the reason."""
 
@@ -119,6 +111,10 @@ class _Survey:
     async def part(self, name: str, asked: Awaitable[T], nothing: T) -> T:
         try:
             return await asked
+        except ClusterAuthorizationException as error:
+            # Kafka's own text may be a dump of the request.
+            self.missing.setdefault(name, error.default_message)
+            return nothing
         except (KafkaError, ProtocolError) as error:
             self.missing.setdefault(name, str(error) or type(error).__name__)
             return nothing
@@ -161,7 +157,8 @@ class _Survey:
         return {broker: each for broker, each in found.items() if not isinstance(each, KafkaError)}
 
     async def quorum(self) -> tuple[QuorumDescription | None, int | None, int]:
-        """The quorum, and the clock of its leader: the leader reports its present time as its own last fetch."""
+        """The quorum, and the time on the clock of its leader. (A leader reports its present time as the time of its
+        own last fetch.)"""
         before = _now_ms()
         quorum = await self.admin.describe_quorum()
         after = _now_ms()

@@ -8,6 +8,7 @@ import { dataTable, plainTable } from "../parts/table.js";
 
 const REFRESH_SECONDS = 2;
 const MEGABYTE = 1_000_000;
+const OPEN_MAX = 20; // partitions of a list that is open
 
 export default {
   name: "balance",
@@ -26,6 +27,7 @@ export default {
     const actions = context.isReadOnly ? [] : [
       h("button", { class: "primary", onclick: () => balanceDialog(context, show) }, "Balance"),
       h("button", { onclick: () => throttleDialog(context, table) }, "Throttle"),
+      h("button", { onclick: () => electionDialog(context) }, "Elect preferred leaders"),
       h("button", { class: "danger", onclick: () => cancelDialog(context, [], table) }, "Cancel all moves"),
     ];
     root.append(pageHead({ title: "Reassignment and balance", actions }), state, h("h2", null, "Moves in progress"), table.element);
@@ -34,6 +36,7 @@ export default {
 };
 
 const ids = (brokers) => brokers.join(", ");
+const both = (before, after, format) => (before === after ? format(before) : `${format(before)} → ${format(after)}`);
 
 function moveTable(context) {
   const table = dataTable(context, {
@@ -63,6 +66,7 @@ function runCard(context, run, changed) {
     h(
       "div", { class: "card-body form" },
       h("p", null, `${time(run.began_ms)}, ${run.user}: ${run.summary}`),
+      run.undo_path ? h("p", { class: "muted" }, "Undo file on the machine of the console: ", h("code", null, run.undo_path)) : null,
       run.batches && !run.is_over ? progress(run.batch, run.batches, `${number(run.batch)} of ${plural(run.batches, "batch", "batches")}`) : null,
       run.current ? h("p", { class: "mono" }, run.current) : null,
       run.error ? notice("bad", run.error) : null,
@@ -100,7 +104,6 @@ function balanceDialog(context, done) {
 
 function planView(outcome) {
   const { brokers, moves } = outcome.details;
-  const both = (before, after, format) => (before === after ? format(before) : `${format(before)} → ${format(after)}`);
   const loads = [
     { title: "Broker", cell: (row) => (row.rack ? `${row.broker} (${row.rack})` : row.broker) },
     { title: "Replicas", number: true, cell: (row) => both(row.replicas_before, row.replicas_after, number) },
@@ -133,6 +136,31 @@ function cancelDialog(context, partitions, table) {
   });
 }
 
+function electionDialog(context) {
+  actionDialog(context, {
+    title: "Elect preferred leaders",
+    text: "The preferred leader of a partition is its first replica. After the restart of a broker, other brokers still lead its partitions.",
+    path: "/leaders/elect", verb: "Elect", wide: true, show: electionView,
+  });
+}
+
+function electionView(outcome) {
+  const { brokers, changes } = outcome.details;
+  if (changes.length === 0) return null;
+  const loads = [
+    { title: "Broker", cell: (row) => row.broker },
+    { title: "Leaders", number: true, cell: (row) => both(row.before, row.after, number) },
+  ];
+  const columns = [
+    { title: "Partition", cell: (row) => h("span", { class: "mono" }, `${row.topic}-${row.partition}`) },
+    { title: "Leader", cell: (row) => `${row.leader ?? "none"} → ${row.preferred}` },
+  ];
+  return [
+    plainTable("Brokers before and after", loads, brokers),
+    h("details", { open: changes.length <= OPEN_MAX }, h("summary", null, `The first ${plural(changes.length, "partition")}`), plainTable("Partitions", columns, changes)),
+  ];
+}
+
 function stopDialog(context, done) {
   actionDialog(context, { title: "Stop the run", path: "/balance/stop", verb: "Stop", danger: true, done });
 }
@@ -140,7 +168,7 @@ function stopDialog(context, done) {
 function undoDialog(run) {
   openDialog(
     "The way back",
-    [h("p", null, "This file moves the partitions of the run back: kcli reassign-partitions --undo FILE"), h("pre", { class: "scroll-x", tabindex: "0" }, run.undo)],
+    [h("p", null, `This file moves the partitions of the run back: kcli reassign-partitions --undo ${run.undo_path ?? "FILE"}`), h("pre", { class: "scroll-x", tabindex: "0" }, run.undo)],
     [h("button", { onclick: () => copy(run.undo) }, "Copy")], { wide: true },
   );
 }

@@ -26,8 +26,8 @@ function listPage(root, context) {
     label: "Brokers",
     placeholder: "Search id, host or rack",
     columns: [
-      { name: "id", title: "Id", cell: (row) => [h("a", { href: context.href(["brokers", row.id]) }, row.id), row.is_controller ? [" ", h("span", { class: "badge" }, "controller")] : null] },
-      { name: "host", title: "Address", cell: (row) => `${row.host}:${row.port}` },
+      { name: "id", title: "Id", cell: (row) => [h("a", { href: context.href(["brokers", row.id]) }, row.id), badges(row)] },
+      { name: "host", title: "Address", cell: address },
       { name: "rack", title: "Rack", low: true, cell: (row) => row.rack ?? "–" },
       { name: "leaders", title: "Leaders", number: true, cell: (row) => number(row.leaders) },
       { name: "replicas", title: "Replicas", number: true, low: true, cell: (row) => number(row.replicas) },
@@ -45,7 +45,7 @@ async function brokerPage(root, context, id, tab) {
   const { broker, directories } = await context.api.get(path`/brokers/${id}`, {}, context.signal);
   context.setTitle(`Broker ${broker.id}`);
   root.append(
-    pageHead({ title: `Broker ${broker.id}`, crumbs: [["Brokers", context.href(["brokers"])]], note: broker.is_controller ? h("span", { class: "badge" }, "controller") : null }),
+    pageHead({ title: `Broker ${broker.id}`, crumbs: [["Brokers", context.href(["brokers"])]], note: badges(broker) }),
     tabs(tab, [["", "Log directories", context.href(["brokers", id])], ["configs", "Settings", context.href(["brokers", id, "configs"])]]),
   );
   if (tab === "configs") root.append(settingsTable(context, { api: path`/brokers/${id}/configs`, target: `broker ${id}` }));
@@ -55,14 +55,15 @@ async function brokerPage(root, context, id, tab) {
 function directoriesTab(root, broker, directories) {
   root.append(
     tiles([
-      { title: "Address", value: h("span", { class: "mono" }, `${broker.host}:${broker.port}`), more: broker.rack ? `rack ${broker.rack}` : null },
+      { title: "Address", value: h("span", { class: "mono" }, address(broker)), more: broker.rack ? `rack ${broker.rack}` : null },
       { title: "Leaders", value: number(broker.leaders), more: `${number(broker.preferred_leaders)} preferred` },
       { title: "Replicas", value: number(broker.replicas) },
       { title: "Out of sync", value: number(broker.out_of_sync), kind: broker.out_of_sync > 0 ? "warn" : "" },
       { title: "Records", value: bytes(broker.size_bytes), more: plural(directories.length, "directory", "directories") },
     ]),
   );
-  if (broker.error) root.append(notice("bad", broker.error));
+  if (broker.is_fenced) root.append(notice("bad", "The broker is fenced: the controller gets no heartbeats from it."));
+  else if (broker.error) root.append(notice("bad", broker.error));
   else {
     const columns = [
       { title: "Directory", cell: (row) => [h("code", null, row.path), row.error ? h("p", { class: "problem" }, row.error) : null] },
@@ -72,6 +73,15 @@ function directoriesTab(root, broker, directories) {
     ];
     root.append(h("section", { class: "card" }, plainTable("Log directories", columns, directories, "The broker reports no log directories.")));
   }
+}
+
+const address = (row) => (row.host ? `${row.host}:${row.port}` : "–");
+
+function badges(row) {
+  return [
+    row.is_controller ? [" ", h("span", { class: "badge" }, "controller")] : null,
+    row.is_fenced ? [" ", h("span", { class: "badge bad" }, "fenced")] : null,
+  ];
 }
 
 function outOfSync(row) {

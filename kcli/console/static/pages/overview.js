@@ -6,10 +6,11 @@ import { lineGraph } from "../parts/graph.js";
 import { icon } from "../parts/icons.js";
 import { card, every, notice, pageHead, tiles } from "../parts/page.js";
 
-const FIGURES_SECONDS = 10;
+const FIGURES_SECONDS = 5;
 const TRAFFIC_SECONDS = 5;
 const SIZES_WAIT_MS = 1500;
 const CHECKUP_WAIT_MS = 1500;
+const FENCED_MAX = 5; // ids that a tile shows
 const KINDS = { critical: "bad", warning: "warn", advice: "accent", unknown: "" };
 
 export default {
@@ -46,7 +47,7 @@ function figureTiles(context, found) {
   const share = sizes?.total_bytes ? sizes.usable_bytes / sizes.total_bytes : 1;
   return tiles([
     health(found, link),
-    { title: "Brokers", value: link(["brokers"], {}, number(found.brokers)), more: `controller ${found.controller}` },
+    brokers(found, link),
     { title: "Topics", value: link(["topics"], {}, number(found.topics)), more: `and ${number(found.internal_topics)} internal` },
     { title: "Partitions", value: number(found.partitions), more: leaders(found) },
     { title: "Size", value: bytes(sizes?.records_bytes ?? null), more: "all replicas" },
@@ -60,6 +61,12 @@ function health(found, link) {
   if (found.offline > 0) return { title: "State", value: `${number(found.offline)} offline`, more, kind: "bad" };
   if (found.under_replicated > 0) return { title: "State", value: `${number(found.under_replicated)} under-replicated`, more, kind: "warn" };
   return { title: "State", value: "In sync", more: "every partition", kind: "good" };
+}
+
+function brokers(found, link) {
+  const value = link(["brokers"], {}, number(found.brokers));
+  if (found.fenced.length === 0) return { title: "Brokers", value, more: `controller ${found.controller < 0 ? "unknown" : found.controller}` };
+  return { title: "Brokers", value, more: `no heartbeats from ${found.fenced.slice(0, FENCED_MAX).join(", ")}${found.fenced.length > FENCED_MAX ? " …" : ""}`, kind: "bad" };
 }
 
 /** {check: "min-isr", subject: "orders"} becomes "Min isr: orders". */

@@ -18,6 +18,9 @@ export function openDialog(title, body, buttons = [], { wide = false, onClose } 
     dialog.remove();
     onClose?.();
   });
+  // A text that scrolls needs the focus, or the keyboard cannot scroll it.
+  const content = dialog.querySelector(".dialog-body");
+  if (!content.querySelector("a, button, input, select, textarea, [tabindex]")) content.tabIndex = 0;
   document.body.append(dialog);
   dialog.showModal();
   return { element: dialog, close: () => dialog.close() };

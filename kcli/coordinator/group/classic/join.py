@@ -1,4 +1,4 @@
-"""JoinGroup: decides whether a member may join, which member it is, and whether a rebalance is needed.
+"""JoinGroup: decides whether a client may join, which member the client becomes, and whether a rebalance is needed.
 
 KIPs: 62 (rebalance timeout), 345 (static members), 389 (group.max.size), 394 (member id required), 559 (protocol type
 in the response), 800 (reasons), 814 (a returning static leader skips the assignment).

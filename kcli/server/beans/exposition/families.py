@@ -1,7 +1,7 @@
 """Collects the lines of a scrape by metric, because the format requires all lines of a metric to be together.
 
-A scrape of a large broker has 200,000 lines. So each scrape computes the values that several beans share only once.
-These values are the names and types of metrics, and the labels of a partition.
+A scrape of a large broker has 200,000 lines. So if several beans share a value, a scrape computes this value only once.
+Such values are the names and types of metrics, and the labels of a partition.
 """
 
 from __future__ import annotations

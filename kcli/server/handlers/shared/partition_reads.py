@@ -225,8 +225,8 @@ def _read_log(
 
 
 def is_quiet(read: PartitionRead, scope: FetchScope) -> bool:
-    """Whether the client of a session already has everything of the partition, so that it must be read again only after
-    a change.
+    """Whether the client of a session already has all records of the partition. The partition must then be read again
+    only after a change.
     """
     source, target = read.source, read.target
     if source is None or read.slice is None or read.slice.size_bytes:

@@ -1,7 +1,7 @@
 """Finds the transactional batches of a Produce request by their headers, and verifies them with the coordinator.
 
-The transactional id of a request may be missing or may not fit its batches. So the header of every partition's batch is
-read, and not only the first one (CVE-2018-17196).
+The transactional id of a request may be missing, or may contradict its batches. So the header of every partition's
+batch is read, and not only the first one (CVE-2018-17196).
 """
 
 from __future__ import annotations

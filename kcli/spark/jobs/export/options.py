@@ -83,8 +83,8 @@ class ExportOptions(OfflineOptions, ModeOptions, SubscriptionOptions, ValueOptio
         repeatable=True,
     )
     compact_every: int = option(
-        "Tables: merge small files, and delete files that no version of the table needs, after every N "
-        "micro-batches and after a batch job. 0 means never.",
+        "Tables: after every N micro-batches and after a batch job, merge small files, and delete files that no "
+        "version of the table needs. 0 means never.",
         Kind.INTEGER,
         metavar="N",
         default=0,

@@ -31,7 +31,7 @@ class OutputOptions(JobOptions):
         "The format of the values that the job writes.", choices=FORMATS, default="json"
     )
     output_schema: str | None = option(
-        "The file with the schema of Avro and Protobuf values. --value-schema describes such files.",
+        "The file with the schema of Avro and Protobuf values, in the same form as a file for --value-schema.",
         metavar="FILE",
     )
     output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")

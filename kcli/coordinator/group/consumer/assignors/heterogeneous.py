@@ -129,8 +129,8 @@ class _Balancer:
     The subscribers with the fewest partitions are a range at the left end of the list. When each subscriber of this
     range has got one partition more, the range grows to the right. The subscribers with the most partitions are a range
     at the right end. When each subscriber of this range has given one partition away, the range grows to the left.
-    Subscribers that cannot give a partition are moved out of the right range. For every pair of subscribers that it
-    gets, the caller must move a partition.
+    Subscribers that cannot give a partition are moved out of the right range. The caller must move a partition for
+    every pair of subscribers that it gets.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:

@@ -71,7 +71,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ..
 
 
 def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
-    """All records of a group that is created with members, because a group has changed its protocol."""
+    """All records of a group that has members from the beginning, because it replaces a group of the other protocol."""
     group_id = group.group_id
     members = tuple(group.members.values())
     for member in members:

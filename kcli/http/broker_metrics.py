@@ -32,6 +32,12 @@ class MetricsUnavailable(KafkaError):
     retriable = True
 
 
+class NotHttpError(MetricsUnavailable):
+    """Raised if the port does not speak HTTP, such as a port of JMX. Another attempt cannot succeed."""
+
+    retriable = False
+
+
 @dataclass(frozen=True, slots=True)
 class BeanValues:
     """A bean: its object name, the properties in that name (unquoted), and its attributes."""
@@ -58,22 +64,6 @@ class MetricsAccess:
 ANYBODY = MetricsAccess()
 
 
-def metrics_access(properties: Mapping[str, str]) -> MetricsAccess:
-    """Reads the login and the TLS settings for metrics endpoints. Raises CommandError if a setting is invalid."""
-    user = properties.get("kcli.metrics.user")
-    credentials = None if user is None else f"{user}:{properties.get('kcli.metrics.password', '')}"
-    if properties.get("kcli.metrics.protocol", "HTTP").upper() != "HTTPS":
-        return MetricsAccess(credentials)
-    from kcli.cli.syntax.options import CommandError
-    from kcli.config.definition import ConfigError
-    from kcli.security.tls.contexts import client_tls
-
-    try:
-        return MetricsAccess(credentials, client_tls(properties.get).context())
-    except (ConfigError, OSError) as error:
-        raise CommandError(str(error)) from error
-
-
 async def fetch_beans(
     address: Address, queries: Sequence[str] = (), access: MetricsAccess = ANYBODY
 ) -> list[BeanValues]:
@@ -88,7 +78,8 @@ async def fetch_beans(
     beans = found.get("beans")
     if not isinstance(beans, list):
         raise MetricsUnavailable(f"{address} has no beans at /jmx: it is not the metrics endpoint of kcli")
-    return [_bean(each) for each in beans]
+    # 100,000 partitions take a second, in which the console must serve other requests.
+    return await asyncio.to_thread(lambda: [_bean(each) for each in beans])
 
 
 def _bean(found: dict[str, Value]) -> BeanValues:
@@ -146,4 +137,4 @@ async def _get(address: Address, target: str, access: MetricsAccess) -> Response
     except client.ResponseTooLong:
         raise MetricsUnavailable(f"{address} sent more than {ANSWER_SIZE_MAX_BYTES} bytes") from None
     except client.NotHttp as error:
-        raise MetricsUnavailable(f"{address} does not speak HTTP: it is not a metrics endpoint") from error
+        raise NotHttpError(f"{address} does not speak HTTP: it is not a metrics endpoint of kcli") from error

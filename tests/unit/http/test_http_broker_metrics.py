@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from kcli.cli import broker_metrics
-from kcli.cli.broker_metrics import MetricsAccess, MetricsUnavailable, fetch_beans, fetch_slow_requests
+from kcli.http import broker_metrics
+from kcli.http.broker_metrics import MetricsAccess, MetricsUnavailable, fetch_beans, fetch_slow_requests
 from kcli.model.addresses import Address
 
 T = TypeVar("T")

@@ -1,0 +1,81 @@
+"""The figures of the check-up that only the metrics endpoints of brokers have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from kcli.client.client import Node
+from kcli.client.diagnosis.checkup.gather import MetricsSource
+from kcli.client.diagnosis.checkup.snapshot import ClientSoftware, Metrics
+from kcli.http.broker_metrics import ANYBODY, BeanValues, MetricsAccess, MetricsUnavailable, fetch_beans
+from kcli.model.addresses import Address
+from kcli.model.topic_partition import TopicPartition
+
+ASK_MAX_SECONDS = 10.0
+_QUERIES = (
+    "kafka.server:type=socket-server-metrics,*",
+    "kafka.log:type=Log,name=NumLogSegments,*",
+    "kafka.server:type=app-info,*",
+)
+
+
+def named_metrics(endpoints: Sequence[Address], access: MetricsAccess = ANYBODY) -> MetricsSource:
+    """Returns a function that reads the figures from these endpoints. An endpoint itself names its broker."""
+
+    async def read(nodes: tuple[Node, ...]) -> Metrics:
+        answers = await asyncio.gather(*(figures(each, access) for each in endpoints))
+        beans = {_broker(each): each for each in answers if not isinstance(each, str)}
+        failures = [each for each in answers if isinstance(each, str)]
+        reason = failures[0] if failures else "its endpoint was not named"
+        return metrics_of(beans, {node.id: reason for node in nodes if node.id not in beans})
+
+    return read
+
+
+async def figures(address: Address, access: MetricsAccess) -> Sequence[BeanValues] | str:
+    """Returns the beans of a broker that the check-up needs, or the reason why they are unknown."""
+    try:
+        async with asyncio.timeout(ASK_MAX_SECONDS):
+            return await fetch_beans(address, _QUERIES, access)
+    except (MetricsUnavailable, TimeoutError) as error:
+        return f"{address}: {error or 'no answer'}"
+
+
+def metrics_of(beans: Mapping[int, Sequence[BeanValues]], without: Mapping[int, str]) -> Metrics:
+    """Returns the figures in the beans of brokers."""
+    return Metrics(
+        tuple(each for broker, of in beans.items() for each in _software(broker, of)),
+        {key: count for of in beans.values() for key, count in _segments(of)},
+        without,
+    )
+
+
+def _broker(beans: Sequence[BeanValues]) -> int:
+    """The id of the broker that sent these beans, or -1. The bean app-info has this id."""
+    ids = [each.properties.get("id", "") for each in beans if each.type == "app-info"]
+    return next((int(each) for each in ids if each.isdecimal()), -1)
+
+
+def _software(broker: int, beans: Sequence[BeanValues]) -> list[ClientSoftware]:
+    return [
+        ClientSoftware(
+            broker,
+            each.properties["clientSoftwareName"],
+            each.properties.get("clientSoftwareVersion", ""),
+            int(each.attributes.get("connections", 0)),
+        )
+        for each in beans
+        if each.type == "socket-server-metrics" and "clientSoftwareName" in each.properties
+    ]
+
+
+def _segments(beans: Sequence[BeanValues]) -> list[tuple[TopicPartition, int]]:
+    return [
+        (
+            TopicPartition(each.properties["topic"], int(each.properties["partition"])),
+            int(each.attributes["Value"]),
+        )
+        for each in beans
+        if each.properties.get("name") == "NumLogSegments" and "topic" in each.properties
+    ]
