@@ -29,7 +29,7 @@ def test_each_row_names_its_tests(flaw: str, text: str) -> None:
 
 def test_the_login_modules_of_the_samples_name_their_listener() -> None:
     """Apache Kafka does not start with a login module that belongs to no listener."""
-    samples = re.findall(r"```\n(.*?)```", PAGE, re.DOTALL)
+    samples = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     of_brokers = [
         sample for sample in samples if re.search(r"^(listeners|sasl\.enabled)", sample, re.MULTILINE)
     ]
