@@ -174,13 +174,13 @@ def _as_phrase(summary: str) -> str:
 
 def _help(tool: Tool, command: Command) -> str:
     """Returns the description of `--help`, which is an error in most of Kafka's scripts."""
-    text = "Print usage information and exit."
-    if not tool.script:
+    text, script = "Print the usage and exit.", tool.script
+    if not script:
         return text
     if command.family is Family.JOPT:
-        return f"{text} As in Kafka, our script {tool.script} prints this on standard error and exits with code 1."
+        return f"{text} Our script {script} prints the usage on standard error and exits with code 1, like Kafka's."
     if command.family is Family.ARGPARSE4J and command.help_exit:
-        return f"{text} As in Kafka, our script {tool.script} exits with code {command.help_exit}."
+        return f"{text} Our script {script} exits with code {command.help_exit}, like Kafka's."
     return text
 
 

@@ -106,6 +106,19 @@ def producer_lacks(error: KafkaError, topic: str, transactional_id: object = Non
             lacks(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, str(transactional_id))
 
 
+@contextmanager
+def transaction_lacks(topic: str, transactional_id: object) -> Iterator[None]:
+    """Remembers the permission that a producer lacks, if a transaction fails inside the `with` block."""
+    from kcli.rdkafka.errors import TransactionError
+
+    try:
+        yield
+    except TransactionError as error:
+        if isinstance(error.__cause__, KafkaError):
+            producer_lacks(error.__cause__, topic, transactional_id)
+        raise
+
+
 def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:
     """Remembers the permission that a consumer lacks, if the error of the consumer is about a missing permission.
 

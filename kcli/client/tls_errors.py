@@ -19,7 +19,7 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PAC
 
 _HINTS = {
     "CERTIFICATE_REQUIRED": "the server asks for a client certificate: set ssl.keystore.location",
-    "BAD_CERTIFICATE": "the server asks for another client certificate: check ssl.keystore.location",
+    "BAD_CERTIFICATE": "the server asks for a client certificate, or for another one: check ssl.keystore.location",
     "UNKNOWN_CA": "the server does not trust the authority of the client's certificate",
     "CERTIFICATE_EXPIRED": "the client's certificate has expired",
     "CERTIFICATE_UNKNOWN": "the server does not accept the client's certificate",

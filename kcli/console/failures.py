@@ -14,9 +14,9 @@ from kcli.http.server import HttpError, Response
 LOGIN_NEEDED = "LOGIN_NEEDED"
 READ_ONLY = "READ_ONLY"
 
-UNREACHABLE = "the cluster cannot be reached: none of its brokers answers"
+UNREACHABLE = "a broker of the cluster cannot be reached"
 _NO_BROKER = "waiting for a node assignment"
-"""A part of the message of Kafka's clients if no broker answers."""
+"""A part of the message of Kafka's clients if the broker that they need does not answer."""
 
 _BAD_REQUEST = frozenset(
     {
@@ -82,7 +82,7 @@ def failure_of(error: Exception) -> Failure | None:
         case HttpError():
             return Failure(error.status, error.status.name, str(error))
         case TimeoutException() if _NO_BROKER in error.message:
-            return Failure(HTTPStatus.GATEWAY_TIMEOUT, "TIMEOUT", UNREACHABLE)
+            return Failure(HTTPStatus.GATEWAY_TIMEOUT, "TIMEOUT", _unreachable(error))
         case KafkaError():
             return Failure(_status(error), _name(error), error.message or _name(error))
         case TimeoutError():
@@ -103,6 +103,11 @@ def http_failure(error: HttpError) -> Response:
     if error.close:
         response.force_close()
     return response
+
+
+def _unreachable(error: KafkaError) -> str:
+    """Names the broker that did not answer, because the other brokers may answer."""
+    return f"{UNREACHABLE}: {error.__cause__}" if error.__cause__ else UNREACHABLE
 
 
 def _status(error: KafkaError) -> HTTPStatus:

@@ -32,6 +32,12 @@ class MetricsUnavailable(KafkaError):
     retriable = True
 
 
+class NotHttpError(MetricsUnavailable):
+    """Raised if the port does not speak HTTP, such as a port of JMX. Another attempt cannot succeed."""
+
+    retriable = False
+
+
 @dataclass(frozen=True, slots=True)
 class BeanValues:
     """A bean: its object name, the properties in that name (unquoted), and its attributes."""
@@ -131,4 +137,4 @@ async def _get(address: Address, target: str, access: MetricsAccess) -> Response
     except client.ResponseTooLong:
         raise MetricsUnavailable(f"{address} sent more than {ANSWER_SIZE_MAX_BYTES} bytes") from None
     except client.NotHttp as error:
-        raise MetricsUnavailable(f"{address} does not speak HTTP: it is not a metrics endpoint") from error
+        raise NotHttpError(f"{address} does not speak HTTP: it is not a metrics endpoint of kcli") from error

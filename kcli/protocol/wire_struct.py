@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from types import ModuleType
 from typing import Protocol, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
@@ -34,6 +35,14 @@ def wire_struct(cls: type[T]) -> type[T]:
     body["__dataclass_fields__"] = _Fields(defaults)
     made: type[T] = type(cls.__name__, cls.__bases__, body)
     return made
+
+
+def compile_structs(module: ModuleType) -> None:
+    """Compiles the constructors of all structs of a module, and builds their tables for `dataclasses.fields`. All
+    fields of these structs have defaults."""
+    for each in tuple(vars(module).values()):
+        if isinstance(each, type) and each.__module__ == module.__name__ and dataclasses.is_dataclass(each):
+            each()
 
 
 class _Struct(Protocol):

@@ -22,4 +22,4 @@ class PatternError(RdkafkaError):
 
 
 class TransactionError(RdkafkaError):
-    """A failure to begin or commit a transaction."""
+    """A failure to begin or commit a transaction. Its cause is the KafkaError."""

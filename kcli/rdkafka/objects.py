@@ -13,6 +13,7 @@ class ClientError(Protocol):
     error of a broker.
     """
 
+    _ALL_BROKERS_DOWN: int
     _PARTITION_EOF: int
     _AUTO_OFFSET_RESET: int
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.errors import TransactionError
 from kcli.rdkafka.objects import ClientError, Producer
 
@@ -96,7 +97,8 @@ class Transactions:
         try:
             step()
         except KafkaException as error:
-            raise TransactionError(f"org.apache.kafka.common.KafkaException: {error.args[0].str()}") from None
+            text = f"org.apache.kafka.common.KafkaException: {error.args[0].str()}"
+            raise TransactionError(text) from kafka_error(error.args[0])
 
     def while_waiting(self, source: Source) -> Callable[[int], bytes]:
         """Returns a function like `source.read` that commits a due transaction while it waits for input."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kcli.runtime.process import resident_bytes
 
 WORTH_BYTES = 8 << 20
-"""The growth of the process after which a trim is worth its time: about 0.3 ms for each free megabyte."""
+"""The change of the process's memory after which a trim is worth its time: about 0.3 ms for each free megabyte."""
 
 
 class Heap:
@@ -30,10 +30,10 @@ class Heap:
         self._trim = trim or _trim
         self._after_trim = 0
 
-    def trim_if_grown(self) -> None:
-        """Returns free memory to the system, if the process has grown since memory was last returned. May take some
-        milliseconds."""
-        if self._resident_bytes() - self._after_trim >= WORTH_BYTES:
+    def trim_if_changed(self) -> None:
+        """Returns free memory to the system, if the process has grown or shrunk since memory was last returned. If it
+        has shrunk, large objects were freed, and parts of them may still be in the heap. May take some milliseconds."""
+        if abs(self._resident_bytes() - self._after_trim) >= WORTH_BYTES:
             self._trim()
             self._after_trim = self._resident_bytes()
 

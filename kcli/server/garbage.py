@@ -19,7 +19,8 @@ stays doubled for ten minutes, all objects are visited without waiting for such 
 
 Free memory. Large requests and answers leave free memory in the heap of the C library. This memory is also given back
 in a second without traffic of clients. Python keeps some of the freed objects for reuse, and each of them can keep a
-megabyte of free memory in use. So a short collection follows, which also drops these objects.
+megabyte of free memory in use. So a short collection follows, which also drops these objects. This collection waits
+until the large messages are freed completely, because each freed message adds objects for reuse.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ QUIET_SECONDS = 1.0
 GROWTH_IF_QUIET = 1.25
 """Growth of the allocated blocks since the last thorough collection. Python itself uses the same quarter."""
 GROWTH_ALWAYS = 2.0
+STEADY = 0.99
+"""If the number of blocks has fallen by more since the last check, the node still frees a large message."""
 GROWN_CHECKS_MAX = 600
 """The checks for which the number of blocks must stay doubled. No request lives for ten minutes, so only metadata and
 leaks count."""
@@ -68,6 +71,7 @@ class GarbagePolicy:
         self._give_back = give_back
         self._blocks = 0
         self._most_blocks = 0
+        self._last_blocks = 0
         self._grown_checks = 0
 
     def prepare(self) -> None:
@@ -85,7 +89,7 @@ class GarbagePolicy:
         to a client."""
         from kcli.runtime.heap import Heap  # imports ctypes, which would make the start slower
 
-        self._give_back = self._give_back or Heap().trim_if_grown
+        self._give_back = self._give_back or Heap().trim_if_changed
         self._rebase()
         self._check_later(last_active)
 
@@ -97,12 +101,13 @@ class GarbagePolicy:
         self._most_blocks = max(self._most_blocks, blocks)
         growth = blocks / self._blocks
         self._grown_checks = self._grown_checks + 1 if growth >= GROWTH_ALWAYS else 0
+        is_steady, self._last_blocks = blocks >= STEADY * self._last_blocks, blocks
         is_quiet = idle_seconds >= QUIET_SECONDS
         if self._grown_checks >= GROWN_CHECKS_MAX or (is_quiet and growth >= GROWTH_IF_QUIET):
             gc.unfreeze()
             gc.collect()
             self._rebase()
-        elif is_quiet and self._most_blocks >= GROWTH_IF_QUIET * blocks:
+        elif is_quiet and is_steady and self._most_blocks >= GROWTH_IF_QUIET * blocks:
             # Large messages were freed. Frozen objects are not visited.
             gc.collect()
             self._most_blocks = blocks

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
+from kcli.security.client import JAAS_FILE, WITHOUT_EFFECT, client_security
 from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
-from kcli.security.client import client_security
 from kcli.spark.client.cluster import ClientSettings, parse_servers
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ CLIENT_OPTIONS = (
     "kafka.request.timeout.ms",
     "kafka.default.api.timeout.ms",
     *SECURITY_OPTIONS,
+    f"kafka.{JAAS_FILE}",
 )
 SOURCE_OPTIONS = (
     *CLIENT_OPTIONS,
@@ -294,6 +295,9 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     for name in options:
         if name in REFUSED:
             raise ValueError(f"{name} is not supported: {REFUSED[name]}")
+        if name.removeprefix("kafka.") in WITHOUT_EFFECT:
+            _log.warning("option %s has no effect in kcli", name)
+            continue
         if name.startswith(("kafka.ssl.", "kafka.sasl.")) and name not in known:
             raise ValueError(
                 f"{name} is not supported; the security options are {', '.join(SECURITY_OPTIONS)}"

@@ -47,8 +47,13 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-    rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    replace_file(disk, path, _encode_table(rows, len(offsets)))
+    replace_file(disk, path, encode_offsets((*key, offset) for key, offset in offsets.items()))
+
+
+def encode_offsets(entries: Iterable[tuple[str, int, Offset]]) -> bytes:
+    """The content of an offset checkpoint with these topics, partitions and offsets."""
+    rows = [f"{topic} {partition} {offset}" for topic, partition, offset in entries]
+    return _encode_table(rows, len(rows))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:

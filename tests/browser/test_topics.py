@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ MIDDLE_ROW = """
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
+
+
+FRESH_CONFIGS = re.compile(r"/brokers/1/configs\?.*fresh=1")
 
 
 @pytest.fixture
@@ -135,9 +139,12 @@ def test_a_setting_of_a_topic_is_changed_and_returned_to_its_default(page: Page,
 
 @walks("POST /brokers/*/configs")
 def test_a_setting_of_a_broker_is_changed(page: Page) -> None:
-    page.goto("#/main/brokers/1/configs?search=log.cleaner.threads")
+    with page.expect_response(lambda answer: "/brokers/1/configs?" in answer.url) as before:
+        page.goto("#/main/brokers/1/configs?search=log.cleaner.threads")
     page.get_by_role("button", name="Edit log.cleaner.threads").click()
     page.get_by_role("textbox", name="log.cleaner.threads").fill("2")
+    # The broker applies the change after the first answer, as in Kafka.
+    page.route(FRESH_CONFIGS, lambda route: route.fulfill(json=before.value.json()), times=1)
     assert "--entity-type brokers" in act(page, "Change")
     row(page, "dynamic broker").wait_for()
     page.get_by_role("button", name="Edit log.cleaner.threads").click()

@@ -208,7 +208,13 @@ def test_jmx_tries_to_connect_for_a_while(
     assert (code, out) == (1, "")
     assert err.count("Could not connect to JMX url: ") > 1
     assert err.endswith("after 200 ms.\n")
-    assert "does not speak HTTP" in _jmx(capsys, measured.broker.port, "--one-time")[2]
+
+
+def test_jmx_gives_up_at_a_port_without_http(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _jmx(capsys, measured.broker.port, "--one-time")
+    assert (code, out) == (1, "")
+    assert err.count("Trying to connect to JMX url: ") == 1
+    assert "does not speak HTTP" in err
 
 
 def test_top_once(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, found
             found = check_up(left, 1) if found else _until_fenced(left)
         assert found["no-leader"]["evidence"] == ["single-0: replicas 3"]
-        assert found["under-min-isr"]["evidence"] == ["strict-0: in sync 1,2, min.insync.replicas 3"]
+        assert found["under-min-isr"]["evidence"] == ["strict-0: 2 in sync (ids 1,2), min.insync.replicas 3"]
         assert "broker 3: " in found["under-replicated"]["text"]
         assert found["one-replica"]["evidence"] == ["single"]
         assert found["min-isr"]["command"].endswith("--entity-name strict --add-config min.insync.replicas=2")

@@ -16,6 +16,7 @@ from kcli.protocol.messages import (
     describe_cluster,
     describe_configs,
     describe_log_dirs,
+    describe_quorum,
     describe_topic_partitions,
     incremental_alter_configs,
     list_offsets,
@@ -27,6 +28,13 @@ from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def quorum_led_by(node_id: int) -> ScriptedAnswer:
+    """The answer to DescribeQuorum if this node is the active controller."""
+    partition = describe_quorum.ResponsePartitionData(leader_id=node_id)
+    topic = describe_quorum.ResponseTopicData(partitions=(partition,))
+    return lambda *_: describe_quorum.DescribeQuorumResponse(topics=(topic,))
 
 
 class ScriptedCluster:

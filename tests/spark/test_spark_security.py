@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kcli.config.properties import editable
 from kcli.local_cluster.ports import free_ports
 from kcli.security.acls.configured import STANDARD
+from kcli.spark.jobs.shared.job import load_job
+from kcli.spark.submit import JOBS
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.rigs.certificates import Certificates
 
@@ -85,6 +89,53 @@ def test_what_the_sink_writes_the_source_reads(
     assert "-secret" not in str(query.recentProgress)
     copied = spark.read.format("kcli").options(**options).option("subscribe", f"{login}-copy").load()
     assert copied.count() == len(ROWS)
+
+
+JOB_WORDS = {
+    "ingest": "--topic jobs --path {input} --format json --on-bad-record dead-letter --dead-letter-topic letters",
+    "transform": "--sql 'SELECT n FROM jobs' --target-topic made --on-bad-record dead-letter --dead-letter-topic bad",
+    "sql": "-e 'SELECT n FROM jobs'",
+    "replay": "--topic jobs --target-topic copy --target-bootstrap-server {servers} --target-command-config {config}",
+    "profile": "--topic jobs",
+    "export": "--topic jobs --path {output}",
+}
+"""The arguments of each built-in job. The first job writes the records that the other jobs read."""
+
+
+def test_every_job_passes_its_settings_to_each_connection(
+    spark: SparkSession,
+    logins: dict[str, dict[str, str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert JOB_WORDS.keys() == JOBS.keys()
+    login = {key.removeprefix("kafka."): value for key, value in logins["password"].items()}
+    servers = login.pop("bootstrap.servers")
+    monkeypatch.setenv("KCLI_TEST_LOGIN", login["sasl.jaas.config"])
+    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    login |= {
+        "sasl.jaas.config": "${env:KCLI_TEST_LOGIN}",
+        "config.providers": "env",
+        "config.providers.env.class": provider,
+        "ssl.protocol": "TLSv1.3",  # a setting that only Java has
+    }
+    (tmp_path / "in.json").write_text('{"n": 1}\n{"n": 2}\nnot JSON\n')
+    (tmp_path / "client.properties").write_text(editable(login))
+    places = {
+        "input": tmp_path / "in.json",
+        "output": tmp_path / "out",
+        "config": tmp_path / "client.properties",
+        "servers": servers,
+    }
+    common = ["--bootstrap-server", servers, "--command-config", str(tmp_path / "client.properties")]
+    for name, words in JOB_WORDS.items():
+        job = load_job(name)
+        options = job.parse([*common, "--progress-interval", "0", *shlex.split(words.format(**places))])
+        job.plan(options)
+        assert job.run(spark, options).rows == 2, name
+    shown = capsys.readouterr()
+    assert "alice-secret" not in shown.out + shown.err
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.client import fatal_error, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
 from kcli.rdkafka.producer import producer_config
@@ -261,9 +261,7 @@ class _Run:
             for _ in range(options.num_headers)
         ]
         began_ns = time.perf_counter_ns()
-        self.producer.produce(self.plan.topic, value, key, headers=headers)
-        if self.producer.flush(TIMEOUT_S):
-            raise CommandError(f"The record was not acknowledged in {TIMEOUT_S:g} s")
+        self._send(value, key, headers)
         if self.refused is not None:
             raise self.refused
         message = self.consumer.poll(TIMEOUT_S)
@@ -281,6 +279,21 @@ class _Run:
                 f"The message value read [{read}] did not match the message value sent [{value.decode('ascii')}]"
             )
         return elapsed_ms
+
+    def _send(self, value: bytes, key: bytes | None, headers: objects.Headers) -> None:
+        """Sends a record and waits for its report."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self.producer.produce(self.plan.topic, value, key, headers=headers)
+            if self.producer.flush(TIMEOUT_S):
+                raise CommandError(f"The record was not acknowledged in {TIMEOUT_S:g} s")
+        except (KafkaException, SystemError) as error:
+            refused = fatal_error(error)
+            if refused is None:
+                raise
+            producer_lacks(refused, self.plan.topic)
+            raise refused from error
 
     def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
         if error is not None:

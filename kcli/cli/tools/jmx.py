@@ -19,7 +19,14 @@ from kcli.cli.output import Output, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.config.definition import java_double
-from kcli.http.broker_metrics import BeanValues, MetricsAccess, MetricsUnavailable, Value, fetch_beans
+from kcli.http.broker_metrics import (
+    BeanValues,
+    MetricsAccess,
+    MetricsUnavailable,
+    NotHttpError,
+    Value,
+    fetch_beans,
+)
 from kcli.model.addresses import Address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
@@ -209,6 +216,10 @@ async def _connect(endpoint: Endpoint) -> None:
         try:
             await endpoint.beans(["kafka.server:type=KafkaServer,name=BrokerState"])
             return
+        except NotHttpError as error:
+            raise CommandError(
+                f"Could not connect to JMX url {endpoint.url}: {error}. For JMX, use Kafka's own tool."
+            ) from error
         except MetricsUnavailable as error:
             warn(f"Could not connect to JMX url: {endpoint.url}. Exception: {error}.")
         await asyncio.sleep(RETRY_PAUSE_S)

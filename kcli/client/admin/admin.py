@@ -70,6 +70,7 @@ class AdminClient(Client):
     describe_features = features.describe_features
     update_features = features.update_features
 
+    active_controller = quorum.active_controller
     describe_quorum = quorum.describe_quorum
     add_voter = quorum.add_voter
     remove_voter = quorum.remove_voter

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.client.client import Destination, raise_for
+from kcli.errors import KafkaError
 from kcli.model.addresses import Address
+from kcli.model.ids import NO_LEADER
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
     from kcli.protocol.messages.describe_quorum import ReplicaState
+
+
+ACTIVE_CONTROLLER_SECONDS = 2.0
+"""The time in which the active controller must be known. Without an active controller, brokers answer much later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +90,18 @@ async def describe_quorum(client: Client) -> QuorumDescription:
         )
 
     return await client.call("describeMetadataQuorum", attempt)
+
+
+async def active_controller(client: Client) -> int:
+    """Returns the id of the active controller, or NO_LEADER if it is unknown or the client may not know it.
+
+    Metadata and DescribeCluster do not have this id. They name a random broker, which forwards requests.
+    """
+    try:
+        async with asyncio.timeout(ACTIVE_CONTROLLER_SECONDS):
+            return (await describe_quorum(client)).leader_id
+    except (KafkaError, TimeoutError):
+        return NO_LEADER
 
 
 async def add_voter(

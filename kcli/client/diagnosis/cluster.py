@@ -9,12 +9,22 @@ from collections.abc import AsyncIterator, Iterable
 from kcli.client.admin.coordinators import at_coordinator
 from kcli.client.client import Client, Node, raise_for
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
-from kcli.errors import ErrorCode, KafkaError, TopicAuthorizationException
+from kcli.errors import (
+    ErrorCode,
+    GroupAuthorizationException,
+    GroupIdNotFoundException,
+    KafkaError,
+    TopicAuthorizationException,
+)
 from kcli.model.acl import AclOperation
 from kcli.model.command_words import quoted_option
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kcli.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
@@ -97,21 +107,24 @@ class ClusterWalk:
         """Checks whether the client may join a consumer group."""
         request = DescribeGroupsRequest(groups=(group_id,), include_authorized_operations=True)
 
-        async def ask(node: Node) -> DescribeGroupsResponse:
+        async def ask(node: Node) -> DescribedGroup:
             answer = await self._client.send(request, ApiKey.DESCRIBE_GROUPS, to=node.id)
             assert isinstance(answer, DescribeGroupsResponse)
-            return answer
+            (group,) = answer.groups
+            raise_for(group.error_code)
+            return group
 
         try:
-            response = await at_coordinator(self._client, "describeGroups", group_id, ask)
-            (group,) = response.groups
-            if group.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
-                yield ok(GROUP, group_id, "the group does not exist yet, so its rights are unknown")
-                return
-            raise_for(group.error_code)
-        except KafkaError as error:
+            group = await at_coordinator(self._client, "describeGroups", group_id, ask)
+        except GroupIdNotFoundException:
+            yield ok(GROUP, group_id, "there is no classic group with this name, so its rights are unknown")
+            return
+        except GroupAuthorizationException as error:
             reason = error.message or error.default_message
             yield wrong(GROUP, group_id, reason, self._grant(AclOperation.READ, "group", group_id))
+            return
+        except KafkaError as error:
+            yield wrong(GROUP, group_id, error.message or error.default_message, "see the broker's log")
             return
         yield self._rights(group.authorized_operations, "group", group_id, (AclOperation.READ,))
 

@@ -86,8 +86,8 @@ def balanced(
         if wanted > len(board.racks):
             topic, number = each.partition
             raise ImpossibleError(
-                f"{topic}-{number} would have {wanted} replicas, but only {len(board.racks)} brokers can have "
-                "replicas. --replication-factor changes the number of replicas."
+                f"{topic}-{number} would have {wanted} replicas, but the number of usable brokers is "
+                f"{len(board.racks)}. --replication-factor changes the number of replicas."
             )
         _settle(board, each.partition, wanted)
     _even_counts(board)

@@ -194,8 +194,8 @@ async def balance(action: Action) -> Outcome:
 
 
 async def _written_undo(action: Action, found: Survey, changes: Assignment) -> Path | None:
-    """Writes the undo file, so that it outlives the console. Raises ReassignError, so that nothing moves without this
-    file."""
+    """Writes the undo file, so that it outlives the console. If this fails, raises ReassignError, so that nothing moves
+    without the file."""
     directory = action.settings.undo_directory
     if directory is None or not changes:
         return None

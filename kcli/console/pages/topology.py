@@ -45,6 +45,7 @@ class Topology:
 
     cluster_id: str
     controller_id: int
+    """The active controller, or NO_LEADER."""
     brokers: tuple[Node, ...]
     """All brokers, also fenced ones."""
     topics: tuple[TopicSummary, ...]
@@ -76,7 +77,9 @@ async def all_topics(admin: AdminClient) -> MetadataResponse:
 
 
 async def _load(call: Call) -> Topology:
-    cluster = await call.admin.describe_registered()
+    cluster, controller = await asyncio.gather(
+        call.admin.describe_registered(), call.admin.active_controller()
+    )
     response = await all_topics(call.admin)
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
@@ -97,7 +100,7 @@ async def _load(call: Call) -> Topology:
             await asyncio.sleep(0)
     return Topology(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller_id,
+        controller_id=controller,
         brokers=_with_absent(cluster.nodes, replicas),
         topics=tuple(sorted(topics, key=lambda topic: topic.name)),
         leaders=leaders,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from kcli.errors import ProtocolError
@@ -22,6 +23,7 @@ from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.packing import cause_text
 from kcli.protocol.wire.shared_array import Output
+from kcli.protocol.wire_struct import compile_structs
 
 Message = Any
 """A message of `kcli.protocol.messages`. Its class follows from the API key and the direction."""
@@ -141,6 +143,17 @@ def encode_response_steps(
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:
     """Whether a message has arrays, so that it may have any number of elements."""
     return compiled.has_arrays(schema.payload_class(API[key], version, kind))
+
+
+@cache
+def prepare(key: ApiKey, version: int) -> None:
+    """Compiles what a large request of this version and its response need. The compiled objects stay in memory. So they
+    must exist before the objects of the request: if they lay between these objects, Python could not give the memory of
+    the request back."""
+    spec = API[key]
+    compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
+    compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    compile_structs(schema.messages(spec))
 
 
 def message_class(key: ApiKey, kind: str) -> type:

@@ -101,13 +101,18 @@ def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
+def messages(spec: ApiSpec) -> types.ModuleType:
+    """The module with our classes for the messages of one API."""
+    return importlib.import_module(f"kcli.protocol.messages.{spec.module}")
+
+
 def our_class(cls: type, spec: ApiSpec, kind: str) -> type:
     """The class in `kcli.protocol.messages` for a kio class of one API."""
     return our_class_named(cls.__name__, spec, kind)
 
 
 def our_class_named(name: str, spec: ApiSpec, kind: str = "") -> type:
-    module = importlib.import_module(f"kcli.protocol.messages.{spec.module}")
+    module = messages(spec)
     # If request and response have a struct of the same name with different fields, the generator puts a prefix before
     # the name.
     found: type = getattr(module, f"{kind.capitalize()}{name}", None) or getattr(module, name)

@@ -116,7 +116,7 @@ def _exemplars(traced: Exemplars, api: str, buckets: Buckets) -> dict[str, Exemp
 
 
 def _sizes(node: BeanSources) -> Beans:
-    """The bytes of each topic on this broker, and of all its logs."""
+    """The bytes of each topic on this broker, and the bytes of all logs together."""
     sizes: Counter[str] = Counter()
     for number, log in enumerate(list(node.logs.logs.values()), 1):
         sizes[log.topic] += log.size_bytes

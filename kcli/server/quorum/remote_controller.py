@@ -161,8 +161,8 @@ class RemoteController:
         self._forget()
 
     async def _send_for(self, client: Client, key: ApiKey, request: object, since: float | None) -> Any:
-        """Sends a request for a client, in the newest version that both sides support. This node has made the request,
-        or has changed the client's request."""
+        """Sends a request for a client, in the newest version that both sides support. Call this method if this node
+        has made the request, or has changed the client's request."""
         from kcli.protocol.wire.codec import decode_response, encode_request
 
         version = -1

@@ -16,6 +16,7 @@ import asyncio
 import dataclasses
 import importlib
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
@@ -45,6 +46,7 @@ from kcli.protocol.wire.produce_codec import (
     encode_produce_response,
     encode_produce_response_steps,
 )
+from kcli.protocol.wire_struct import compile_structs
 from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
@@ -511,7 +513,14 @@ def _encode_produce(response: ProduceResponse, version: int, correlation_id: int
 def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
     if len(frame) > DECODED_AT_ONCE_BYTES:
         frame = memoryview(bytes(frame))  # the next bytes overwrite the frame
+        _compile_structs(FetchRequest)
     return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
+
+
+@cache
+def _compile_structs(message_class: type) -> None:
+    """Compiles all structs of an API before the first large request. See `codec.prepare`."""
+    compile_structs(sys.modules[message_class.__module__])
 
 
 def _encode_fetch(
@@ -542,6 +551,7 @@ def _general(
     def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
         if len(frame) <= DECODED_AT_ONCE_BYTES:
             return codec.decode_request(key, version, bytes(frame), at)
+        codec.prepare(key, version)
         return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
 
     def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:

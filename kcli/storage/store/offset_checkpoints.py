@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.model.topic_partition import TopicPartition
-from kcli.runtime.disk import Disk
+from kcli.runtime.disk import Disk, replace_file
 from kcli.storage.checkpoint import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
-    write_offsets,
+    encode_offsets,
 )
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import PartitionLog
@@ -26,7 +25,7 @@ class OffsetCheckpoints:
         self.kept_offset = Offset(0)  # the metadata log must have every record before this offset
         self._disk = disk
         self._logs_in = logs_in
-        self._written: dict[str, Mapping[TopicPartition, Offset]] = {}
+        self._written: dict[str, bytes] = {}
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
@@ -56,19 +55,19 @@ class OffsetCheckpoints:
     ) -> None:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
-            offsets: dict[TopicPartition, Offset] = {}
-            for log in self._logs_in(directory):
-                offset = offset_of(log)
-                if offset is not None:
-                    offsets[TopicPartition(log.topic, log.partition)] = offset
-            if self._written.get(path) == offsets:
+            content = encode_offsets(
+                (log.topic, log.partition, offset)
+                for log in self._logs_in(directory)
+                if (offset := offset_of(log)) is not None
+            )
+            if self._written.get(path) == content:
                 return  # an idle node writes nothing
             try:
-                write_offsets(self._disk, path, offsets)
+                replace_file(self._disk, path, content)
             except OSError as error:
                 directory.failed(error)
                 return
-            self._written[path] = offsets
+            self._written[path] = content
 
 
 def _high_watermark(log: PartitionLog) -> Offset | None:

@@ -175,10 +175,8 @@ class SimDisk:
         inode.content[position] ^= 1 << bit
 
     def kill_clone(self) -> SimDisk:
-        """Returns the disk after a SIGKILL of the process. Only the locks are lost.
-
-        Every further call to this disk fails. The copy still knows which data is synced, so that a power failure may
-        follow.
+        """Returns a copy: the disk after a SIGKILL of the process. Only the locks are lost. The copy still knows which
+        data is synced, so that a power failure may follow. Every further call to the original disk fails.
         """
         clone = SimDisk(self._now_ms, self._stall)
         clone._names, clone._durable, clone._journal = self._names, self._durable, self._journal

@@ -103,7 +103,10 @@ def test_a_man_page_has_examples_and_exit_codes() -> None:
     page = pages()["kcli-topics.1"]
     assert ".SH EXAMPLES" in page and "\\-\\-apply topics.yaml" in page
     assert ".B 2\n\\-\\-apply \\-\\-dry\\-run found changes to make." in page
-    assert "our script kafka\\-topics.sh prints this on standard error and exits with code 1." in page
+    assert (
+        "Our script kafka\\-topics.sh prints the usage on standard error and exits with code 1, like Kafka's."
+        in page
+    )
 
 
 def test_the_name_of_apache_kafka_keeps_its_capitals() -> None:

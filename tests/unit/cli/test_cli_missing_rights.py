@@ -16,6 +16,7 @@ from kcli.cli.missing_rights import (
     refused,
     set_client,
     shown_at_end,
+    transaction_lacks,
     watch,
 )
 from kcli.client.config import ClientConfig, client_config
@@ -32,6 +33,7 @@ from kcli.protocol.messages import create_delegation_token as cd
 from kcli.protocol.messages import list_partition_reassignments as lp
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.wire.api import ApiKey
+from kcli.rdkafka.errors import TransactionError
 from kcli.security.acls.grants import Right, granting
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -136,6 +138,15 @@ def test_a_producer_lacks_the_right_of_its_error(
 ) -> None:
     (line,) = shown(capsys, lambda: producer_lacks(error, "t", "x"), lambda: producer_lacks(error, "t", "x"))
     assert line.endswith(f"kcli acls --add --allow-principal User:ANONYMOUS {command}")
+
+
+def test_transactions_that_cannot_begin_name_the_transactional_id(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        with pytest.raises(TransactionError), transaction_lacks("t", "x"):
+            raise TransactionError("") from TransactionalIdAuthorizationException()
+
+    (line,) = shown(capsys, refuse)
+    assert line.endswith("--operation Write --transactional-id x")
 
 
 def test_a_random_group_gets_a_prefix(capsys: pytest.CaptureFixture[str]) -> None:

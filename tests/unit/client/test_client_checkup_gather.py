@@ -119,10 +119,13 @@ def test_the_clock_of_the_controller_is_compared(ahead_ms: int) -> None:
 
 def test_a_part_that_is_refused_or_not_served_is_missing_and_the_others_are_read() -> None:
     def refused(*_: object) -> describe_quorum.DescribeQuorumResponse:
-        return describe_quorum.DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return describe_quorum.DescribeQuorumResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Request Request(processor=2, …)"
+        )
 
     found = gathered({ApiKey.DESCRIBE_QUORUM: refused})
     assert found.quorum is None
+    assert found.missing[parts.QUORUM] == "Cluster authorization failed."
     # The scripted cluster serves neither groups nor transactions.
     assert found.missing.keys() >= {parts.QUORUM, parts.GROUPS, parts.TRANSACTIONS, parts.METRICS}
     assert found.topics

@@ -155,7 +155,7 @@ FAULTS: list[tuple[Snapshot, list[Severity], list[str], str]] = [
         with_topic(partition(0, 1, 2, 3, isr=(1,))),
         [Severity.CRITICAL, Severity.WARNING],
         ["under-min-isr", "under-replicated"],
-        "t-0: in sync 1, min.insync.replicas 2",
+        "t-0: 1 in sync (ids 1), min.insync.replicas 2",
     ),
     (
         replace(

@@ -19,6 +19,8 @@ from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
 from kcli.errors import ErrorCode
 from kcli.model.addresses import Address
+from kcli.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from kcli.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
@@ -100,6 +102,42 @@ def test_every_step_of_a_healthy_server_is_ok() -> None:
         found = diagnosed(server.address)
     assert {finding.status for finding in found} == {Status.OK}
     assert [finding.step for finding in found] == ["name", "port", "protocol", "versions", "cluster"]
+
+
+@pytest.mark.parametrize(
+    ("code", "step", "status", "advice"),
+    [
+        (ErrorCode.NONE, "rights", Status.WARNING, "--operation Read --group g"),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "group", Status.OK, ""),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "group", Status.WRONG, "--operation Read --group g"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "group", Status.WRONG, "see the broker's log"),
+    ],
+)
+def test_a_group_is_checked_after_its_coordinator_has_loaded(
+    code: ErrorCode, step: str, status: Status, advice: str
+) -> None:
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, code]
+    server: ScriptedServer
+
+    def described(*_: object) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(
+            groups=(DescribedGroup(group_id="g", error_code=codes.pop(0), authorized_operations=0),)
+        )
+
+    def found_coordinator(*_: object) -> FindCoordinatorResponse:
+        host, _, port = server.address.rpartition(":")
+        coordinator = Coordinator(key="g", node_id=1, host=host, port=int(port))
+        return FindCoordinatorResponse(coordinators=(coordinator,))
+
+    script = {
+        ApiKey.METADATA: lambda *_: metadata_of(server.address),
+        ApiKey.FIND_COORDINATOR: found_coordinator,
+        ApiKey.DESCRIBE_GROUPS: described,
+    }
+    with ScriptedServer(script) as server:
+        *_, finding = diagnosed(server.address, Wishes(groups=("g",)))
+    assert (finding.step, finding.status) == (step, status)
+    assert advice in finding.advice
 
 
 def test_an_unknown_name_ends_the_walk() -> None:

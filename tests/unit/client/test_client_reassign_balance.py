@@ -86,7 +86,9 @@ def test_bytes_become_even_by_an_exchange() -> None:
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(ImpossibleError, match=r"^t-0 would have 2 replicas, but only 1 brokers"):
+    with pytest.raises(
+        ImpossibleError, match=r"^t-0 would have 2 replicas, but the number of usable brokers is 1\."
+    ):
         balanced(brokers(None), topic((1, 2)))
     assert replicas_after(brokers(None), topic((1, 2)), 1) == [(1,)]
 

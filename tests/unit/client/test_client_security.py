@@ -18,6 +18,7 @@ import pytest
 from kcli.client.client import Client
 from kcli.client.config import ClientConfigError, client_config
 from kcli.client.connection import Connection
+from kcli.client.tls_errors import alert_error
 from kcli.errors import (
     ErrorCode,
     IllegalSaslStateException,
@@ -255,6 +256,13 @@ def test_a_missing_client_certificate_is_named(certificates: Certificates) -> No
     ):
         open_once(server.port, certificates.client_config())
     assert caught.value.hint == "the server asks for a client certificate: set ssl.keystore.location"
+
+
+def test_kafka_refuses_a_missing_and_a_wrong_client_certificate_with_the_same_alert() -> None:
+    alert = ssl.SSLError(1, "[SSL] alert")
+    alert.reason = "SSLV3_ALERT_BAD_CERTIFICATE"
+    hint = "the server asks for a client certificate, or for another one: check ssl.keystore.location"
+    assert alert_error(alert, Address("h", 1)).hint == hint
 
 
 def test_tls_to_a_port_without_tls_is_named(certificates: Certificates) -> None:

@@ -6,9 +6,12 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from kcli.protocol.messages import describe_cluster, metadata
+from kcli.protocol.wire.api import ApiKey
 from rigs.console import scripted
-from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_cluster import ScriptedCluster, quorum_led_by
 
 
 def test_the_list_has_what_each_broker_leads_and_stores() -> None:
@@ -17,9 +20,22 @@ def test_the_list_has_what_each_broker_leads_and_stores() -> None:
             found = await browser.get("/api/clusters/main/brokers")
             assert found["total"] == 1
             (row,) = found["rows"]
-            assert (row["id"], row["rack"], row["is_controller"], row["leaders"]) == (1, "rack-a", True, 3)
+            assert (row["id"], row["rack"], row["leaders"]) == (1, "rack-a", 3)
             assert row["size_bytes"] == 630
             assert 0 <= found["age_ms"] < 10_000
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("leader", "is_controller"), [(1, True), (100, False)])
+def test_the_controller_is_the_leader_of_the_quorum(leader: int, is_controller: bool) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()  # its DescribeCluster names broker 1
+        cluster.server.script = {**cluster.script(), ApiKey.DESCRIBE_QUORUM: quorum_led_by(leader)}
+        async with scripted(cluster) as browser:
+            (row,) = (await browser.get("/api/clusters/main/brokers"))["rows"]
+            assert row["is_controller"] is is_controller
+            assert (await browser.get("/api/clusters/main/overview"))["controller"] == leader
 
     asyncio.run(story())
 

@@ -56,6 +56,7 @@ def test_a_broker_that_dies_while_the_page_is_open(monkeypatch: pytest.MonkeyPat
             cluster.server.__exit__()
             found = await page.get(f"{BROKERS}/1/configs")
             assert (page.status, found["error"]) == (504, "TIMEOUT")
+            assert f"no connection to 127.0.0.1:{cluster.server.port}" in found["message"]
             assert (await page.get(BROKERS))["total"] == 1, "the kept answer, with its age"
 
     asyncio.run(story())

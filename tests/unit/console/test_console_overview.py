@@ -13,6 +13,7 @@ from kcli.console.pages import overview
 from kcli.console.settings import ClusterSettings
 from kcli.http.server import JSON, HttpServer, Request, Response, get, respond
 from kcli.model.addresses import Address
+from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages import describe_groups, find_coordinator, list_groups
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
@@ -40,7 +41,7 @@ def test_the_figures_count_topics_and_partitions() -> None:
         async with scripted() as page:
             found = await page.get(f"{MAIN}/overview")
             assert (found["brokers"], found["topics"], found["partitions"]) == (1, 2, 3)
-            assert (found["cluster_id"], found["controller"], found["leaders_most"]) == ("abc", 1, 3)
+            assert (found["cluster_id"], found["controller"], found["leaders_most"]) == ("abc", NO_LEADER, 3)
             assert found["has_traffic"] is False
             for _ in range(1000):
                 if (found := await page.get(f"{MAIN}/overview"))["sizes"] is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import types
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from kcli.protocol.wire_struct import wire_struct
+from kcli.protocol.wire_struct import compile_structs, wire_struct
 
 
 class Body:
@@ -85,3 +86,15 @@ def test_pickles() -> None:
 
 def test_no_fields() -> None:
     assert Empty() == Empty() and repr(Empty()) == "Empty()" and dataclasses.fields(Empty) == ()
+
+
+def test_all_structs_of_a_module_are_compiled() -> None:
+    body = {"__annotations__": {"topic": "str"}, "topic": ""}
+    own: Any = wire_struct(type("Own", (), {**body, "__module__": __name__}))
+    imported: Any = wire_struct(type("Imported", (), {**body, "__module__": "kcli.errors"}))
+    module = types.ModuleType(__name__)
+    vars(module).update(Own=own, Imported=imported, number=1)
+    compile_structs(module)
+    assert own.__init__.__qualname__ == "Own.__init__"
+    assert isinstance(vars(own)["__dataclass_fields__"], dict)
+    assert imported.__init__.__qualname__ != "Imported.__init__"

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 
 from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, ProtocolError
-from kcli.protocol.wire import codec
+from kcli.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kcli.protocol.wire import codec, compiled
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers import describe_acls
 from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
+from kcli.server.requests import dispatch
 from rigs.loops import on_a_loop
 
 
@@ -139,3 +145,38 @@ async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplo
     with pytest.raises(ProtocolError, match="could not be encoded"):
         waiting.finish(waiting.future)
     assert "half of it is written" in caplog.text
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.LIST_OFFSETS, 7), (ApiKey.FETCH, 12)])
+def test_only_a_large_request_compiles_its_answer_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, key: ApiKey, version: int
+) -> None:
+    route = dispatch._load(key, SERVED)
+    done: list[str] = []
+    dispatch._compile_structs.cache_clear()
+    monkeypatch.setattr(dispatch, "compile_structs", lambda _module: done.append("compiled"))
+    monkeypatch.setattr(codec, "prepare", lambda *_: done.append("compiled"))
+    monkeypatch.setattr(codec, "decode_request", lambda *_: done.append("decoded"))
+    monkeypatch.setattr(dispatch, "run_in_turns", lambda *_: done.append("decoded"))
+    route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES)), 0)
+    assert done == ["decoded"]
+    done.clear()
+    route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES + 1)), 0)
+    assert done == ["compiled", "decoded"]
+
+
+def test_a_prepared_request_compiles_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("compiled too late")
+
+    key, version = ApiKey.LIST_OFFSETS, 7
+    for made in (compiled.reader, compiled.reader_in_turns, compiled.writer, compiled.writer_in_turns):
+        made.cache_clear()
+    codec.prepare.cache_clear()
+    codec.prepare(key, version)
+    monkeypatch.setattr(compiled._Source, "compiled", refuse)
+    part = ListOffsetsPartitionResponse(partition_index=1)
+    response = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(part,)),))
+    assert list(codec.encode_response_steps(response, key, version, 1)) == [None, None]
+    with pytest.raises(ProtocolError):
+        list(codec.decode_request_steps(key, version, bytes(3), 0))

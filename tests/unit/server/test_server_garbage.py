@@ -216,12 +216,27 @@ async def test_a_collection_that_skips_frozen_objects_follows_large_messages() -
 
 
 @on_a_loop
+async def test_the_collection_waits_until_the_whole_message_is_freed() -> None:
+    machine = Machine()
+    machine.policy.start()
+    machine.blocks = BLOCKS * 2
+    machine.policy.check(0.0)
+    visits = gc.get_stats()[2]["collections"]
+    for machine.blocks in (BLOCKS * 12 // 10, BLOCKS * 11 // 10, BLOCKS):
+        machine.policy.check(QUIET_SECONDS)
+        assert gc.get_stats()[2]["collections"] == visits
+    machine.policy.check(QUIET_SECONDS)
+    assert gc.get_stats()[2]["collections"] == visits + 1
+
+
+@on_a_loop
 async def test_growth_is_measured_from_the_smaller_number_of_blocks_after_messages_are_freed() -> None:
     machine = Machine()
     machine.policy.start()
     machine.blocks = BLOCKS * 2
     machine.policy.check(QUIET_SECONDS)
     machine.blocks = BLOCKS
+    machine.policy.check(QUIET_SECONDS)
     machine.policy.check(QUIET_SECONDS)
     cycle = unused_cycle()
     machine.blocks = BLOCKS * 13 // 10

@@ -89,7 +89,7 @@ def test_assign_and_pattern() -> None:
         ({"readUpTo": "logEnd"}, "readUpTo needs log directories"),
         ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS"),
         ({"kafka.sasl.jaas.config": "hidden"}, "kafka.sasl.jaas.config has no effect while"),
-        ({"kafka.ssl.provider": "hidden"}, "kafka.ssl.provider is not supported"),
+        ({"kafka.ssl.unheard": "hidden"}, "kafka.ssl.unheard is not supported"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
@@ -126,6 +126,13 @@ def test_log_directories_need_no_cluster() -> None:
 )
 def test_durations(text: str, expected: int) -> None:
     assert source_options(BASE | {"maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == expected
+
+
+def test_security_settings_without_effect_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    java = {"kafka.security.protocol": "SSL", "kafka.ssl.protocol": "TLSv1.3"}
+    with caplog.at_level(logging.WARNING):
+        source_options(BASE | java, streaming=False)
+    assert "kafka.ssl.protocol has no effect" in caplog.text
 
 
 def test_unknown_options_are_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,6 +31,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
+from kcli.cli.unreachable import explained
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
 from kcli.rdkafka import objects
@@ -198,10 +199,10 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    properties = checked_login(properties)
+    config = explained(translate(checked_login(properties)), properties)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
-    return {**JAVA_DEFAULTS, "enable.partition.eof": True, **translate(properties)}
+    return {**JAVA_DEFAULTS, "enable.partition.eof": True, **config}
 
 
 def _choose_group(

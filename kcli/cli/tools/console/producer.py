@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties
-from kcli.cli.missing_rights import producer_lacks
+from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
 from kcli.cli.signals import finish_on_sigterm
@@ -26,6 +26,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
+from kcli.cli.unreachable import explained
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import fatal_error, kafka_error
@@ -266,8 +267,8 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     elif options.transaction_duration_ms is not None:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
-    properties = checked_login(properties)
-    return producer_config(properties, **{"delivery.report.only.error": True})
+    config = producer_config(checked_login(properties), **{"delivery.report.only.error": True})
+    return explained(config, properties)
 
 
 class Sender:
@@ -294,7 +295,8 @@ class Sender:
         self._told = 0
         self._producer: objects.Producer = new_producer({**config, "on_delivery": self._delivered}, traces)
         self._destination = Destination(self._producer, topic, config)
-        self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
+        with transaction_lacks(topic, self._transactional_id):
+            self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
     def send(self, parser: LineParser) -> int:
         """Sends standard input line by line. Returns the exit code."""
@@ -409,7 +411,7 @@ class Sender:
         return source.read if self._transactions is None else self._transactions.while_waiting(source)
 
     def _begin(self, transactions: Transactions) -> None:
-        """Begins a transaction if none is open. The caller calls it before each line.
+        """Begins a transaction if none is open. Call this method before each line.
 
         Raises CommandError if a line was refused before.
         """

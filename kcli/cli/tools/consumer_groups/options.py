@@ -72,7 +72,7 @@ class ConsumerGroupsOptions(ClusterOptions):
         bare_value="",
     )
     timeout: int | None = option(
-        "The time limit of a call to the cluster, with all retries, in milliseconds.",
+        "The time limit for a call to the cluster and its retries, in milliseconds.",
         Kind.LONG,
         metavar="timeout (ms)",
         default=DEFAULT_TIMEOUT_MS,

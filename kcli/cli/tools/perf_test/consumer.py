@@ -15,6 +15,7 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
+from kcli.cli.unreachable import explained
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
@@ -146,12 +147,8 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
     properties["auto.offset.reset"] = "latest" if options.from_latest else "earliest"
     properties["check.crcs"] = "false"
     properties.setdefault("client.id", "perf-consumer-client")
-    properties = checked_login(properties)
-    return {
-        **JAVA_DEFAULTS,
-        "queued.min.messages": 1_000_000,
-        **translate(properties),
-    }
+    config = explained(translate(checked_login(properties)), properties)
+    return {**JAVA_DEFAULTS, "queued.min.messages": 1_000_000, **config}
 
 
 class _Run:

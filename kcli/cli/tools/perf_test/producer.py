@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java.random import SplittableRandom
-from kcli.cli.missing_rights import producer_lacks
+from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
@@ -27,9 +27,10 @@ from kcli.cli.syntax.options import (
     flag,
     option,
 )
+from kcli.cli.unreachable import explained
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.client import fatal_error, kafka_error, new_client
 from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
@@ -119,8 +120,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    properties = checked_login(properties)
-    return producer_config(properties)
+    return explained(producer_config(checked_login(properties)), properties)
 
 
 def _transactional_id(options: ProducerPerfOptions, properties: dict[str, str]) -> str | None:
@@ -271,7 +271,7 @@ class _Run:
         self.payload = payload
         self.output = output
         self.failed = 0
-        self.is_transactional = "transactional.id" in config
+        self.transactional_id = config.get("transactional.id")
         self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
         self.total = _Statistics(options.num_records)
@@ -279,16 +279,27 @@ class _Run:
         self.is_steady_told = False
 
     def send(self) -> int:
+        """Sends the records and prints the summary, as in Kafka also if the producer had to stop."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._send_records()
+        except (KafkaException, SystemError) as error:
+            refused = fatal_error(error)
+            if refused is None:
+                raise
+            self._refused(refused)
+        self._summary()
+        return 0
+
+    def _send_records(self) -> None:
         options = self.options
         if options.warmup_records:
             self.output.say(
                 f"Warmup first {options.warmup_records} records. "
                 "Steady state results will print after the complete test summary."
             )
-        transactions = None
-        if self.is_transactional:
-            duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
-            transactions = Transactions(self.producer, duration_ms)
+        transactions = None if self.transactional_id is None else self._transactions()
         self.total = _Statistics(options.num_records)
         every = POLL_EVERY_RECORDS
         if options.throughput > 0:
@@ -309,8 +320,11 @@ class _Run:
         if transactions is not None:
             transactions.commit()
         self.producer.flush()
-        self._summary()
-        return 0
+
+    def _transactions(self) -> Transactions:
+        duration_ms = self.options.transaction_duration_ms or DEFAULT_DURATION_MS
+        with transaction_lacks(self.options.topic or "", self.transactional_id):
+            return Transactions(self.producer, duration_ms)
 
     def _produce(self, value: bytes) -> None:
         refused = self.destination.awaited()
@@ -350,7 +364,7 @@ class _Run:
 
     def _refused(self, error: KafkaError) -> None:
         self.failed += 1
-        producer_lacks(error, self.options.topic or "", self.options.transactional_id)
+        producer_lacks(error, self.options.topic or "", self.transactional_id)
         warn(java_text(error))
 
     def _summary(self) -> None:

@@ -131,7 +131,10 @@ class Sampler:
     async def take(self) -> Sample:
         """Takes a sample. Raises KafkaError or ProtocolError if the cluster's metadata cannot be read."""
         errors: list[str] = []
-        metadata = await self._client.call("metadata", lambda: self._client.metadata(None))
+        metadata, controller = await asyncio.gather(
+            self._client.call("metadata", lambda: self._client.metadata(None)),
+            self._client.active_controller(),
+        )
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
         partitions = {
             TopicPartition(topic.name or "", each.partition_index): Partition(
@@ -145,7 +148,7 @@ class Sampler:
             at=time.monotonic(),
             time_ms=time.time_ns() // 1_000_000,
             cluster_id=metadata.cluster_id or "",
-            controller=metadata.controller_id,
+            controller=controller,
             partitions=partitions,
             ends={},
             groups=[],

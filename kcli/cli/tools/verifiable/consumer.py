@@ -22,6 +22,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.tools.verifiable.events import text, write
+from kcli.cli.unreachable import explained
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
@@ -93,8 +94,7 @@ def configuration(options: VerifiableConsumerOptions) -> dict[str, object]:
     else:
         properties["session.timeout.ms"] = str(options.session_timeout)
         properties["partition.assignment.strategy"] = options.assignment_strategy
-    properties = checked_login(properties)
-    return {**JAVA_DEFAULTS, **translate(properties)}
+    return {**JAVA_DEFAULTS, **explained(translate(checked_login(properties)), properties)}
 
 
 class _Run:

@@ -13,6 +13,7 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
+from kcli.cli.unreachable import explained
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error
@@ -76,8 +77,7 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
         "retries": "0",
         **client_properties(options.producer_config or options.command_config, ()),
     }
-    properties = checked_login(properties)
-    return producer_config(properties)
+    return explained(producer_config(checked_login(properties)), properties)
 
 
 class _Run:

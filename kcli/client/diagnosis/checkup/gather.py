@@ -27,7 +27,7 @@ from kcli.client.diagnosis.checkup import snapshot as parts
 from kcli.client.diagnosis.checkup.growth import partition_histories
 from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions, long_transactions
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot
-from kcli.errors import KafkaError, ProtocolError
+from kcli.errors import ClusterAuthorizationException, KafkaError, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.offset_at import OffsetAt
@@ -111,6 +111,10 @@ class _Survey:
     async def part(self, name: str, asked: Awaitable[T], nothing: T) -> T:
         try:
             return await asked
+        except ClusterAuthorizationException as error:
+            # Kafka's own text may be a dump of the request.
+            self.missing.setdefault(name, error.default_message)
+            return nothing
         except (KafkaError, ProtocolError) as error:
             self.missing.setdefault(name, str(error) or type(error).__name__)
             return nothing

@@ -48,7 +48,10 @@ def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             "cluster",
             f"{counted(len(found), 'partition has', 'partitions have')} fewer replicas in sync than {MIN_ISR}, so "
             "records with acks=all are refused",
-            listed(f"{key}: in sync {_ids(each.isr)}, {MIN_ISR} {wanted}" for key, each, wanted in found),
+            listed(
+                f"{key}: {len(each.isr)} in sync (ids {_ids(each.isr)}), {MIN_ISR} {wanted}"
+                for key, each, wanted in found
+            ),
             "kcli topics --describe --under-min-isr-partitions",
         )
 
@@ -172,8 +175,9 @@ def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             Severity.WARNING,
             "uneven-leaders",
             "cluster",
-            f"Broker {', '.join(map(str, heavy))} leads more than {UNEVEN_RATIO:g} times the mean of {mean:.1f} "
-            f"partitions. {counted(len(moved), 'leader is', 'leaders are')} not the preferred one",
+            f"More than {UNEVEN_RATIO:g} times the mean of {mean:.1f} partitions are led by broker "
+            f"{' and broker '.join(map(str, heavy))}. {counted(len(moved), 'leader is', 'leaders are')} not the "
+            "preferred one",
             counts,
             _ELECTION if is_election else "kcli reassign-partitions --balance --dry-run",
         )

@@ -65,7 +65,7 @@ function health(found, link) {
 
 function brokers(found, link) {
   const value = link(["brokers"], {}, number(found.brokers));
-  if (found.fenced.length === 0) return { title: "Brokers", value, more: `controller ${found.controller}` };
+  if (found.fenced.length === 0) return { title: "Brokers", value, more: `controller ${found.controller < 0 ? "unknown" : found.controller}` };
   return { title: "Brokers", value, more: `no heartbeats from ${found.fenced.slice(0, FENCED_MAX).join(", ")}${found.fenced.length > FENCED_MAX ? " …" : ""}`, kind: "bad" };
 }
 

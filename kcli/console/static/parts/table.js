@@ -9,6 +9,7 @@ const MARGIN = 15; // rows above and below the visible ones
 const CHUNKS_KEPT = 30;
 const SEARCH_PAUSE_MS = 200;
 const PARTIAL_MS = 1500; // the pause before a list with missing values is asked for again
+const CHANGE_MS = 1500; // the pause before a list is asked for a second time after an action
 const LEAST_HEIGHT = 260; // pixels
 
 /**
@@ -54,7 +55,7 @@ class DataTable {
   handle() {
     return {
       element: this.element,
-      reload: (fresh = true) => this.reload(fresh),
+      reload: (fresh = true) => this.changed(fresh),
       setParameters: (extra) => {
         this.extra = extra;
         this.reload();
@@ -120,6 +121,13 @@ class DataTable {
   remember() {
     const sort = this.query.sort ? `${this.query.sort} ${this.query.order}` : "";
     this.context.setQuery({ search: this.query.search, sort });
+  }
+
+  /** Shows the result of an action. Brokers apply a change a moment after its answer, so the list is read twice. */
+  async changed(fresh) {
+    clearTimeout(this.changeTimer);
+    this.changeTimer = setTimeout(() => this.context.signal.aborted || this.refresh(fresh), CHANGE_MS);
+    await this.reload(fresh);
   }
 
   /** Starts again from the first row. */

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
 from kcli.config.properties import load
+from kcli.config.providers import PROVIDERS, resolve
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import (
@@ -35,14 +36,17 @@ def client_options(options: JobOptions) -> dict[str, str]:
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
     """Returns the servers and client settings of a cluster as options of source and sink.
 
-    `path` is a properties file, and `name` is the command-line option that names this file.
+    `path` is a properties file, and `name` is the command-line option that names this file. Variables of configuration
+    providers are replaced.
     """
     found = {}
     if path is not None:
         try:
-            found = {f"kafka.{key}": value for key, value in load(path).items()}
+            properties = load(path)
+            resolve(properties)
         except (OSError, ValueError) as error:
             raise JobError(f"{name} {path}: {error}") from None
+        found = {f"kafka.{key}": value for key, value in properties.items() if not key.startswith(PROVIDERS)}
     return found | {"kafka.bootstrap.servers": servers}
 
 

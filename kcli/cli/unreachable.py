@@ -1,0 +1,47 @@
+"""Names the mistake in the settings of a tool whose librdkafka reaches no broker, such as a missing security.protocol.
+
+For most of these mistakes, librdkafka only reports that a broker has closed the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+
+from kcli.rdkafka.objects import ClientError
+
+
+def explained(config: dict[str, object], properties: Mapping[str, str]) -> dict[str, object]:
+    """Returns librdkafka's configuration with a callback that logs the mistake in the client's properties."""
+    return {**config, "error_cb": Unreachable(properties)}
+
+
+class Unreachable:
+    """Looks at the bootstrap servers once, in a thread, when librdkafka first reaches no broker."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = properties
+        self.thread: threading.Thread | None = None
+
+    def __call__(self, error: ClientError) -> None:
+        """librdkafka calls this method for each of its errors."""
+        if error.code() == error._ALL_BROKERS_DOWN and self.thread is None:
+            self.thread = threading.Thread(target=self._explain, daemon=True)
+            self.thread.start()
+
+    def _explain(self) -> None:
+        # Imported late, because most runs need no explanation.
+        from kcli.client.config import ClientConfigError, client_config
+        from kcli.client.explain import explain
+        from kcli.errors import NetworkException
+        from kcli.rdkafka.log import logger
+
+        with contextlib.suppress(
+            ClientConfigError
+        ):  # librdkafka accepts some settings that our client refuses
+            config = client_config(self._properties)
+            for address in config.servers:
+                if hint := explain(address, config.security, NetworkException()):
+                    logger().warning("Connection to %s could not be established (%s).", address, hint)
+                    return

@@ -1,0 +1,54 @@
+"""A tool whose producer may not continue ends with the error of Kafka's tool and the missing permission, and without a
+traceback."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kcli.cli.main import run
+from kcli.cli.missing_rights import shown_at_end
+from kcli.cli.tools.e2e_latency import _Run as Measurement
+from kcli.errors import ClusterAuthorizationException
+
+MISSING = "kcli acls --add --allow-principal User:ANONYMOUS --operation Write --topic t"
+
+
+class Forbidden:
+    """A producer of librdkafka that the broker does not allow to continue."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def list_topics(self, topic: str, timeout_s: float) -> Any:
+        partition = SimpleNamespace(id=0, leader=1)
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: partition})})
+
+    def produce(self, *_: object, **__: object) -> None: ...
+
+    def poll(self, timeout_s: float = 0) -> None:
+        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no right", True))
+
+    flush = poll
+
+
+def test_the_perf_test_reports_the_refusal_and_its_summary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Forbidden)
+    words = "--topic t --num-records 1 --record-size 1 --throughput -1 --bootstrap-server 127.0.0.1:1"
+    assert run(["producer-perf-test", *words.split()]) == 0, "as in Kafka"
+    out, err = capsys.readouterr()
+    assert out.startswith("0 records sent")
+    assert "ClusterAuthorizationException: Cluster authorization failed." in err
+    assert MISSING in err
+
+
+def test_the_latency_test_ends_with_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    measurement: Any = object.__new__(Measurement)
+    measurement.plan, measurement.producer = SimpleNamespace(topic="t"), Forbidden()
+    with pytest.raises(ClusterAuthorizationException), shown_at_end():
+        measurement._send(b"", None, [])
+    assert MISSING in capsys.readouterr().err
