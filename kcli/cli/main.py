@@ -6,6 +6,7 @@ import io
 import os
 import sys
 
+from kcli.cli.hidden_arguments import hide_secrets
 from kcli.cli.running import ended, run_tool
 from kcli.cli.syntax.registry import TOOLS
 
@@ -17,6 +18,7 @@ def main() -> None:
     # If Hypothesis is installed, kio imports it to register strategies. A command must not wait for a test library.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     _open_standard_streams()
+    hide_secrets(sys.argv)
     # Bytes outside the locale's encoding become replacement characters, as in Java, in input and output.
     words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in sys.argv[1:]]
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -117,7 +117,7 @@ class ClusterWalk:
         try:
             group = await at_coordinator(self._client, "describeGroups", group_id, ask)
         except GroupIdNotFoundException:
-            yield ok(GROUP, group_id, "the group does not exist yet, so its rights are unknown")
+            yield ok(GROUP, group_id, "there is no classic group with this name, so its rights are unknown")
             return
         except GroupAuthorizationException as error:
             reason = error.message or error.default_message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
 from kcli.raft.states.prospective import Prospective
 from kcli.raft.states.resigned import Resigned
 from kcli.raft.states.unattached import Unattached
@@ -23,7 +24,8 @@ def raft_beans(sources: BeanSources) -> Beans:
 
 def _standing(sources: BeanSources) -> Attributes:
     quorum, node = sources.ports.quorum, sources.ports.raft.node
-    voted = node.state.voted
+    # A leader has the votes of its epoch, and its own vote is one of them.
+    voted = node.key if isinstance(node.state, Leader) else node.state.voted
     uncommitted = node.voters_at(node.log_end_offset).offset >= node.high_watermark
     return {
         "current-epoch": quorum.epoch,

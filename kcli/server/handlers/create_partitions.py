@@ -26,7 +26,7 @@ ACCESS = per_resource(ALTER_TOPIC)
 
 async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     # The controller refuses duplicates, whatever the rights of the client are.
-    counts = Counter([topic.name for topic in request.topics])  # a list is counted five times faster than a generator
+    counts = Counter([topic.name for topic in request.topics])
     names = [name for name, count in counts.items() if count == 1]
     allowed = await finished(context.rights.allowed_in_turns(ALTER_TOPIC, names))
     if allowed is EVERY_NAME:

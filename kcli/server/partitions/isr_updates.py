@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kcli.controller.api import ALTER_PARTITION
 from kcli.errors import KafkaError
@@ -34,6 +34,9 @@ RETRY_PAUSE_S = 0.05
 MAX_CHANGES_PER_REQUEST = 250
 """The largest number of changes in one request. The broker and the controller each handle a request without a pause,
 and this number of changes takes a few milliseconds. Kafka has no limit."""
+
+NAMED_MAX = 20
+"""The most partitions that a line about changed ISRs names, so that the line stays below about 1,000 characters."""
 
 Place = tuple[uuid.UUID | None, int]
 """A topic id and the number of a partition."""
@@ -118,6 +121,9 @@ class IsrUpdates:
                     again[place] = leader
             except Exception:  # an error in the waiting requests of one partition must not stop the others
                 _log.exception("The answer to the change of the ISR of %s failed", leader)
+        _log_changes(
+            [leader for leader, change in sent.values() if leader.state.isr.members == change.members]
+        )
         self._put_back(again)
         return bool(again)
 
@@ -155,3 +161,11 @@ class IsrUpdates:
             return self._broker_epoch()
         follower = leader.followers.get(member)
         return NO_BROKER_EPOCH if follower is None else follower.broker_epoch
+
+
+def _log_changes(leaders: Sequence[LeaderPartition]) -> None:
+    """Writes one line for all ISRs that the controller has changed in one request."""
+    if leaders:
+        named = ", ".join(f"{each} to {list(each.state.isr.members)}" for each in leaders[:NAMED_MAX])
+        more = f" and {len(leaders) - NAMED_MAX} more" if len(leaders) > NAMED_MAX else ""
+        _log.info("%d ISR(s) updated: %s%s", len(leaders), named, more)

@@ -275,7 +275,7 @@ class LeaderPartition:
         end = self.log.log_end_offset
         laggards = state.laggards(self.followers, end, self._ports.now_ms(), self._ports.lag_time_max_ms)
         if laggards:
-            _log.info("%s These replicas lag: %s", self._log_prefix, self._progress(laggards))
+            _log.debug("%s These replicas lag: %s", self._log_prefix, self._progress(laggards))
             self.state = state.reduced(laggards)
             self._propose("Shrinking")
         self._advance(0)  # a replica that was about to join may no longer hold back the high watermark
@@ -284,7 +284,7 @@ class LeaderPartition:
     def _propose(self, kind: str) -> None:
         change, log = self.state.change, self.log
         assert change is not None, "a change was just made"
-        _log.info(
+        _log.debug(
             "%s %s ISR from %s to %s. Leader: (highWatermark: %d, endOffset: %d)",
             self._log_prefix,
             kind,
@@ -380,7 +380,7 @@ class LeaderPartition:
         """Counts and logs a change that this leader proposed and that is committed now."""
         if change is None or sorted(change.members) != sorted(isr):
             return
-        _log.info("%s ISR updated to %s", self._log_prefix, _listed(isr))
+        _log.debug("%s ISR updated to %s", self._log_prefix, _listed(isr))
         if change.expands:
             self.traffic.isr_expands += 1
         else:

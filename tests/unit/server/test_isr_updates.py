@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage, T
 from kcli.model.ids import BrokerId
 from kcli.runtime.clock import SystemClock
 from kcli.server.partitions import isr_updates
+from kcli.server.partitions.isr_updates import NAMED_MAX
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BROKER_EPOCH, LAG_TIME_MAX_MS, NODE, BrokerRig, batch, topic_image
@@ -158,6 +160,24 @@ def test_a_fetch_of_an_older_run_of_the_broker_is_refused(tmp_path: Path) -> Non
             rig.fetch(9)
 
     on_a_rig(scenario, tmp_path)
+
+
+def test_changes_of_many_isrs_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kcli")
+    topics = [topic_image(f"t{number:02}", replicas=ALL) for number in range(NAMED_MAX + 2)]
+
+    async def main() -> None:
+        async with Rig(tmp_path, *topics) as rig:
+            for leader in rig.replicas:
+                leader.append(batch(b"a"), acks=1, origin=AppendOrigin.CLIENT, now_ms=rig.clock.now_ms())
+            rig.clock.wait(LAG_TIME_MAX_MS + 1)
+            rig.shrink()
+            await rig.answered()
+
+    asyncio.run(main())
+    lines = [each.getMessage() for each in caplog.records if "state.change" not in each.name]
+    named = ", ".join(f"t{number:02}-0 to [1]" for number in range(NAMED_MAX))
+    assert lines == [f"{NAMED_MAX + 2} ISR(s) updated: {named} and 2 more"]
 
 
 def test_laggards_leave_together_after_the_lag_time(tmp_path: Path) -> None:

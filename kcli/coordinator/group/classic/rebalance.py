@@ -63,7 +63,7 @@ class Rebalance:
         if not member.is_new and (member.join_token is not None or member.sync_token is not None):
             # A member with a waiting request is alive; the answer to the request starts the session again.
             return
-        _log.info("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
+        _log.debug("Member %s in group %s has failed, removing it from the group.", member_id, group.group_id)
         self.remove_member(group, member, step)
         self.after_removal(group, f"removing member {member_id} on heartbeat expiration", step)
 

@@ -142,7 +142,7 @@ class Following:
                             action.offset,
                             log.high_watermark,
                         )
-                    _log.info(
+                    _log.debug(
                         "%s: truncating from offset %d to %d", partition, log.log_end_offset, action.offset
                     )
                     log.truncate_to(action.offset)

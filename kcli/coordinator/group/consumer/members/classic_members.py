@@ -212,7 +212,7 @@ class ClassicMembers:
                 )
             )
         if gone:
-            _log.info("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
+            _log.debug("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
         self._departures.remove(group, tuple(gone.values()), step)
         step.reply(token, leave_response(tuple(results), api_version))
 

@@ -62,7 +62,7 @@ class Departures:
         gave_up = member.state is not MemberState.UNREVOKED_PARTITIONS or member.epoch < 0
         if kind is TimerKind.REVOCATION and gave_up:
             return
-        _log.info(
+        _log.debug(
             "[GroupId %s] Member %s fenced from the group because %s.", group.group_id, member_id, _WHY[kind]
         )
         self.remove(group, (member,), step)

@@ -213,11 +213,11 @@ class ConsumerHeartbeats:
         member_id = request.member_id
         member = identified(group, member_id, request.instance_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            _log.info("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
+            _log.debug("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
             away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
             self._log.writer(group, step).put_all((current_record(group.group_id, away),))
         else:
-            _log.info("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
+            _log.debug("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
             self._departures.remove(group, (member,), step)
         response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
         step.reply(token, response)
