@@ -1,7 +1,7 @@
 """Measures three nodes on one machine beside one node, and prints a table with goals, then one JSON line per figure.
 
-    python bench/cluster.py [--only throughput,kills,stops,catch_up,latency] [--records 500000] [--kills 20]
-        [--beside COMMAND]
+    python bench/cluster.py [--only throughput,kills,stops,controllers,catch_up,latency] [--records 500000]
+        [--kills 20] [--fail-overs 6] [--beside COMMAND]
 
 One node with RF=1 and three nodes with RF=3 (min.insync.replicas=2) serve in turns, so the ratios are valid even if
 other processes use the machine. CPU time is that of all nodes together. Every node is a broker and a controller, except
@@ -14,23 +14,29 @@ clusters of both kinds, one kind after the other.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import shlex
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from measure import HEADER, Figure, cpu_s, print_json, processes, until_quiet
+from measure import HEADER, NO_GOAL, PARTITIONS_PER_REQUEST, Figure, cpu_s, print_json, processes, until_quiet
 from parts.clients import produce
 from parts.records import end_to_end_ms
 
+from kcli.client.admin.admin import AdminClient as KcliAdminClient
+from kcli.client.admin.topics import NewTopic as KcliNewTopic
+from kcli.client.config import ClientConfig
+from kcli.errors import TopicExistsException
+from kcli.model.addresses import Address
 from kcli.protocol.batches.batch import iter_batches
 from kcli.testing.broker_process import BrokerProcess
 from kcli.testing.cluster_processes import ClusterProcesses
@@ -44,6 +50,10 @@ WARM_UPS = 2
 PARTITIONS = 4
 CATCH_UP_VALUE_BYTES = 10_000
 LATENCY_RATE, LATENCY_S = 500, 5
+P99_VALUES_MIN = 100
+"""The least number of values of which a p99 is printed. Of fewer values, the longest is printed."""
+MANY_PARTITIONS = 10_000
+"""The partitions of the cluster whose active controller is killed."""
 POLL_S = 0.02
 FIRST_SEGMENT = f"{0:020}.log"
 OVERRIDES = {
@@ -66,12 +76,16 @@ class Table:
 
     def add(self, name: str, value: float, unit: str, goal: str = "") -> None:
         self.figures.append(Figure(name, value, unit, goal))
-        print(f"{name:<60}{value:>14,.3f} {unit:<16}{goal}", flush=True)
+        print(f"{name:<60}{value:>14,.3f} {unit:<16}{goal or NO_GOAL}", flush=True)
 
     def percentiles(self, name: str, values: list[float], unit: str, goal: str = "") -> None:
         ordered = sorted(values)
         self.add(f"{name}: p50", statistics.median(ordered), unit, goal)
-        self.add(f"{name}: p99", ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)], unit, goal)
+        # With fewer values than this, the last percent would be only the longest value.
+        if len(ordered) < P99_VALUES_MIN:
+            self.add(f"{name}: longest", ordered[-1], unit, goal)
+        else:
+            self.add(f"{name}: p99", ordered[int(len(ordered) * 0.99)], unit, goal)
 
 
 class Cluster:
@@ -274,6 +288,53 @@ def _gaps_of_epochs(log: Path) -> list[float]:
     ]
 
 
+def controllers(table: Table, options: argparse.Namespace) -> None:
+    """Measures the time from kill -9 of the active controller until another controller has committed a new topic."""
+    with running(3) as cluster:
+        for number in range(0, MANY_PARTITIONS, PARTITIONS_PER_REQUEST):
+            cluster.topic(f"many-{number}", min(PARTITIONS_PER_REQUEST, MANY_PARTITIONS - number))
+        name = f"kill -9 of the active controller, {MANY_PARTITIONS:,} partitions"
+        gaps = [asyncio.run(_fail_over(cluster, number)) for number in range(options.fail_overs)]
+        table.percentiles(f"{name}: next topic", gaps, "s")
+
+
+async def _fail_over(cluster: Cluster, number: int) -> float:
+    """Kills the active controller, creates a topic through the other nodes, and starts the node again."""
+    nodes = cluster.processes.nodes
+    async with _asking(nodes.values()) as admin:
+        active = nodes[(await admin.describe_quorum()).leader_id]
+    async with _asking(node for node in nodes.values() if node is not active) as admin:
+        await admin.describe_quorum()  # so that the client is connected before the kill
+        moment = time.monotonic()
+        active.kill()
+        await _create(admin, f"after-{number}")
+        gap = time.monotonic() - moment
+    active.start()
+    for each in range(0, MANY_PARTITIONS, PARTITIONS_PER_REQUEST):
+        cluster.until_in_sync(f"many-{each}")
+    return gap
+
+
+def _asking(nodes: Iterable[BrokerProcess]) -> KcliAdminClient:
+    servers = tuple(Address("127.0.0.1", node.port) for node in nodes)
+    pause_ms = int(POLL_S * 1000)
+    return KcliAdminClient(
+        ClientConfig(servers=servers, retry_backoff_ms=pause_ms, retry_backoff_max_ms=pause_ms)
+    )
+
+
+async def _create(admin: KcliAdminClient, topic: str) -> None:
+    """Creates a topic with one replica, and asks again after each error."""
+    new = KcliNewTopic(name=topic, partitions=1, replication_factor=1)
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        error = (await admin.create_topics([new]))[topic]
+        if error is None or isinstance(error, TopicExistsException):
+            return
+        await asyncio.sleep(POLL_S)
+    raise SystemExit(f"no controller has created a topic within {PATIENCE_S} s")
+
+
 def catch_up(table: Table, options: argparse.Namespace) -> None:
     """Measures how fast a follower that was away reads what it missed."""
     with running(3) as cluster:
@@ -313,6 +374,7 @@ PARTS: dict[str, Callable[[Table, argparse.Namespace], None]] = {
     "throughput": throughput,
     "kills": kills,
     "stops": stops,
+    "controllers": controllers,
     "catch_up": catch_up,
     "latency": latency,
 }
@@ -325,6 +387,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--fail-overs", type=int, default=6, help="kills of the active controller")
     parser.add_argument("--catch-up-mb", type=int, default=400)
     parser.add_argument("--beside", metavar="COMMAND", help="starts a node of another kind")
     options = parser.parse_args()

@@ -24,6 +24,8 @@ CORES = sorted(os.sched_getaffinity(0))
 PARTITIONS = 4
 PARTITIONS_PER_REQUEST = 5000
 """A node refuses a request that makes more than 10,000 metadata records."""
+NO_GOAL = "none"
+"""What the table shows for a figure without a goal."""
 HEADER = f"{'figure':<60}{'value':>14} {'unit':<16}goal"
 
 
@@ -60,7 +62,7 @@ class Bench:
 
     def add(self, name: str, value: float, unit: str, goal: str = "") -> None:
         self.figures.append(Figure(name, value, unit, goal))
-        print(f"{name:<60}{value:>14,.3f} {unit:<16}{goal}", flush=True)
+        print(f"{name:<60}{value:>14,.3f} {unit:<16}{goal or NO_GOAL}", flush=True)
 
     def cpu_s(self) -> float:
         """Returns the CPU seconds that the broker and its children have used so far."""
@@ -94,12 +96,10 @@ class Bench:
         seconds = work()
         return Cost(seconds, self.cpu_s() - before)
 
-    def load(
-        self, name: str, records: int, work: Callable[[], float], rate_goal: str = "", cpu_goal: str = ""
-    ) -> Cost:
-        """Adds the rate of `work` and the CPU time of the broker per record to the figures."""
+    def load(self, name: str, records: int, work: Callable[[], float], cpu_goal: str = "") -> Cost:
+        """Adds the rate of `work` and the CPU time of the broker per record to the figures. The rate has no goal."""
         cost = self.cost(work)
-        self.add(f"{name}: rate", records / cost.seconds / 1000, "k msg/s", rate_goal)
+        self.add(f"{name}: rate", records / cost.seconds / 1000, "k msg/s")
         self.add(f"{name}: broker CPU", cost.cpu_s / records * 1e6, "CPU-s/M msg", cpu_goal)
         return cost
 

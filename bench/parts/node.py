@@ -26,10 +26,10 @@ def start(bench: Bench) -> None:
 
 def memory(bench: Bench) -> None:
     time.sleep(1)
-    bench.add("idle memory", bench.memory_mb(), "MB", "<= 80")
+    bench.add("idle memory", bench.memory_mb(), "MB", "<= 60")
 
 
 def topics_list(bench: Bench) -> None:
     command = [sys.executable, "-m", "kcli", "topics", "--bootstrap-server", bench.broker.bootstrap, "--list"]
     times = [timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(LISTS)]
-    bench.add(f"kcli topics --list (median of {LISTS})", statistics.median(times), "s", "<= 0.3")
+    bench.add(f"kcli topics --list (median of {LISTS})", statistics.median(times), "s", "<= 0.25")

@@ -459,8 +459,8 @@ ABSENT = {
     ),
     "raft-channel-metrics successful-authentication-, failed-authentication-, successful-reauthentication-, "
     "failed-reauthentication-, reauthentication-latency-, request-size-, select-, io-": (
-        "so in all beans of connections that a node opens; the node at the other end counts the logins and the "
-        "sizes, in its socket-server-metrics"
+        "the beans of the connections that a node opens do not have them; the node at the other end counts the "
+        "logins and the sizes, in its socket-server-metrics"
     ),
     "app-info commit-id": ("version has the release, and there is no commit id"),
     "group-coordinator-metrics event-queue-size, event-queue-time-ms": (

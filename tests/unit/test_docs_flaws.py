@@ -1,4 +1,4 @@
-"""The table of Kafka's flaws in docs/security.md: each row names tests that exist, or says why no test is possible."""
+"""docs/security.md: each row about a flaw of Kafka names tests that exist, and the samples work with Kafka too."""
 
 from __future__ import annotations
 
@@ -25,3 +25,14 @@ def test_each_row_names_its_tests(flaw: str, text: str) -> None:
     for path, name in tests:
         content = (ROOT / path).read_text()
         assert not name or f"def {name}(" in content, f"{path} has no {name}"
+
+
+def test_the_login_modules_of_the_samples_name_their_listener() -> None:
+    """Apache Kafka does not start with a login module that belongs to no listener."""
+    samples = re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    of_brokers = [
+        sample for sample in samples if re.search(r"^(listeners|sasl\.enabled)", sample, re.MULTILINE)
+    ]
+    assert len(of_brokers) >= 4
+    for sample in of_brokers:
+        assert not re.search(r"^(?!listener\.name\.)\S*sasl\.jaas\.config=", sample, re.MULTILINE), sample
