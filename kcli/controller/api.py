@@ -216,8 +216,8 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 ] = ControllerApi(
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    lambda controller, request, _context, _now_ms: Decision(
-        (), reassignments.list_partition_reassignments(controller, request)
+    lambda controller, request, _context, _now_ms: reassignments.list_partition_reassignments(
+        controller, request
     ),
 )
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
