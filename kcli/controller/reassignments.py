@@ -9,9 +9,17 @@ waits for this.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 
 from kcli.controller.controller import Controller
-from kcli.controller.decision import ApiError, Decision, Steps, decide
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    NO_ERROR,
+    ApiError,
+    Decision,
+    Steps,
+    too_many_records,
+)
 from kcli.controller.election import PartitionTarget
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
 from kcli.controller.topics import check_assignment
@@ -22,7 +30,7 @@ from kcli.errors import (
     NoReassignmentInProgressException,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.metadata.image import PartitionImage, TopicImage
 from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
@@ -33,16 +41,36 @@ LISTED_PER_STEP = 1000
 
 def alter_partition_reassignments(
     controller: Controller, request: ar.AlterPartitionReassignmentsRequest
-) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch. The response has an error
-    for each partition that is refused."""
+) -> Steps[ar.AlterPartitionReassignmentsResponse]:
+    """Starts, replaces and cancels reassignments. Looks for the partitions in steps, and then makes one decision about
+    all partitions that exist. The response has an error for each partition that is refused."""
     updates = PartitionUpdates(controller)
-    responses = []
+    answers: list[ar.ReassignablePartitionResponse] = []
+    found: list[tuple[int, str, ar.ReassignablePartition]] = []
     for topic in request.topics:
-        partitions = tuple(
-            _answer(controller.image, updates, topic.name, asked, request.allow_replication_factor_change)
-            for asked in topic.partitions
-        )
+        for asked in topic.partitions:
+            if updates.step_is_full:
+                yield ()
+            try:
+                _find(updates, topic.name, asked.partition_index)
+                found.append((len(answers), topic.name, asked))
+                error = NO_ERROR
+            except KafkaError as refused:
+                error = ApiError.of(refused)
+            answers.append(_answer(asked, error))
+    for place, name, asked in found:
+        try:
+            _change(updates, name, asked, request.allow_replication_factor_change)
+        except KafkaError as refused:
+            answers[place] = _answer(asked, ApiError.of(refused))
+    if len(updates.records) > MAX_RECORDS_PER_BATCH:
+        raise too_many_records()
+    # If the response is large, the records are appended before it is complete. It is sent when they are committed.
+    responses, rest = [], iter(answers)
+    for topic in request.topics:
+        if updates.step_is_full:
+            yield updates.take()
+        partitions = tuple(islice(rest, len(topic.partitions)))
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = ar.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -50,28 +78,26 @@ def alter_partition_reassignments(
         error_message=None if request.topics else "",
         responses=tuple(responses),
     )
-    return decide(updates.records, response)
+    return Decision(updates.take(), response)
 
 
-def _answer(
-    image: MetadataImage,
+def _change(
     updates: PartitionUpdates,
     topic: str,
     asked: ar.ReassignablePartition,
     allow_replication_factor_change: bool,
-) -> ar.ReassignablePartitionResponse:
-    error = ApiError()
-    try:
-        ref = _find(updates, topic, asked.partition_index)
-        if asked.replicas is None:
-            _cancel(updates, ref)
-        else:
-            check_assignment(image, asked.replicas, None)
-            if not allow_replication_factor_change:
-                _check_replication_factor(ref.partition, asked.replicas)
-            _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
-    except KafkaError as refused:
-        error = ApiError.of(refused)
+) -> None:
+    ref = _find(updates, topic, asked.partition_index)
+    if asked.replicas is None:
+        _cancel(updates, ref)
+        return
+    check_assignment(updates.image, asked.replicas, None)
+    if not allow_replication_factor_change:
+        _check_replication_factor(ref.partition, asked.replicas)
+    _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
+
+
+def _answer(asked: ar.ReassignablePartition, error: ApiError) -> ar.ReassignablePartitionResponse:
     return ar.ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=error.code, error_message=error.message
     )

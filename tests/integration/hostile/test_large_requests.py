@@ -25,12 +25,16 @@ from kcli.protocol.messages import (
     add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
+    create_partitions,
     create_topics,
     delete_groups,
     delete_records,
+    delete_topics,
     describe_client_quotas,
     describe_configs,
     describe_groups,
@@ -470,6 +474,56 @@ ROWS = [
         ),
         each("topics"),
         {ErrorCode.POLICY_VIOLATION: PARTS},
+    ),
+    Row(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        create_partitions.CreatePartitionsRequest(
+            topics=tuple(
+                create_partitions.CreatePartitionsTopic(name=name, count=2, assignments=None)
+                for name in ["t", *NAMES[1:]]
+            ),
+            timeout_ms=60_000,
+        ),
+        each("results"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.DELETE_TOPICS,
+        6,
+        delete_topics.DeleteTopicsRequest(
+            topics=tuple(delete_topics.DeleteTopicState(name=name) for name in ["t", *NAMES[1:]]),
+            timeout_ms=60_000,
+        ),
+        each("responses"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+            topics=tuple(
+                alter_partition_reassignments.ReassignableTopic(
+                    name=name,
+                    partitions=(alter_partition_reassignments.ReassignablePartition(replicas=(1,)),),
+                )
+                for name in ["t", *NAMES[1:]]
+            ),
+            timeout_ms=60_000,
+        ),
+        topics_and_partitions("responses", "partitions", "error_code"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+            deletions=tuple(
+                alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=1) for name in NAMES
+            )
+        ),
+        each("results"),
+        {ErrorCode.RESOURCE_NOT_FOUND: PARTS},
     ),
     Row(
         ApiKey.ALTER_CONFIGS,
