@@ -172,14 +172,14 @@ CREATE_TOPICS: ControllerApi[CreateTopicsRequest, CreateTopicsResponse] = Contro
 CREATE_PARTITIONS: ControllerApi[CreatePartitionsRequest, CreatePartitionsResponse] = ControllerApi(
     ApiKey.CREATE_PARTITIONS,
     lambda controller, request, context, _now_ms: topics.create_partitions(
-        controller.topic_context(), request, context.charge
+        controller.topic_context, request, context.charge
     ),
     lambda request, _settings: request.timeout_ms,
 )
 DELETE_TOPICS: ControllerApi[DeleteTopicsRequest, DeleteTopicsResponse] = ControllerApi(
     ApiKey.DELETE_TOPICS,
     lambda controller, request, context, _now_ms: topics.delete_topics(
-        controller.image, controller.settings, request, context.api_version, context.charge
+        lambda: controller.image, controller.settings, request, context.api_version, context.charge
     ),
     lambda request, _settings: request.timeout_ms,
 )
@@ -216,8 +216,8 @@ LIST_PARTITION_REASSIGNMENTS: ControllerApi[
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 ] = ControllerApi(
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
-    lambda controller, request, _context, _now_ms: Decision(
-        (), reassignments.list_partition_reassignments(controller, request)
+    lambda controller, request, _context, _now_ms: reassignments.list_partition_reassignments(
+        controller, request
     ),
 )
 ELECT_LEADERS: ControllerApi[ElectLeadersRequest, ElectLeadersResponse] = ControllerApi(
@@ -278,10 +278,10 @@ def _alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest,
     _context: ControllerRequestContext,
     _now_ms: int,
-) -> Decision[AlterUserScramCredentialsResponse]:
+) -> Steps[AlterUserScramCredentialsResponse]:
     from kcli.controller.scram import alter_user_scram_credentials
 
-    return alter_user_scram_credentials(controller.image, request)
+    return alter_user_scram_credentials(lambda: controller.image, request)
 
 
 def _create_acls(

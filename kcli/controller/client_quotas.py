@@ -6,7 +6,7 @@ default entity of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Protocol
 
 from kcli.config.definition import ConfigDef, ConfigType
@@ -162,19 +162,19 @@ def _java_text(entity: QuotaEntity) -> str:
 
 def describe_client_quotas(
     image: MetadataImage, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+) -> Generator[None, None, DescribeClientQuotasResponse]:
     """The quotas of the entities that match every component of the filter.
 
     If the filter is strict, entities with other components are left out. Raises KafkaError for an invalid filter.
+    Yields after each entity, so that the caller can do other work.
     """
     wanted = _filter(request.components)
-    return DescribeClientQuotasResponse(
-        entries=tuple(
-            _entry(entity, image.client_quotas[entity])
-            for entity in image.client_quotas
-            if _matches(dict(entity), wanted, strict=request.strict)
-        ),
-    )
+    entries = []
+    for entity, quotas in image.client_quotas.items():
+        if _matches(dict(entity), wanted, strict=request.strict):
+            entries.append(_entry(entity, quotas))
+        yield
+    return DescribeClientQuotasResponse(entries=tuple(entries))
 
 
 def _filter(components: Sequence[ComponentData]) -> dict[str, ComponentData]:

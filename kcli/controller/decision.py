@@ -35,7 +35,23 @@ Steps = Generator[Sequence[MetadataRecord], None, Decision[R]]
 run, and continue."""
 
 PARTITIONS_PER_STEP = 100
-"""The partitions that one step of a decision changes. This takes a few milliseconds."""
+"""The partitions that one step of a decision changes, or the names that it checks. This takes a few milliseconds."""
+
+
+class StepCounter:
+    """Counts the partitions or names on which one step of a decision has worked."""
+
+    def __init__(self) -> None:
+        self._worked = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Counts one more. Returns True if the present step has enough and must end before this one."""
+        self._worked += 1
+        if self._worked <= PARTITIONS_PER_STEP:
+            return False
+        self._worked = 1
+        return True
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:

@@ -14,9 +14,9 @@ from kcli.controller.controller import Controller
 from kcli.controller.decision import (
     MAX_RECORDS_PER_BATCH,
     NO_ERROR,
-    PARTITIONS_PER_STEP,
     ApiError,
     Decision,
+    StepCounter,
     Steps,
     too_many_records,
 )
@@ -101,7 +101,11 @@ class PartitionUpdates:
         self._controller = controller
         self._changed: dict[PartitionKey, list[PartitionChangeRecord]] = {}
         self._rules: dict[uuid.UUID, ElectionRules] = {}
-        self._worked = 0
+        self._step = StepCounter()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._controller.image
 
     def take(self) -> tuple[MetadataRecord, ...]:
         """Returns the collected records and removes them from this object. The caller must replay them before the next
@@ -158,13 +162,8 @@ class PartitionUpdates:
 
     @property
     def step_is_full(self) -> bool:
-        """Counts one more partition. Returns True if the present step has enough partitions and must end before this
-        partition."""
-        self._worked += 1
-        if self._worked <= PARTITIONS_PER_STEP:
-            return False
-        self._worked = 1
-        return True
+        """See `StepCounter.is_full`."""
+        return self._step.is_full
 
     # The changes of events.
 

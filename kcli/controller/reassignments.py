@@ -8,40 +8,69 @@ waits for this.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 
 from kcli.controller.controller import Controller
-from kcli.controller.decision import ApiError, Decision, decide
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    NO_ERROR,
+    ApiError,
+    Decision,
+    Steps,
+    too_many_records,
+)
 from kcli.controller.election import PartitionTarget
 from kcli.controller.leadership import PartitionRef, PartitionUpdates
 from kcli.controller.topics import check_assignment
 from kcli.errors import (
-    ErrorCode,
     InvalidReplicaAssignmentException,
     InvalidReplicationFactorException,
     KafkaError,
     NoReassignmentInProgressException,
     UnknownTopicOrPartitionException,
 )
-from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kcli.metadata.image import PartitionImage, TopicImage
 from kcli.model.ids import BrokerId
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
 
+LISTED_PER_STEP = 1000
+"""Partitions and topics that are looked up in one step. One of them takes about 1 µs."""
+
 
 def alter_partition_reassignments(
     controller: Controller, request: ar.AlterPartitionReassignmentsRequest
-) -> Decision[ar.AlterPartitionReassignmentsResponse]:
-    """Starts, replaces and cancels reassignments. All accepted changes are one atomic batch. The response has an error
-    for each partition that is refused."""
+) -> Steps[ar.AlterPartitionReassignmentsResponse]:
+    """Starts, replaces and cancels reassignments. Looks for the partitions in steps, and then makes one decision about
+    all partitions that exist. The response has an error for each partition that is refused."""
     updates = PartitionUpdates(controller)
-    responses = []
+    answers: list[ar.ReassignablePartitionResponse] = []
+    found: list[tuple[int, str, ar.ReassignablePartition]] = []
     for topic in request.topics:
-        partitions = tuple(
-            _answer(controller.image, updates, topic.name, asked, request.allow_replication_factor_change)
-            for asked in topic.partitions
-        )
+        for asked in topic.partitions:
+            if updates.step_is_full:
+                yield ()
+            try:
+                _find(updates, topic.name, asked.partition_index)
+                found.append((len(answers), topic.name, asked))
+                error = NO_ERROR
+            except KafkaError as refused:
+                error = ApiError.of(refused)
+            answers.append(_answer(asked, error))
+    for place, name, asked in found:
+        try:
+            _change(updates, name, asked, request.allow_replication_factor_change)
+        except KafkaError as refused:
+            answers[place] = _answer(asked, ApiError.of(refused))
+    if len(updates.records) > MAX_RECORDS_PER_BATCH:
+        raise too_many_records()
+    # If the response is large, the records are appended before it is complete. It is sent when they are committed.
+    responses, rest = [], iter(answers)
+    for topic in request.topics:
+        if updates.step_is_full:
+            yield updates.take()
+        partitions = tuple(islice(rest, len(topic.partitions)))
         responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = ar.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -49,28 +78,26 @@ def alter_partition_reassignments(
         error_message=None if request.topics else "",
         responses=tuple(responses),
     )
-    return decide(updates.records, response)
+    return Decision(updates.take(), response)
 
 
-def _answer(
-    image: MetadataImage,
+def _change(
     updates: PartitionUpdates,
     topic: str,
     asked: ar.ReassignablePartition,
     allow_replication_factor_change: bool,
-) -> ar.ReassignablePartitionResponse:
-    error = ApiError()
-    try:
-        ref = _find(updates, topic, asked.partition_index)
-        if asked.replicas is None:
-            _cancel(updates, ref)
-        else:
-            check_assignment(image, asked.replicas, None)
-            if not allow_replication_factor_change:
-                _check_replication_factor(ref.partition, asked.replicas)
-            _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
-    except KafkaError as refused:
-        error = ApiError.of(refused)
+) -> None:
+    ref = _find(updates, topic, asked.partition_index)
+    if asked.replicas is None:
+        _cancel(updates, ref)
+        return
+    check_assignment(updates.image, asked.replicas, None)
+    if not allow_replication_factor_change:
+        _check_replication_factor(ref.partition, asked.replicas)
+    _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
+
+
+def _answer(asked: ar.ReassignablePartition, error: ApiError) -> ar.ReassignablePartitionResponse:
     return ar.ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=error.code, error_message=error.message
     )
@@ -141,39 +168,62 @@ def is_reassigning(partition: PartitionImage) -> bool:
 
 def list_partition_reassignments(
     controller: Controller, request: lr.ListPartitionReassignmentsRequest
-) -> lr.ListPartitionReassignmentsResponse:
+) -> Steps[lr.ListPartitionReassignmentsResponse]:
     """The running reassignments of the requested partitions, or of all partitions if the request has a null list."""
-    found = []
-    topics = controller.image.topics
+    listing = _listed(controller, request)
+    while True:
+        try:
+            for _ in range(LISTED_PER_STEP):
+                next(listing)
+        except StopIteration as end:
+            topics: tuple[lr.OngoingTopicReassignment, ...] = end.value
+            break
+        yield ()
+    return Decision((), lr.ListPartitionReassignmentsResponse(error_message=None, topics=topics))
+
+
+def _listed(
+    controller: Controller, request: lr.ListPartitionReassignmentsRequest
+) -> Generator[None, None, tuple[lr.OngoingTopicReassignment, ...]]:
+    asked: Iterable[tuple[str, Sequence[int]]]
     if request.topics is None:
-        numbers: dict[uuid.UUID, list[int]] = {}
-        for topic_id, number in controller.index.reassigning:
-            numbers.setdefault(topic_id, []).append(number)
-        found = [_ongoing(topics.by_id[topic_id], sorted(each)) for topic_id, each in numbers.items()]
-        found.sort(key=lambda topic: topic.name)
+        asked = yield from _reassigning(controller)
     else:
-        for asked in request.topics:
-            topic = topics.topic(asked.name)
-            if topic is not None:
-                found.append(_ongoing(topic, asked.partition_indexes))
-    return lr.ListPartitionReassignmentsResponse(
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        topics=tuple(topic for topic in found if topic.partitions),
-    )
+        asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
+    found = []
+    for name, numbers in asked:
+        yield
+        topic = controller.image.topics.topic(name)
+        ongoing = [] if topic is None else (yield from _ongoing(topic, numbers))
+        if ongoing:
+            found.append(lr.OngoingTopicReassignment(name=name, partitions=tuple(ongoing)))
+    return tuple(found)
 
 
-def _ongoing(topic: TopicImage, numbers: Sequence[int]) -> lr.OngoingTopicReassignment:
-    return lr.OngoingTopicReassignment(
-        name=topic.name,
-        partitions=tuple(
-            lr.OngoingPartitionReassignment(
-                partition_index=number,
-                replicas=partition.replicas,
-                adding_replicas=partition.adding,
-                removing_replicas=partition.removing,
+def _reassigning(controller: Controller) -> Generator[None, None, Iterable[tuple[str, Sequence[int]]]]:
+    """All partitions with a running reassignment, by topic. Topics and partitions are sorted."""
+    numbers: dict[str, list[int]] = {}
+    topics = controller.image.topics
+    for topic_id, number in tuple(controller.index.reassigning):
+        numbers.setdefault(topics.by_id[topic_id].name, []).append(number)
+        yield
+    return ((name, sorted(numbers[name])) for name in sorted(numbers))
+
+
+def _ongoing(
+    topic: TopicImage, numbers: Sequence[int]
+) -> Generator[None, None, list[lr.OngoingPartitionReassignment]]:
+    found = []
+    for number in numbers:
+        partition = topic.partitions.get(number)
+        if partition is not None and is_reassigning(partition):
+            found.append(
+                lr.OngoingPartitionReassignment(
+                    partition_index=number,
+                    replicas=partition.replicas,
+                    adding_replicas=partition.adding,
+                    removing_replicas=partition.removing,
+                )
             )
-            for number in numbers
-            if (partition := topic.partitions.get(number)) is not None and is_reassigning(partition)
-        ),
-    )
+        yield
+    return found

@@ -7,10 +7,17 @@ message contains a secret.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
-from kcli.controller.decision import ApiError, Decision, decide
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    ApiError,
+    Decision,
+    StepCounter,
+    Steps,
+    too_many_records,
+)
 from kcli.errors import (
     DuplicateResourceException,
     KafkaError,
@@ -35,7 +42,6 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from kcli.protocol.records.metadata import (
-    MetadataRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
@@ -45,14 +51,20 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(
-    image: MetadataImage, request: AlterUserScramCredentialsRequest
-) -> Decision[AlterUserScramCredentialsResponse]:
+    image: Callable[[], MetadataImage], request: AlterUserScramCredentialsRequest
+) -> Steps[AlterUserScramCredentialsResponse]:
     """Changes one credential per user. Two changes for the same user, even with different mechanisms, are both
-    refused."""
-    changes: dict[str, MetadataRecord] = {}
+    refused.
+
+    Checks the changes in steps, and then makes one decision. `image` returns the present metadata.
+    """
+    step = StepCounter()
+    changes: dict[str, UserScramCredentialRecord | RemoveUserScramCredentialRecord] = {}
     refused: dict[str, KafkaError] = {}
     asked: list[Change] = [*request.deletions, *request.upsertions]
     for change in asked:
+        if step.is_full:
+            yield ()
         user = change.name
         if user in refused:
             continue
@@ -62,22 +74,37 @@ def alter_user_scram_credentials(
             )
             continue
         try:
-            changes[user] = _record(image, change)
+            changes[user] = _record(image(), change)
         except KafkaError as error:
             refused[user] = error
-    results = [
-        *(AlterUserScramCredentialsResult(user=user, error_message=None) for user in changes),
-        *(
+    # Between two steps, another request may have removed a credential.
+    for user, record in list(changes.items()):
+        if isinstance(record, RemoveUserScramCredentialRecord):
+            try:
+                _check_exists(image(), user, record.mechanism)
+            except KafkaError as gone:
+                del changes[user]
+                refused[user] = gone
+    if len(changes) > MAX_RECORDS_PER_BATCH:
+        raise too_many_records()
+    records = tuple(changes.values())
+    results = [AlterUserScramCredentialsResult(user=user, error_message=None) for user in changes]
+    # If the response is large, the records are appended before it is complete. It is sent when they are committed.
+    for user, reason in refused.items():
+        if step.is_full:
+            yield records
+            records = ()
+        results.append(
             AlterUserScramCredentialsResult(
-                user=user, error_code=error.code, error_message=ApiError.of(error).message
+                user=user, error_code=reason.code, error_message=ApiError.of(reason).message
             )
-            for user, error in refused.items()
-        ),
-    ]
-    return decide(list(changes.values()), AlterUserScramCredentialsResponse(results=tuple(results)))
+        )
+    return Decision(records, AlterUserScramCredentialsResponse(results=tuple(results)))
 
 
-def _record(image: MetadataImage, change: Change) -> MetadataRecord:
+def _record(
+    image: MetadataImage, change: Change
+) -> UserScramCredentialRecord | RemoveUserScramCredentialRecord:
     if image.metadata_version < SCRAM_SUPPORTED_FROM.level:
         raise UnsupportedVersionException("The current metadata version does not support SCRAM")
     if not change.name:
@@ -86,8 +113,7 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
     if mechanism is None:
         raise UnsupportedSaslMechanismException("Unknown SCRAM mechanism")
     if isinstance(change, ScramCredentialDeletion):
-        if ScramKey(change.name, change.mechanism) not in image.scram:
-            raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
+        _check_exists(image, change.name, change.mechanism)
         return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
     if change.iterations < MIN_ITERATIONS:
         raise UnacceptableCredentialException("Too few iterations")
@@ -102,6 +128,11 @@ def _record(image: MetadataImage, change: Change) -> MetadataRecord:
         server_key=keys.server_key,
         iterations=change.iterations,
     )
+
+
+def _check_exists(image: MetadataImage, user: str, mechanism: int) -> None:
+    if ScramKey(user, mechanism) not in image.scram:
+        raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
 
 
 def describe_user_scram_credentials(

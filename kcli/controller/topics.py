@@ -16,7 +16,7 @@ from kcli.config.describe import BrokerLayers, describe_topic
 from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
-from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.decision import NO_ERROR, ApiError, Decision, StepCounter, Steps, decide
 from kcli.controller.policies import TopicToCreate
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
@@ -366,26 +366,43 @@ def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerL
 
 
 def create_partitions(
-    context: TopicContext, request: cp.CreatePartitionsRequest, charge: Charge = no_charge
-) -> Decision[cp.CreatePartitionsResponse]:
-    records: list[MetadataRecord] = []
+    context: Callable[[], TopicContext], request: cp.CreatePartitionsRequest, charge: Charge = no_charge
+) -> Steps[cp.CreatePartitionsResponse]:
+    """Adds partitions. Checks the names in steps, and then makes one decision about all topics that exist. `context`
+    returns the present state."""
+    step = StepCounter()
+    counts: Counter[str] = Counter()
+    asked: dict[str, cp.CreatePartitionsTopic] = {}
+    for topic in request.topics:
+        if step.is_full:
+            yield ()
+        counts[topic.name] += 1
+        asked[topic.name] = topic
     results: list[cp.CreatePartitionsTopicResult] = []
-    counts = Counter(topic.name for topic in request.topics)
-    for topic in {topic.name: topic for topic in request.topics}.values():
+    found: list[tuple[int, cp.CreatePartitionsTopic]] = []
+    for name, topic in asked.items():
+        if step.is_full:
+            yield ()
         error = NO_ERROR
+        if counts[name] > 1:
+            error = ApiError.of(InvalidRequestException("Duplicate topic name."))
+        elif name not in context().image.topics:
+            error = ApiError.of(UnknownTopicOrPartitionException())
+        else:
+            found.append((len(results), topic))
+        results.append(_extended(name, error))
+    now, records = context(), list[MetadataRecord]()
+    for place, topic in found:
         try:
-            if counts[topic.name] > 1:
-                raise InvalidRequestException("Duplicate topic name.")
-            records += _create_partitions(context, topic, charge)
+            records += _create_partitions(now, topic, charge)
         except KafkaError as refused:
-            error = ApiError.of(refused)
-        results.append(
-            cp.CreatePartitionsTopicResult(
-                name=topic.name, error_code=error.code, error_message=error.message
-            )
-        )
+            results[place] = _extended(topic.name, ApiError.of(refused))
     decision = decide(records, cp.CreatePartitionsResponse(results=tuple(results)))
     return replace(decision, records=()) if request.validate_only else decision
+
+
+def _extended(name: str, error: ApiError) -> cp.CreatePartitionsTopicResult:
+    return cp.CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
 def _create_partitions(
@@ -435,49 +452,74 @@ def _additional_assignments(
 
 
 def delete_topics(
-    image: MetadataImage,
+    image: Callable[[], MetadataImage],
     settings: ControllerSettings,
     request: dt.DeleteTopicsRequest,
     api_version: int,
     charge: Charge = no_charge,
-) -> Decision[dt.DeleteTopicsResponse]:
-    """Deletes topics by name or, from version 6 on, by id. Raises KafkaError if delete.topic.enable is false."""
+) -> Steps[dt.DeleteTopicsResponse]:
+    """Deletes topics by name or, from version 6 on, by id. Checks the names and ids in steps, and then makes one
+    decision about all topics that exist. `image` returns the present metadata.
+
+    Raises KafkaError if delete.topic.enable is false.
+    """
     if not settings.delete_topic_enable:
         if api_version < TOPIC_DELETION_DISABLED_SINCE:
             raise InvalidRequestException("Topic deletion is disabled.")
         raise TopicDeletionDisabledException
-    if api_version < DELETE_BY_ID_SINCE:
-        states: Sequence[dt.DeleteTopicState] = [
-            dt.DeleteTopicState(name=name) for name in request.topic_names
-        ]
-    else:
-        states = request.topics
-    names = Counter(state.name for state in states if state.name is not None)
-    ids = Counter(state.topic_id for state in states if state.topic_id is not None)
-    records: list[MetadataRecord] = []
+    step = StepCounter()
+    names: Counter[str] = Counter()
+    ids: Counter[uuid.UUID] = Counter()
+    asked: dict[dt.DeleteTopicState, None] = {}
+    for state in _states(request, api_version):
+        if step.is_full:
+            yield ()
+        asked[state] = None
+        if state.name is not None:
+            names[state.name] += 1
+        if state.topic_id is not None:
+            ids[state.topic_id] += 1
     results: list[dt.DeletableTopicResult] = []
-    for state in dict.fromkeys(states):
-        topic: TopicImage | None = None
+    found: list[tuple[int, dt.DeleteTopicState]] = []
+    for state in asked:
+        if step.is_full:
+            yield ()
         error = _unclear_target(state, names, ids)
-        if error is NO_ERROR:
-            topic = _target(image, state)
-            if topic is None:
-                error = ApiError.standard(
-                    UnknownTopicOrPartitionException if state.topic_id is None else UnknownTopicIdException
-                )
-            else:
-                error = _charged(charge, topic)
-        if topic is not None and error is NO_ERROR:
-            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-        results.append(
-            dt.DeletableTopicResult(
-                name=state.name if topic is None else topic.name,
-                topic_id=state.topic_id if topic is None else topic.topic_id,
-                error_code=error.code,
-                error_message=error.message,
-            )
-        )
-    return decide(_once(records), dt.DeleteTopicsResponse(responses=tuple(results)))
+        if error is NO_ERROR and _target(image(), state) is not None:
+            found.append((len(results), state))
+        results.append(_deleted(state, None, _unknown(state) if error is NO_ERROR else error))
+    now, records = image(), dict[MetadataRecord, None]()  # a request may name a topic both by name and by id
+    for place, state in found:
+        topic = _target(now, state)
+        if topic is not None:
+            error = _charged(charge, topic)
+            results[place] = _deleted(state, topic, error)
+            if error is NO_ERROR:
+                records[RemoveTopicRecord(topic_id=topic.topic_id)] = None
+    return decide(list(records), dt.DeleteTopicsResponse(responses=tuple(results)))
+
+
+def _states(request: dt.DeleteTopicsRequest, api_version: int) -> Iterable[dt.DeleteTopicState]:
+    if api_version < DELETE_BY_ID_SINCE:
+        return (dt.DeleteTopicState(name=name) for name in request.topic_names)
+    return request.topics
+
+
+def _unknown(state: dt.DeleteTopicState) -> ApiError:
+    return ApiError.standard(
+        UnknownTopicOrPartitionException if state.topic_id is None else UnknownTopicIdException
+    )
+
+
+def _deleted(
+    state: dt.DeleteTopicState, topic: TopicImage | None, error: ApiError
+) -> dt.DeletableTopicResult:
+    return dt.DeletableTopicResult(
+        name=state.name if topic is None else topic.name,
+        topic_id=state.topic_id if topic is None else topic.topic_id,
+        error_code=error.code,
+        error_message=error.message,
+    )
 
 
 def _charged(charge: Charge, topic: TopicImage) -> ApiError:
@@ -486,11 +528,6 @@ def _charged(charge: Charge, topic: TopicImage) -> ApiError:
     except KafkaError as error:
         return ApiError.of(error)
     return NO_ERROR
-
-
-def _once(records: list[MetadataRecord]) -> list[MetadataRecord]:
-    """The records without repetitions. A request may name a topic both by name and by id."""
-    return list(dict.fromkeys(records))
 
 
 def _unclear_target(state: dt.DeleteTopicState, names: Counter[str], ids: Counter[uuid.UUID]) -> ApiError:

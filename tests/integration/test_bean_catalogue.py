@@ -312,9 +312,9 @@ class Actions:
         hungry, fed, busy, maker = [await connect(self.node) for _ in range(4)]
         await fed.call(wanted(2, max_wait_ms=0), ApiKey.FETCH, 12, "fed")
         await hungry.call(wanted(2, max_wait_ms=0), ApiKey.FETCH, 12, "hungry")
-        await busy.call(*METADATA, "busy")
         for number in range(2):
             await maker.call(_new_topic(f"made-{number}"), ApiKey.CREATE_TOPICS, 7, "maker")
+        await busy.call(*METADATA, "busy")  # the last one, because this throttle ends after a second
 
     async def move(self) -> None:
         """Begins to move a partition to the other log directory, so slowly that the move does not end."""

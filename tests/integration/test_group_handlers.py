@@ -29,6 +29,7 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.handlers.leave_group import MEMBERS_PER_DECISION
 from rigs.groups import Speaker, running
 from rigs.loops import on_a_loop, until
 from rigs.node import connect
@@ -116,6 +117,22 @@ async def test_a_life_in_every_version(tmp_path: Path) -> None:
             results = (await it.call(ApiKey.DELETE_GROUPS, gone, version)).results
             found = [(result.group_id, result.error_code.name) for result in results]
             assert found == [("nope", "GROUP_ID_NOT_FOUND"), (f"g{version}", "NONE")]
+
+
+@on_a_loop
+async def test_a_member_after_many_strangers_leaves_too(tmp_path: Path) -> None:
+    """A group removes this many members in several decisions."""
+    async with running(tmp_path) as it:
+        await it.find()
+        joined = await it.join()
+        names = [*(f"stranger-{number}" for number in range(MEMBERS_PER_DECISION)), joined.member_id]
+        members = tuple(MemberIdentity(member_id=name) for name in names)
+        left = await it.call(ApiKey.LEAVE_GROUP, LeaveGroupRequest(group_id="g", members=members), 5)
+        assert [member.member_id for member in left.members] == names
+        assert [member.error_code for member in left.members] == [
+            *(ErrorCode.UNKNOWN_MEMBER_ID,) * MEMBERS_PER_DECISION,
+            ErrorCode.NONE,
+        ]
 
 
 @on_a_loop

@@ -23,13 +23,13 @@ import pytest
 
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.transaction.config import TransactionConfig
+from kcli.coordinator.transaction.questions import Filter
 from kcli.coordinator.transaction.records import TransactionRecord, decode, encode
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
 from kcli.coordinator.transaction.state import Transaction
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
-from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from rigs.answers import answers
 from rigs.scenarios import World, check, files, pairs, partition, show
 
@@ -131,14 +131,16 @@ class TransactionWorld(World):
 
     def _do_list(self, words: list[str]) -> None:
         given = pairs(words)
-        request = ListTransactionsRequest(
-            state_filters=tuple(filter(None, given.get("state", "").split(","))),
-            producer_id_filters=tuple(int(each) for each in given.get("producer", "").split(",") if each),
-            duration_filter=int(given.get("longer", "-1")),
+        wanted = Filter(
+            producer_ids={int(each) for each in given["producer"].split(",")}
+            if "producer" in given
+            else None,
+            states=given["state"].split(",") if "state" in given else None,
+            duration_ms=int(given.get("longer", "-1")),
+            pattern=re.compile(given["pattern"]) if "pattern" in given else None,
         )
-        pattern = re.compile(given["pattern"]) if "pattern" in given else None
-        found = self.shard.list_transactions(request, pattern, self.now_ms)
-        self.out.extend(show(each) for each in found)
+        found = self.shard.list_transactions(wanted, self.now_ms)
+        self.out.extend(show(each) for each in found if each is not None)
 
     # How things are shown
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import Protocol
 
 from kcli.coordinator.transaction.records import by_topic
 from kcli.coordinator.transaction.state import Transaction
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_transactions import TopicData, TransactionState
-from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 
@@ -35,32 +35,29 @@ def describe(transactional_id: str, known: Transaction | None) -> TransactionSta
     )
 
 
-def list_transactions(
-    transactions: Iterable[tuple[str, Transaction]],
-    request: ListTransactionsRequest,
-    pattern: Pattern | None,
-    now_ms: int,
-) -> tuple[ListedTransaction, ...]:
-    """The transactions that match every filter. For the filter by duration, a transactional id that never began a
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A transaction must match every part. For the filter by duration, a transactional id that never began a
     transaction is older than all others."""
-    producer_ids = frozenset(request.producer_id_filters)
-    states = frozenset(request.state_filters)
 
-    def is_wanted(transactional_id: str, known: Transaction) -> bool:
-        if producer_ids and known.producer_id not in producer_ids:
-            return False
-        if states and known.state.label not in states:
-            return False
-        if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
-            return False
-        return pattern is None or pattern.fullmatch(transactional_id) is not None
+    producer_ids: Container[int] | None
+    states: Container[str] | None
+    duration_ms: int
+    pattern: Pattern | None
 
-    return tuple(
-        ListedTransaction(
-            transactional_id=transactional_id,
-            producer_id=known.producer_id,
-            transaction_state=known.state.label,
-        )
-        for transactional_id, known in transactions
-        if is_wanted(transactional_id, known)
+    def matches(self, transactional_id: str, known: Transaction, now_ms: int) -> bool:
+        if self.producer_ids is not None and known.producer_id not in self.producer_ids:
+            return False
+        if self.states is not None and known.state.label not in self.states:
+            return False
+        if self.duration_ms >= 0 and now_ms - known.start_ms <= self.duration_ms:
+            return False
+        return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
+
+
+def listed(transactional_id: str, known: Transaction) -> ListedTransaction:
+    return ListedTransaction(
+        transactional_id=transactional_id,
+        producer_id=known.producer_id,
+        transaction_state=known.state.label,
     )

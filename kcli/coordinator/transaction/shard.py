@@ -15,14 +15,14 @@ caller reports the results with `markers_written`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kcli.coordinator.runtime import Answer, AnswerT, Continuation, Ready, Step, Timers, Token
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.end import EndDecision, judge_end
 from kcli.coordinator.transaction.init import expected_epoch, init_refused, is_own, renewed, rotates
-from kcli.coordinator.transaction.questions import Pattern, describe, list_transactions
+from kcli.coordinator.transaction.questions import Filter, describe, listed
 from kcli.coordinator.transaction.records import TransactionRecord
 from kcli.coordinator.transaction.state import (
     IDLE,
@@ -42,7 +42,6 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.describe_transactions import TransactionState
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kcli.protocol.messages.list_transactions import ListTransactionsRequest
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 COMPLETE_RETRY_MS = 100
@@ -312,10 +311,15 @@ class TransactionShard:
     def describe(self, transactional_id: str) -> TransactionState:
         return describe(transactional_id, self._transactions.get(transactional_id))
 
-    def list_transactions(
-        self, request: ListTransactionsRequest, pattern: Pattern | None, now_ms: int
-    ) -> tuple[ListedTransaction, ...]:
-        return list_transactions(self._transactions.items(), request, pattern, now_ms)
+    def list_transactions(self, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction | None]:
+        """The transactions that match the filter, and None for each other one. The caller may pause between two of
+        them."""
+        for transactional_id in tuple(self._transactions):
+            known = self._transactions.get(transactional_id)
+            if known is None or not wanted.matches(transactional_id, known, now_ms):
+                yield None
+            else:
+                yield listed(transactional_id, known)
 
     # Time
 

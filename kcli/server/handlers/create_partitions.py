@@ -26,8 +26,8 @@ ACCESS = per_resource(ALTER_TOPIC)
 
 async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     # The controller refuses duplicates, whatever the rights of the client are.
-    counts = Counter(topic.name for topic in request.topics)
-    names = (name for name, count in counts.items() if count == 1)
+    counts = Counter([topic.name for topic in request.topics])
+    names = [name for name, count in counts.items() if count == 1]
     allowed = await finished(context.rights.allowed_in_turns(ALTER_TOPIC, names))
     if allowed is EVERY_NAME:
         return await ask_controller(context, CREATE_PARTITIONS, request)

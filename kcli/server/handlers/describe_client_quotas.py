@@ -3,6 +3,8 @@ controller/client_quotas.py."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.controller.client_quotas import describe_client_quotas
 from kcli.controller.decision import ApiError
 from kcli.errors import KafkaError
@@ -12,12 +14,18 @@ from kcli.protocol.messages.describe_client_quotas import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
+from kcli.server.requests.turns import run_in_turns
 
 ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
+ENTITIES_PER_TURN = 100
+"""Entities that are compared with the filter in one iteration of the event loop. An entity takes 20 µs."""
 
-def handle(context: BrokerContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-    return describe_client_quotas(context.ports.metadata, request)
+
+def handle(
+    context: BrokerContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse | Awaitable[DescribeClientQuotasResponse]:
+    return run_in_turns(describe_client_quotas(context.ports.metadata, request), ENTITIES_PER_TURN)
 
 
 def error_response(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from kcli.coordinator.group.classic.join import Caller, fail_join
-from kcli.errors import KafkaError
+from kcli.errors import InconsistentGroupProtocolException, KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
 from kcli.server.handlers.ports import BrokerContext
@@ -15,6 +15,9 @@ from kcli.server.requests.access import READ_GROUP, per_resource
 from kcli.server.requests.answers import then
 
 ACCESS = per_resource(READ_GROUP)
+
+PROTOCOLS_MAX = 1000
+"""Protocols of one member. The decision about a join compares all of them at once. Usual clients send up to four."""
 
 _NULL_PROTOCOL_FROM = 7
 
@@ -24,6 +27,8 @@ def handle(
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
+    if len(request.protocols) > PROTOCOLS_MAX:
+        raise InconsistentGroupProtocolException
     caller = Caller(
         api_version=context.api_version,
         client_id=context.client_id or "",

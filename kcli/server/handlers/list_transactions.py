@@ -6,10 +6,10 @@ RE2 matches the expression. RE2 needs only linear time for any expression, so it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container
-from itertools import chain
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from kcli.coordinator.transaction.questions import Filter
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import (
@@ -17,14 +17,15 @@ from kcli.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from kcli.server.coordinators.transactions import TransactionRunner
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import then
-from kcli.server.requests.turns import in_turns
+from kcli.server.requests.turns import Steps, run_in_turns
 
 if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
+
+Item = TypeVar("Item")
 
 ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
@@ -32,8 +33,8 @@ ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
 
 
-SHARDS_PER_TURN = 1
-"""Shards whose transactional ids are listed in one iteration of the event loop. An id takes 2 µs."""
+IDS_PER_TURN = 500
+"""Transactional ids that are compared with the filters in one iteration of the event loop. An id takes 2 µs."""
 
 
 def handle(
@@ -41,28 +42,52 @@ def handle(
 ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
     pattern = _compiled(request.transactional_id_pattern)
 
-    def listed(runner: TransactionRunner) -> tuple[ListedTransaction, ...]:
-        return runner.ask(lambda shard, now_ms: shard.list_transactions(request, pattern, now_ms))
-
     def visible(
-        found: list[tuple[ListedTransaction, ...]],
+        states: list[ListedTransaction],
     ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
-        states = tuple(chain.from_iterable(found))
         names = (state.transactional_id for state in states)
         allowed = context.rights.allowed_in_turns(DESCRIBE_TRANSACTIONAL_ID, names)
-        return then(allowed, lambda seen: _response(request, states, seen))
+        return then(allowed, lambda seen: run_in_turns(_response(request, states, seen), IDS_PER_TURN))
 
-    runners = tuple(context.ports.transactions.shards.runners())
-    return then(in_turns(runners, listed, SHARDS_PER_TURN), visible)
+    return then(run_in_turns(_listed(context, request, pattern), IDS_PER_TURN), visible)
+
+
+def _listed(
+    context: BrokerContext, request: ListTransactionsRequest, pattern: Pattern | None
+) -> Steps[list[ListedTransaction]]:
+    producer_ids = yield from _distinct(request.producer_id_filters)
+    states = yield from _distinct(request.state_filters)
+    wanted = Filter(producer_ids or None, states or None, request.duration_filter, pattern)
+    found = []
+    for runner in tuple(context.ports.transactions.shards.runners()):
+        for state in runner.ask(lambda shard, now_ms: shard.list_transactions(wanted, now_ms)):
+            if state is not None:
+                found.append(state)
+            yield
+    return found
+
+
+def _distinct(items: Iterable[Item]) -> Steps[set[Item]]:
+    found = set()
+    for item in items:
+        found.add(item)
+        yield
+    return found
 
 
 def _response(
-    request: ListTransactionsRequest, found: tuple[ListedTransaction, ...], seen: Container[str]
-) -> ListTransactionsResponse:
-    return ListTransactionsResponse(
-        unknown_state_filters=tuple(name for name in request.state_filters if name not in _STATES),
-        transaction_states=tuple(state for state in found if state.transactional_id in seen),
-    )
+    request: ListTransactionsRequest, found: Sequence[ListedTransaction], seen: Container[str]
+) -> Steps[ListTransactionsResponse]:
+    unknown, states = [], []
+    for name in request.state_filters:
+        if name not in _STATES:
+            unknown.append(name)
+        yield
+    for state in found:
+        if state.transactional_id in seen:
+            states.append(state)
+        yield
+    return ListTransactionsResponse(unknown_state_filters=tuple(unknown), transaction_states=tuple(states))
 
 
 def _compiled(pattern: str | None) -> Pattern | None:

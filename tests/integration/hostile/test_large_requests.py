@@ -10,23 +10,32 @@ import asyncio
 import logging
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcli.coordinator.transaction.records import TransactionRecord
+from kcli.coordinator.transaction.shard import TransactionShard
+from kcli.coordinator.transaction.state import new_transactional_id
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import (
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
+    create_partitions,
     create_topics,
     delete_groups,
     delete_records,
+    delete_topics,
+    describe_client_quotas,
     describe_configs,
     describe_groups,
     describe_log_dirs,
@@ -36,7 +45,11 @@ from kcli.protocol.messages import (
     describe_user_scram_credentials,
     find_coordinator,
     incremental_alter_configs,
+    join_group,
+    leave_group,
     list_offsets,
+    list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -59,6 +72,8 @@ from rigs.wire_client import Client
 
 PARTS = 20_000
 """Parts of a request: few enough for a quick test, and far more than any turn takes."""
+QUOTAS = 4000
+"""Users with quotas. To store a quota takes longer than the work that is counted."""
 PING_TURNS_MAX = 20
 """Turns of the loop until a ping is answered. The sockets of both sides take about six."""
 
@@ -76,6 +91,8 @@ class Row:
     request: Message
     codes: Callable[[Any], list[ErrorCode]]
     expected: dict[ErrorCode, int]
+    prepare: Callable[[RunningNode, Client], Awaitable[None]] | None = None
+    """Makes the state that the answer lists."""
 
 
 def topics_and_partitions(topics: str, partitions: str, code: str) -> Callable[[Any], list[ErrorCode]]:
@@ -93,6 +110,30 @@ def each(array: str, code: str = "error_code") -> Callable[[Any], list[ErrorCode
 
 ONE_FOUND = {NONE: 1, UNKNOWN: PARTS - 1}
 """Topic "t" has partition 0 alone."""
+
+
+async def store_quotas(_node: RunningNode, client: Client) -> None:
+    entries = tuple(
+        alter_client_quotas.RequestEntryData(
+            entity=(alter_client_quotas.RequestEntityData(entity_type="user", entity_name=name),),
+            ops=(alter_client_quotas.OpData(key="request_percentage", value=1.0),),
+        )
+        for name in NAMES[:QUOTAS]
+    )
+    request = alter_client_quotas.AlterClientQuotasRequest(entries=entries)
+    await client.call(request, ApiKey.ALTER_CLIENT_QUOTAS, 1)
+
+
+async def begin_transactions(node: RunningNode, _client: Client) -> None:
+    """All transactional ids are in one shard."""
+    known = new_transactional_id(1, 60_000, 0)
+
+    def begin(shard: TransactionShard, _now_ms: int) -> None:
+        for name in NAMES:
+            shard.replay(TransactionRecord(name, known))
+
+    next(iter(node.broker.transactions.shards.runners())).look(begin)
+
 
 ROWS = [
     Row(
@@ -260,6 +301,58 @@ ROWS = [
         {ErrorCode.GROUP_ID_NOT_FOUND: PARTS},
     ),
     Row(
+        ApiKey.JOIN_GROUP,
+        6,
+        join_group.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=tuple(join_group.JoinGroupRequestProtocol(name=name) for name in NAMES),
+        ),
+        lambda response: [response.error_code],
+        {ErrorCode.INCONSISTENT_GROUP_PROTOCOL: 1},
+    ),
+    Row(
+        ApiKey.LEAVE_GROUP,
+        4,
+        leave_group.LeaveGroupRequest(
+            group_id="g", members=tuple(leave_group.MemberIdentity(member_id=name) for name in NAMES)
+        ),
+        each("members"),
+        {ErrorCode.UNKNOWN_MEMBER_ID: PARTS},
+    ),
+    Row(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        1,
+        describe_client_quotas.DescribeClientQuotasRequest(),
+        lambda response: [NONE] * len(response.entries),
+        {NONE: QUOTAS},
+        store_quotas,
+    ),
+    Row(
+        ApiKey.LIST_TRANSACTIONS,
+        1,
+        list_transactions.ListTransactionsRequest(),
+        lambda response: [NONE] * len(response.transaction_states),
+        {NONE: PARTS},
+        begin_transactions,
+    ),
+    Row(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        0,
+        list_partition_reassignments.ListPartitionReassignmentsRequest(
+            topics=(
+                list_partition_reassignments.ListPartitionReassignmentsTopics(
+                    name="t", partition_indexes=tuple(NUMBERS)
+                ),
+                *(list_partition_reassignments.ListPartitionReassignmentsTopics(name=name) for name in NAMES),
+            ),
+        ),
+        lambda response: [response.error_code],
+        {NONE: 1},
+    ),
+    Row(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         4,
         offset_for_leader_epoch.OffsetForLeaderEpochRequest(
@@ -383,6 +476,56 @@ ROWS = [
         {ErrorCode.POLICY_VIOLATION: PARTS},
     ),
     Row(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        create_partitions.CreatePartitionsRequest(
+            topics=tuple(
+                create_partitions.CreatePartitionsTopic(name=name, count=2, assignments=None)
+                for name in ["t", *NAMES[1:]]
+            ),
+            timeout_ms=60_000,
+        ),
+        each("results"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.DELETE_TOPICS,
+        6,
+        delete_topics.DeleteTopicsRequest(
+            topics=tuple(delete_topics.DeleteTopicState(name=name) for name in ["t", *NAMES[1:]]),
+            timeout_ms=60_000,
+        ),
+        each("responses"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+            topics=tuple(
+                alter_partition_reassignments.ReassignableTopic(
+                    name=name,
+                    partitions=(alter_partition_reassignments.ReassignablePartition(replicas=(1,)),),
+                )
+                for name in ["t", *NAMES[1:]]
+            ),
+            timeout_ms=60_000,
+        ),
+        topics_and_partitions("responses", "partitions", "error_code"),
+        ONE_FOUND,
+    ),
+    Row(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+            deletions=tuple(
+                alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=1) for name in NAMES
+            )
+        ),
+        each("results"),
+        {ErrorCode.RESOURCE_NOT_FOUND: PARTS},
+    ),
+    Row(
         ApiKey.ALTER_CONFIGS,
         2,
         alter_configs.AlterConfigsRequest(
@@ -454,6 +597,8 @@ async def test_a_large_request_is_answered_in_full_beside_its_neighbours(tmp_pat
         client = await connect(node)
         await create(client, "t")
         await find(client)
+        if row.prepare is not None:
+            await row.prepare(node, client)
         neighbour = await Neighbour.of(node)
         frame = codec.encode_request(row.request, row.key, row.version, 5, "large")
         with TurnCounter() as counter:

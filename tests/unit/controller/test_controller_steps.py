@@ -11,19 +11,27 @@ import pytest
 from kcli.controller import brokers, leadership
 from kcli.controller.api import (
     ALTER_PARTITION,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     ASSIGN_REPLICAS_TO_DIRS,
     BROKER_HEARTBEAT,
+    CREATE_PARTITIONS,
     DELETE_TOPICS,
     ELECT_LEADERS,
     UNREGISTER_BROKER,
+    ControllerApi,
+    ControllerRequestContext,
 )
 from kcli.controller.decision import Decision, Steps
 from kcli.controller.partition_index import PartitionIndex
 from kcli.errors import ErrorCode, PolicyViolationException
 from kcli.metadata.image import LeaderRecoveryState
 from kcli.protocol.messages import alter_partition as ap
+from kcli.protocol.messages import alter_partition_reassignments as reassign
+from kcli.protocol.messages import alter_user_scram_credentials as scram
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
 from kcli.protocol.messages import broker_heartbeat as hb
+from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import unregister_broker as ub
@@ -35,7 +43,7 @@ WITHOUT_ELR = {**FEATURES, "eligible.leader.replicas.version": 0}
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 2)
+    monkeypatch.setattr("kcli.controller.decision.PARTITIONS_PER_STEP", 2)
 
 
 @pytest.fixture
@@ -344,3 +352,93 @@ def test_the_index_forgets_deleted_topics(rig: ControllerRig) -> None:
     rig.obey(rig.decide(DELETE_TOPICS, request, api_version=6))
     assert not rig.controller.index.in_isr(1) and not rig.controller.index.leads(1)
     assert rig.controller.index == PartitionIndex(rig.image)
+
+
+# --- requests with many names
+
+
+def finish(rig: ControllerRig, steps: Decision | Steps) -> Any:
+    return rig.obey(rig.last_step(steps))
+
+
+def delete(*names: str) -> dt.DeleteTopicsRequest:
+    return dt.DeleteTopicsRequest(topics=tuple(dt.DeleteTopicState(name=name) for name in names))
+
+
+MANY_TOPICS = ["t", *(f"unknown-{number}" for number in range(7))]
+MANY_REQUESTS: dict[str, tuple[ControllerApi[Any, Any], Any]] = {
+    "delete": (DELETE_TOPICS, delete(*MANY_TOPICS)),
+    "extend": (
+        CREATE_PARTITIONS,
+        cp.CreatePartitionsRequest(
+            topics=tuple(
+                cp.CreatePartitionsTopic(name=name, count=6, assignments=None) for name in MANY_TOPICS
+            )
+        ),
+    ),
+    "reassign": (
+        ALTER_PARTITION_REASSIGNMENTS,
+        reassign.AlterPartitionReassignmentsRequest(
+            topics=tuple(
+                reassign.ReassignableTopic(
+                    name=name, partitions=(reassign.ReassignablePartition(replicas=(2, 1, 3)),)
+                )
+                for name in MANY_TOPICS
+            )
+        ),
+    ),
+}
+
+
+def codes_of(response: Any) -> list[ErrorCode]:
+    answers = getattr(response, "responses", None) or response.results
+    return [(each.partitions[0] if hasattr(each, "partitions") else each).error_code for each in answers]
+
+
+@pytest.mark.parametrize("name", MANY_REQUESTS)
+def test_many_names_are_checked_in_steps_and_the_decision_is_one_batch(rig: ControllerRig, name: str) -> None:
+    api, request = MANY_REQUESTS[name]
+    steps = api.decide(rig.controller, request, ControllerRequestContext(), rig.now_ms)
+    sizes = [len(found) for found in sizes_of(rig, steps)]
+    assert len(sizes) >= len(MANY_TOPICS) // 2 and sum(map(bool, sizes)) == 1, sizes
+
+
+@pytest.mark.parametrize("name", MANY_REQUESTS)
+def test_a_topic_that_is_deleted_while_names_are_checked_is_unknown(rig: ControllerRig, name: str) -> None:
+    api, request = MANY_REQUESTS[name]
+    steps = api.decide(rig.controller, request, ControllerRequestContext(), rig.now_ms)
+    assert not isinstance(steps, Decision)
+    for _ in range(1 if name == "reassign" else 5):  # "t" is found; the other requests first count the names
+        assert next(steps) == ()
+    rig.obey(rig.decide(DELETE_TOPICS, delete("t")))
+    decision = rig.last_step(steps)
+    assert decision.records == ()
+    assert set(codes_of(decision.response)) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_a_credential_that_is_removed_while_names_are_checked_is_unknown(rig: ControllerRig) -> None:
+    rig.obey(
+        rig.decide(
+            ALTER_USER_SCRAM_CREDENTIALS,
+            scram.AlterUserScramCredentialsRequest(
+                upsertions=(
+                    scram.ScramCredentialUpsertion(
+                        name="alice", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+                    ),
+                )
+            ),
+        )
+    )
+    names = ["alice", "bob", "carol", "dave", "erin"]
+    request = scram.AlterUserScramCredentialsRequest(
+        deletions=tuple(scram.ScramCredentialDeletion(name=name, mechanism=1) for name in names)
+    )
+    steps = ALTER_USER_SCRAM_CREDENTIALS.decide(rig.controller, request, ControllerRequestContext(), 0)
+    assert not isinstance(steps, Decision)
+    assert next(steps) == ()
+    only = scram.AlterUserScramCredentialsRequest(deletions=request.deletions[:1])
+    assert rig.obey(rig.decide(ALTER_USER_SCRAM_CREDENTIALS, only)).results[0].error_code is ErrorCode.NONE
+    results = finish(rig, steps).results
+    assert {each.user: each.error_code for each in results} == dict.fromkeys(
+        names, ErrorCode.RESOURCE_NOT_FOUND
+    )

@@ -160,7 +160,7 @@ def test_the_preferred_replica_leads_again_after_the_interval(enabled: bool) -> 
 def test_other_requests_are_decided_between_two_steps_but_no_other_broker_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 1)
+    monkeypatch.setattr("kcli.controller.decision.PARTITIONS_PER_STEP", 1)
 
     async def story(rig: QuorumRig) -> None:
         await join(rig)
@@ -192,7 +192,7 @@ def test_other_requests_are_decided_between_two_steps_but_no_other_broker_moves(
 
 
 def test_the_steps_continue_without_their_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 1)
+    monkeypatch.setattr("kcli.controller.decision.PARTITIONS_PER_STEP", 1)
 
     async def story(rig: QuorumRig) -> None:
         await join(rig)

@@ -532,7 +532,7 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline() -> None
 
 
 def test_an_event_with_many_partitions_is_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.controller.leadership.PARTITIONS_PER_STEP", 4)
+    monkeypatch.setattr("kcli.controller.decision.PARTITIONS_PER_STEP", 4)
 
     async def story() -> None:
         rig = await QuorumRig().start()
