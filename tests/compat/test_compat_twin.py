@@ -14,7 +14,7 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers.served import served_on_broker
 from rigs.node import running
 from rigs.twin.case import Data, leaves
-from rigs.twin.compare import compare
+from rigs.twin.compare import Difference, compare
 from rigs.twin.play import Answer, Player, truncated
 from rigs.twin.table import TABLE
 
@@ -64,6 +64,25 @@ def test_every_request_has_an_answer(answers: list[Answer]) -> None:
 def test_a_broker_is_its_own_twin(answers: list[Answer], tmp_path: Path) -> None:
     again = asyncio.run(_played(tmp_path))
     assert [str(difference) for difference in compare(answers, again)] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "first", "second", "is_accepted"),
+    [
+        (ApiKey.METADATA, "controller_id", 1, 2, True),
+        (ApiKey.METADATA, "controller_id", -1, 2, False),
+        (ApiKey.LIST_OFFSETS, "topics.partitions.timestamp", 1_800_000_000_000, 1_800_000_000_001, True),
+        (ApiKey.LIST_OFFSETS, "topics.partitions.timestamp", -1, 1_800_000_000_000, False),
+        (ApiKey.LIST_OFFSETS, "topics.partitions.timestamp", 1000, 1001, False),
+        (ApiKey.DESCRIBE_LOG_DIRS, "results.topics.partitions.partition_size", 1, 2, True),
+        (ApiKey.DESCRIBE_LOG_DIRS, "results.topics.partitions.offset_lag", 0, 1, False),
+        (ApiKey.DESCRIBE_LOG_DIRS, "results.error_code", 0, 56, False),
+    ],
+)
+def test_a_field_may_differ_only_where_the_servers_must_differ(
+    key: ApiKey, path: str, first: int, second: int, is_accepted: bool
+) -> None:
+    assert (Difference("v0: a case", key, path, first, second).accepted is not None) is is_accepted
 
 
 def test_a_request_that_ends_too_early_closes_the_connection(tmp_path: Path) -> None:

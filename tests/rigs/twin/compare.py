@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kcli.protocol.wire.api import ApiKey
 from rigs.twin.play import Answer
 
+EARLIEST_CLOCK_MS = 1_600_000_000_000
+"""Clocks show later times. A time before this one is -1, or was given by a request."""
+
+
+def _any_values(_first: object, _second: object) -> bool:
+    return True
+
+
+def _real_ids(first: object, second: object) -> bool:
+    """Whether no value stands for a broker that does not exist. Such a value is negative."""
+    return all(not isinstance(each, int) or each >= 0 for each in (first, second))
+
+
+def _times_of_clocks(first: object, second: object) -> bool:
+    return all(isinstance(each, int) and each > EARLIEST_CLOCK_MS for each in (first, second))
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A pattern for `API path` whose fields may differ, and the reason. `cases` is a pattern for the names of the
-    cases."""
+    cases. `values` tests the two values."""
 
     pattern: str
     reason: str
     cases: str = ".*"
+    values: Callable[[object, object], bool] = _any_values
 
 
 ACCEPTED = (
@@ -27,14 +44,23 @@ ACCEPTED = (
     Accepted(r"\w+ (.*\.)?(host|port)", "each server has its own address"),
     Accepted(r"\w+ (.*\.)?cluster_id", "each server has its own cluster"),
     Accepted(r"\w+ (.*\.)?(brokers|nodes|voters|node_endpoints)\..*", "each server has its own brokers"),
-    Accepted(r"\w+ (.*\.)?(node_id|broker_id|leader_id|controller_id)", "each server has its own brokers"),
+    Accepted(
+        r"\w+ (.*\.)?(node_id|broker_id|leader_id|controller_id)",
+        "each server has its own brokers",
+        values=_real_ids,
+    ),
     Accepted(r"\w+ (.*\.)?(replica_nodes|isr_nodes)", "each server has its own brokers"),
     Accepted(r"\w+ (.*\.)?topic_id", "ids are random"),
     Accepted(r"\w+ (.*\.)?\w*directory_id", "ids are random"),
-    Accepted(r"\w+ (.*\.)?\w*(timestamp|time)(_ms)?", "the clocks of two runs differ"),
+    Accepted(
+        r"\w+ (.*\.)?\w*(timestamp|time)(_ms)?", "the clocks of two runs differ", values=_times_of_clocks
+    ),
     Accepted(r"FETCH session_id", "session ids are random"),
     Accepted(r"DESCRIBE_CONFIGS results\.configs\.documentation", "the texts are our own"),
-    Accepted(r"DESCRIBE_LOG_DIRS results\..*", "directories, sizes and free space are those of the machine"),
+    Accepted(
+        r"DESCRIBE_LOG_DIRS results\.(log_dir|(total|usable)_bytes|topics\.partitions\.partition_size)",
+        "directories, sizes and free space are those of the machine",
+    ),
     Accepted(r"DESCRIBE_QUORUM .*(offset|epoch|watermark)", "the metadata logs have other histories"),
     Accepted(r"API_VERSIONS (api_keys|finalized_features_epoch).*", "Kafka serves APIs that are not built"),
     Accepted(r"\w+ (.*\.)?hmac|\w+ (.*\.)?token_id", "random"),
@@ -82,7 +108,9 @@ class Difference:
             (
                 each
                 for each in ACCEPTED
-                if re.fullmatch(each.pattern, text) and re.fullmatch(each.cases, case)
+                if re.fullmatch(each.pattern, text)
+                and re.fullmatch(each.cases, case)
+                and each.values(self.first, self.second)
             ),
             None,
         )
