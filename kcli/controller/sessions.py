@@ -1,6 +1,6 @@
 """The sessions of brokers: the time of the last heartbeat of each broker. Sessions are not in the log.
 
-A broker whose session has expired is fenced. A controller that starts knows no heartbeats. So every unfenced broker
+A broker whose session has expired is fenced. A new controller has seen no heartbeats. So every unfenced broker
 begins a session, and has the whole timeout to send its next heartbeat. During this time, no other process can register
 with the id of the broker.
 """

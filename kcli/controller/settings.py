@@ -24,7 +24,8 @@ class TokenSettings:
 class ControllerSettings:
     """The settings that the decisions need.
 
-    `static_config` has the texts of the keys that the node's own file sets. `config` has the values of all keys.
+    `static_config` has the keys of the node's own file, with their values as texts. `config` has the values of all
+    keys.
     """
 
     node_id: int

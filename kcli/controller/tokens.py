@@ -125,7 +125,7 @@ def expire_delegation_token(
 
 
 def remove_expired_tokens(controller: Controller, now_ms: int) -> Decision[bool]:
-    """Removes tokens that have expired. The response is True if more tokens may have expired."""
+    """Removes a limited number of expired tokens. The response is True if more expired tokens may be left."""
     tokens = controller.image.delegation_tokens.values()
     expired = list(islice((token for token in tokens if has_expired(token, now_ms)), REMOVED_AT_ONCE))
     records = tuple(RemoveDelegationTokenRecord(token_id=token.token_id) for token in expired)

@@ -69,8 +69,9 @@ this limit, partitions that were read together once would always be read togethe
 
 
 class Quiet(NamedTuple):
-    """A partition of a session that has nothing new for the client. `partition` has the requests that wait for it, and
-    `read_ms` is the time at which it was read.
+    """Notes about a partition that has nothing new for the client of a session.
+
+    `partition` holds the requests that wait for new records of this partition. `read_ms` is the time of its last read.
     """
 
     partition: ParkedFetches
@@ -144,16 +145,17 @@ class FetchSession:
             self.parked.changed(partition, size_bytes, measure=measure)
 
     def finish(self) -> None:
-        """Makes all partitions active. Called when the leadership of some partition has ended, because the caller does
-        not know of which partition. Often many leaderships end together, when a broker stops.
+        """Makes all partitions active. The broker calls this method after it has lost the leadership of a partition.
+
+        One call is enough for many partitions, because many leaderships end together when a broker stops.
         """
         self.end()
         if self.parked is not None:
             self.parked.finish()
 
     def end(self) -> None:
-        """Removes the session from the waiting requests of its partitions. Call this method before the session is
-        dropped.
+        """Each partition keeps a list of the requests that wait for its records. Takes the session off these lists.
+        Call this method before the session is dropped.
         """
         for target in list(self.quiet):
             self.wake(target)

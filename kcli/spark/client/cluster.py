@@ -240,7 +240,7 @@ class Cluster:
     def coordinator(self, kind: CoordinatorType, name: str) -> int:
         """Returns the node that coordinates a group or a transactional id.
 
-        Asks a broker if the coordinator is not known yet.
+        If the coordinator is not known yet, asks a broker for it.
         """
         if self._coordinators.get((kind, name)) not in self._nodes:
             answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))

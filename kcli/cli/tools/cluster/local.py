@@ -47,8 +47,8 @@ class LocalClusterOptions(CommonOptions):
 class UpOptions(LocalClusterOptions):
     nodes: int | None = option(
         f"The number of nodes of a new cluster (default: {DEFAULT_NODES}). Each node is a broker. The first "
-        "nodes are also voters of the metadata quorum: 1 voter of 1 or 2 nodes, 3 voters of 3 or 4 nodes, 5 voters of "
-        "5 or more nodes.",
+        "nodes are also voters of the metadata quorum. A cluster of 1 or 2 nodes has 1 voter, a cluster of 3 or 4 "
+        "nodes has 3, and a larger cluster has 5.",
         Kind.INTEGER,
         metavar="number",
     )
