@@ -86,8 +86,7 @@ class Segment:
         "_max_timestamp",
         "_name_suffix",
         "_pool",
-        "_recent_last_offsets",
-        "_recent_positions",
+        "_recent",
         "_sizes",
         "base_offset",
         "created_ms",
@@ -126,8 +125,8 @@ class Segment:
         self._is_changed = False  # whether the segment changed after its files were opened or sealed
         self._max_timestamp: TimestampOffset | None = None
         self._first_timestamp_ms: int | None = None
-        self._recent_last_offsets: array[int] = _NONE
-        self._recent_positions: array[int] = _NONE
+        # The last offsets and the positions of the newest batches. A thread that reads takes the pair once.
+        self._recent = _NONE
 
     def _handle(self, suffix: str) -> Handle:
         return Handle(self._pool, self._path(suffix))
@@ -209,23 +208,25 @@ class Segment:
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
         """Writes batches at the end, in one write. If the write fails, the segment does not change."""
         position = self.end_position
-        if self._recent_positions is _NONE:
+        if self._recent is _NONE:
             self._is_changed = True
-            self._recent_last_offsets, self._recent_positions = array("q"), array("q")
+            self._recent = array("q"), array("q")
+        last_offsets, positions = self._recent
         self.log.file().write_at(position, *buffers)
         if position == 0:
             # Remembered now, because the second append needs this timestamp and would have to read it from the file.
             self._first_timestamp_ms = batches[0][1]
         for last_offset, max_timestamp_ms, size_bytes in batches:
             self.note(position, last_offset, max_timestamp_ms, size_bytes, index_interval_bytes)
-            self._recent_last_offsets.append(last_offset)
-            self._recent_positions.append(position)
+            positions.append(
+                position
+            )  # first, because a thread may find the last offset before the next line
+            last_offsets.append(last_offset)
             position = Position(position + size_bytes)
         self.end_position = position
-        if len(self._recent_positions) > MAX_RECENT_BATCHES:
-            surplus = len(self._recent_positions) - MAX_RECENT_BATCHES * 3 // 4
-            del self._recent_last_offsets[:surplus]
-            del self._recent_positions[:surplus]
+        if len(positions) > MAX_RECENT_BATCHES:
+            surplus = len(positions) - MAX_RECENT_BATCHES * 3 // 4
+            self._recent = last_offsets[surplus:], positions[surplus:]
 
     def note(
         self,
@@ -311,7 +312,7 @@ class Segment:
     def forget(self) -> None:
         """Drops the remembered positions of the newest batches. These batches can still be found with the index and the
         file."""
-        self._recent_last_offsets = self._recent_positions = _NONE
+        self._recent = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
         """The largest timestamp of the segment. The last entry of the time index has it, or a batch after this entry.
@@ -425,14 +426,15 @@ class Segment:
         `offset` is damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so
         the reader notices the damage.
         """
-        last_offsets = self._recent_last_offsets
+        size_bytes = self.size_bytes  # read first, because another thread may append the next batch
+        last_offsets, positions = self._recent
         if last_offsets and offset > last_offsets[0]:
             nth = bisect_left(last_offsets, offset)
             if nth == len(last_offsets):
                 return None
-            position = Position(self._recent_positions[nth])
             following = nth + 1
-            end = self._recent_positions[following] if following < len(last_offsets) else self.size_bytes
+            end = positions[following] if following < len(positions) else size_bytes
+            position = Position(positions[nth])
             return position, end - position
         before = found = None
         for at in self.headers_near(offset):
@@ -451,7 +453,7 @@ class Segment:
     def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
         """The end position of the last whole batch between the positions `start` and `limit`. A batch must begin at
         `start`."""
-        positions = self._recent_positions
+        _, positions = self._recent
         if positions and limit >= positions[0]:
             return max(start, Position(positions[bisect_right(positions, limit) - 1]))
         # A damaged index may give a position inside a batch, where no header can be read.
@@ -539,5 +541,5 @@ class Segment:
         )
 
 
-_NONE = array("q")
-"""The remembered batches of a segment without appends. This array must not change."""
+_NONE: tuple[array[int], array[int]] = array("q"), array("q")
+"""The remembered batches of a segment without appends. These arrays must not change."""

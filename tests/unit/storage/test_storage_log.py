@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -18,10 +21,12 @@ from kcli.errors import (
     RecordTooLargeException,
     StorageError,
 )
+from kcli.model.ids import Offset
 from kcli.protocol.batches.batch import iter_batches, read_header
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.segment import Segment
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, numbered
 from kcli.testing.sim.disk import SimDisk
 
@@ -469,6 +474,37 @@ class TestDurability:
         ):
             with pytest.raises(StorageError, match="offline"):
                 work()
+
+
+def test_a_read_between_any_two_lines_of_an_append_finds_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may read at any moment. Here the reads are made by the tracer, before each line of `append`."""
+    monkeypatch.setattr("kcli.storage.log.segment.MAX_RECENT_BATCHES", 8)
+    log = rig().create()
+    segment = log.segments[-1]
+    places: list[tuple[int, int]] = []
+    reads = 0
+
+    def before_line(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal reads
+        if frame.f_code is not Segment.append.__code__:
+            return None
+        if event == "line":
+            sys.settrace(None)
+            for offset, place in enumerate(places):
+                assert segment.locate(Offset(offset)) == place, (offset, frame.f_lineno)
+                reads += 1
+            sys.settrace(before_line)
+        return before_line
+
+    for nth in range(30):
+        sys.settrace(before_line)
+        try:
+            append(log, batch_of([b"%d" % nth]))
+        finally:
+            sys.settrace(None)
+        begin = sum(places[-1]) if places else 0
+        places.append((begin, segment.size_bytes - begin))
+    assert reads > 30 * 29 // 2
 
 
 def test_flushes_and_reads_in_threads_while_the_owner_appends(tmp_path: Path) -> None:

@@ -156,6 +156,11 @@ def _third_replica(snapshot: Snapshot, topics: list[tuple[str, int, int]]) -> Ch
     )
 
 
+def _subject(brokers: list[int]) -> str:
+    names = " and ".join(map(str, brokers))
+    return f"Broker {names} leads" if len(brokers) == 1 else f"Each of the brokers {names} leads"
+
+
 def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds brokers that lead far more partitions than others, and partitions whose leader is not the preferred
     replica."""
@@ -175,9 +180,8 @@ def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             Severity.WARNING,
             "uneven-leaders",
             "cluster",
-            f"More than {UNEVEN_RATIO:g} times the mean of {mean:.1f} partitions are led by broker "
-            f"{' and broker '.join(map(str, heavy))}. {counted(len(moved), 'leader is', 'leaders are')} not the "
-            "preferred one",
+            f"{_subject(heavy)} more than {UNEVEN_RATIO:g} times the mean of {mean:.1f} partitions. "
+            f"{counted(len(moved), 'leader is', 'leaders are')} not the preferred one",
             counts,
             _ELECTION if is_election else "kcli reassign-partitions --balance --dry-run",
         )
