@@ -6,9 +6,9 @@ import io
 import os
 import sys
 
-from kcli.cli.hidden_arguments import hide_secrets
 from kcli.cli.running import ended, run_tool
 from kcli.cli.syntax.registry import TOOLS
+from kcli.runtime.hidden_arguments import hide_secrets
 
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 

@@ -37,9 +37,8 @@ class Unreachable:
         from kcli.errors import NetworkException
         from kcli.rdkafka.log import logger
 
-        with contextlib.suppress(
-            ClientConfigError
-        ):  # librdkafka accepts some settings that our client refuses
+        # librdkafka accepts some settings that our client refuses.
+        with contextlib.suppress(ClientConfigError):
             config = client_config(self._properties)
             for address in config.servers:
                 if hint := explain(address, config.security, NetworkException()):

@@ -85,12 +85,11 @@ class GarbagePolicy:
         self._rebase()
 
     def watch(self, last_active: Callable[[], float]) -> None:
-        """Begins the checks after the start of a node. `last_active` returns the loop's time of the last byte from or
+        """Begins the checks. Call `start` first. `last_active` returns the loop's time of the last byte from or
         to a client."""
         from kcli.runtime.heap import Heap  # imports ctypes, which would make the start slower
 
         self._give_back = self._give_back or Heap().trim_if_changed
-        self._rebase()
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:

@@ -25,6 +25,7 @@ from kcli.errors import KafkaError, StorageError
 from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
+from kcli.runtime.hidden_arguments import hide_secrets
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
@@ -139,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--background", action="store_true", help="write nothing to stdout after the start if LOG_DIR is set"
     )
     options = parser.parse_args(arguments)
+    hide_secrets(sys.argv)  # `--override` may have a password
     overrides = dict(item.split("=", 1) for item in options.override)
     try:
         return run(configured(options.properties, overrides), is_background=options.background)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.hidden_arguments import secret_parts
+from kcli.runtime.hidden_arguments import secret_parts
 
 SHOW = (
-    "import sys; from kcli.cli.hidden_arguments import hide_secrets; hide_secrets(sys.argv); "
+    "import sys; from kcli.runtime.hidden_arguments import hide_secrets; hide_secrets(sys.argv); "
     "print(open('/proc/self/cmdline').read(), end='')"
 )
 
@@ -59,3 +59,18 @@ def test_the_list_of_processes_does_not_show_secrets() -> None:
         "hush-t",
     ]
     assert shown.stdout.split("\0")[3:-1] == hidden
+
+
+SERVE = (
+    "import kcli.server.main as server\n"
+    "server.configured = lambda path, overrides: None\n"
+    "server.run = lambda config, is_background: print(open('/proc/self/cmdline').read()) or 0\n"
+    "server.main()"
+)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")
+def test_a_server_in_the_background_does_not_show_the_secrets_of_its_overrides() -> None:
+    words = ["--background", "server.properties", "--override", "ssl.keystore.password=hush"]
+    shown = subprocess.run([sys.executable, "-c", SERVE, *words], capture_output=True, text=True, check=True)
+    assert "ssl.keystore.password=****" in shown.stdout and "hush" not in shown.stdout
