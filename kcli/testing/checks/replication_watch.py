@@ -353,22 +353,25 @@ class ReplicationWatch:
         """Adds records that a leader committed although the watch never saw its high watermark.
 
         The leader moved its high watermark and ended in the same iteration of the event loop, but its followers got
-        the high watermark. Such records are committed if every member of the ISR has them, and if the last leader
-        knows this high watermark or has died meanwhile.
+        the high watermark. Or the leader was the only member of its ISR, and learned in the same iteration that the
+        controller has fenced it: it is then in the ELR, and the ISR is empty. Such records are committed if every
+        member of the ISR (or of the ELR, if the ISR is empty) has them, and if the last leader knows this high
+        watermark or has died meanwhile.
         """
         if high_watermark <= partition.end or not partition.leaders:
             return
         leader = partition.replicas.get(partition.leaders[max(partition.leaders)])
         if leader is not None and leader.log is not None and leader.log.high_watermark < high_watermark:
             return
-        members = [partition.replicas.get(member) for member in image.isr]
-        holder = members[0] if members else None
+        members = image.isr or image.elr
+        replicas = [partition.replicas.get(member) for member in members]
+        holder = replicas[0] if replicas else None
         if holder is None:
             return
         last = holder.batches.before(high_watermark)
-        if all(each is not None and self._has(partition, each, high_watermark, last) for each in members):
+        if all(each is not None and self._has(partition, each, high_watermark, last) for each in replicas):
             for batch in holder.batches.between(partition.end, high_watermark):
-                self._commit(partition, image.isr[0], batch)
+                self._commit(partition, members[0], batch)
 
     def _leaders(self, partition: Partition) -> Iterator[tuple[int, LeaderPartition]]:
         for machine in self._machines.values():

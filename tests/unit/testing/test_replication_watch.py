@@ -1,0 +1,66 @@
+"""The watch of replicas counts records as committed that a leader committed in its last moment."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kcli.metadata.image import PartitionImage
+from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
+from kcli.model.topic_partition import TopicPartition
+from kcli.testing.checks.replica_log import ReplicaBatch, ReplicaLog
+from kcli.testing.checks.replication_watch import Partition, Replica, ReplicationWatch
+
+LEADER, OTHER = BrokerId(5), BrokerId(4)
+
+
+def _batch(base: int) -> ReplicaBatch:
+    return ReplicaBatch(base, base + 10, 1, base, -1, -1, -1, -1, is_control=False)
+
+
+def _log(*bases: int) -> ReplicaLog:
+    log = ReplicaLog()
+    for base in bases:
+        log.append(_batch(base))
+    return log
+
+
+def _replica(*bases: int, high_watermark: int) -> Replica:
+    log = SimpleNamespace(high_watermark=high_watermark, directory=SimpleNamespace(error=None))
+    return Replica(_log(*bases), cast(Any, log))
+
+
+def _after_the_lone_leader_was_fenced(elr: tuple[BrokerId, ...]) -> Partition:
+    """The broker 5 was the only member of the ISR, committed a second batch, and learned that it was fenced."""
+    image = PartitionImage((OTHER, LEADER), (), NO_LEADER, LeaderEpoch(2), 2, elr=elr)
+    replicas = {
+        int(LEADER): _replica(0, 10, high_watermark=20),
+        int(OTHER): _replica(0, high_watermark=10),
+    }
+    return Partition(
+        TopicPartition("pair", 0),
+        uuid.uuid4(),
+        committed=_log(0),
+        leaders={1: LEADER},
+        image=image,
+        replicas=replicas,
+    )
+
+
+def _watch() -> ReplicationWatch:
+    return ReplicationWatch(cast(Any, SimpleNamespace(nodes={})))
+
+
+def test_the_last_commit_of_a_lone_leader_counts_if_the_elr_has_it() -> None:
+    partition = _after_the_lone_leader_was_fenced((LEADER,))
+    _watch()._check_partition(partition)
+    assert partition.end == 20
+
+
+def test_a_high_watermark_above_the_records_of_the_elr_is_an_error() -> None:
+    partition = _after_the_lone_leader_was_fenced((OTHER,))
+    with pytest.raises(AssertionError, match="the high watermark on 5 is 20, only records before 10"):
+        _watch()._check_partition(partition)
