@@ -31,8 +31,6 @@ Ts = TypeVarTuple("Ts")
 
 # The number of lines of the trace that a failed run shows.
 REMEMBERED_NOTES = 60
-# If the list of a process has this number of tasks, ended tasks are removed from the list.
-TASKS_BEFORE_TIDYING = 256
 # The largest number of nested waits at the end of a coroutine. Real ones have two or three.
 CLOSINGS_MAX = 20
 # If two timers are closer together than this, they run in the same turn, as with a real clock.
@@ -64,6 +62,7 @@ class SimProcess:
         self.context = contextvars.copy_context()
         self.context.run(_process.set, self)
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        """The tasks whose end the process does not know yet."""
 
     @staticmethod
     def current() -> SimProcess | None:
@@ -74,9 +73,12 @@ class SimProcess:
         return loop.create_task(coroutine, name=name, context=self.context.copy())
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        if len(self._tasks) >= TASKS_BEFORE_TIDYING:
-            self._tasks = {each: None for each in self._tasks if not each.done()}
         self._tasks[task] = None
+        # This callback is removed with all others if the process ends before it learns of the task's end.
+        task.add_done_callback(self._forget, context=self.context)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
 
     def end(self) -> None:
         """Closes every coroutine at its `await`. Callbacks that the closing coroutines make are dropped."""
@@ -84,7 +86,10 @@ class SimProcess:
         self.is_paused = False
         self.held.clear()
         for task in self._tasks:
-            if not task.done():
+            if task.done():
+                if not task.cancelled():
+                    task.exception()  # its caller died before it could look at this exception
+            else:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # its end is not an error
                 coroutine = task.get_coro()
                 assert isinstance(coroutine, Coroutine | Generator), "only finished tasks have none"

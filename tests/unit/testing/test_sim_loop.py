@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -177,6 +178,39 @@ def test_a_kill_falls_between_a_job_and_the_news_of_it() -> None:
     for seed in range(60):
         outcomes.add(simulate(seed, main))
     assert outcomes == {(False, False), (True, False), (True, True)}
+
+
+def test_a_killed_process_need_not_look_at_the_errors_of_its_tasks() -> None:
+    async def fails() -> None:
+        raise ValueError("the caller of this task is killed in the same turn")
+
+    async def waits_for_a_failure() -> None:
+        await asyncio.create_task(fails())
+
+    async def main(loop: SimLoop) -> None:
+        process = SimProcess("process")
+        process.spawn(waits_for_a_failure())
+        await asyncio.sleep(0)  # the caller starts its task
+        loop.call_soon(loop.kill, process)  # after the task has failed, before the caller continues
+        await asyncio.sleep(0)
+        gc.collect()
+        await asyncio.sleep(1)
+
+    simulate(1, main)
+
+
+def test_an_error_that_no_task_looks_at_ends_the_run() -> None:
+    async def fails() -> None:
+        raise ValueError("nothing waits for this task")
+
+    async def main(loop: SimLoop) -> None:
+        SimProcess("process").spawn(fails())
+        await asyncio.sleep(1)
+        gc.collect()
+        await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError, match="nothing waits for this task"):
+        simulate(1, main)
 
 
 def test_the_trace_is_of_the_seed() -> None:
