@@ -508,8 +508,14 @@ class ReplicationWatch:
         )
 
     def _has(self, partition: Partition, replica: Replica, end: int, last: ReplicaBatch | None) -> bool:
-        """Whether a replica has all records before `end`. Compaction may have removed the last batch before `end`."""
-        return _has(replica.batches, end, None if partition.name.topic in self._compacted else last)
+        """Whether a replica has all records before `end`. Compaction may have removed the last batch before `end`.
+
+        If the leader has deleted all records before `end`, it cannot find out that a follower has other records there.
+        The follower deletes these records when it learns the log start offset of the leader.
+        """
+        topic = partition.name.topic
+        is_removed = topic in self._compacted or (topic in self._retained and end <= partition.log_start)
+        return _has(replica.batches, end, None if is_removed else last)
 
     # Events.
 

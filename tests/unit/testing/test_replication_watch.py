@@ -1,4 +1,4 @@
-"""The watch of replicas counts records as committed that a leader committed in its last moment."""
+"""The watch of replicas: records that a leader committed in its last moment, and records that retention has deleted."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def _log(*bases: int) -> ReplicaLog:
     return log
 
 
-def _replica(*bases: int, high_watermark: int) -> Replica:
-    log = SimpleNamespace(high_watermark=high_watermark, directory=SimpleNamespace(error=None))
+def _replica(*bases: int, high_watermark: int, log_start: int = 0) -> Replica:
+    log = SimpleNamespace(
+        high_watermark=high_watermark, log_start_offset=log_start, directory=SimpleNamespace(error=None)
+    )
     return Replica(_log(*bases), cast(Any, log))
 
 
@@ -51,7 +53,8 @@ def _after_the_lone_leader_was_fenced(elr: tuple[BrokerId, ...]) -> Partition:
 
 
 def _watch() -> ReplicationWatch:
-    return ReplicationWatch(cast(Any, SimpleNamespace(nodes={})))
+    cluster = cast(Any, SimpleNamespace(nodes={}))
+    return ReplicationWatch(cluster, loses_by_retention=("retained",))
 
 
 def test_the_last_commit_of_a_lone_leader_counts_if_the_elr_has_it() -> None:
@@ -64,3 +67,27 @@ def test_a_high_watermark_above_the_records_of_the_elr_is_an_error() -> None:
     partition = _after_the_lone_leader_was_fenced((OTHER,))
     with pytest.raises(AssertionError, match="the high watermark on 5 is 20, only records before 10"):
         _watch()._check_partition(partition)
+
+
+@pytest.mark.parametrize(("log_start", "is_allowed"), [(20, True), (10, False)])
+def test_a_member_of_the_isr_may_lack_only_records_that_the_leader_has_deleted(
+    log_start: int, is_allowed: bool
+) -> None:
+    image = PartitionImage((LEADER, OTHER), (LEADER, OTHER), LEADER, LeaderEpoch(2), 2)
+    member = _replica(0, high_watermark=10)
+    member.batches.append(_batch(10)._replace(leader_epoch=0))
+    partition = Partition(
+        TopicPartition("retained", 0),
+        uuid.uuid4(),
+        committed=_log(0, 10),
+        image=image,
+        replicas={
+            int(LEADER): _replica(0, 10, high_watermark=20, log_start=log_start),
+            int(OTHER): member,
+        },
+    )
+    if is_allowed:
+        _watch()._check_partition(partition)
+    else:
+        with pytest.raises(AssertionError, match="4 lacks committed records"):
+            _watch()._check_partition(partition)
