@@ -322,14 +322,14 @@ class ReplicationStory:
             raise
 
     def _leftovers(self) -> list[str]:
-        """The directories of deleted topics.
+        """The directories of deleted topics on the nodes of the cluster.
 
         A node that got a snapshot of its leader may lack the removal of a topic in its metadata log. Then it cannot
         know that the topic was deleted, and keeps the directory as a stray.
         """
         return [
             f"{name} on {machine.name}"
-            for machine in self.cluster.nodes.values()
+            for machine in self.cluster.members
             for name in machine.disk.directories(DATA)
             if name.startswith(f"{PASSING}-")
             and not (name.endswith(STRAY_SUFFIX) and _lacks_old_metadata(machine))
