@@ -11,7 +11,7 @@ from kcli.model.ids import NO_OFFSET, Offset
 from kcli.protocol.batches.control import KRaftVersionRecord, LeaderChangeMessage, RaftControl
 from kcli.protocol.batches.control import Voter as VoterId
 from kcli.raft.member import Member
-from kcli.raft.messages import ControlBatch, DataBatch
+from kcli.raft.messages import ControlBatch, DataBatch, Shrunk
 from kcli.raft.requests import (
     BeginEpochRequest,
     EpochEnd,
@@ -194,6 +194,7 @@ class Leading:
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:
             known = self._leader().progress_of(self._slot(request.replica))
+            self._check_end(request, known.end_offset)
             self._note(request.replica, known.fetched(request.fetch_offset, end, now), now)
         state = self._member.state
         if not isinstance(state, Leader):
@@ -208,6 +209,12 @@ class Leading:
             self._answer_fetch(token, request)
         else:
             self.parked[token] = ParkedFetch(request, now + min(request.max_wait_s, LONGEST_WAIT_S))
+
+    def _check_end(self, request: FetchRequest, former_end: Offset) -> None:
+        """Reports a voter whose log has become shorter. As in Kafka, its Fetch is still served."""
+        member = self._member
+        if request.fetch_offset < former_end and member.voters.voter(request.replica) is not None:
+            member.draft.shrunk.append(Shrunk(request.replica, former_end, request.fetch_offset))
 
     def _may_park(self, replica: ReplicaKey) -> bool:
         return len(self.parked) < MAX_PARKED or self._member.voters.voter(replica) is not None

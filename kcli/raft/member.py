@@ -21,6 +21,7 @@ from kcli.raft.messages import (
     Peer,
     Ready,
     Reply,
+    Shrunk,
     SnapshotChunk,
     Start,
 )
@@ -61,6 +62,7 @@ class Draft:
     send: list[Outgoing] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     apply: Offset | None = None
+    shrunk: list[Shrunk] = field(default_factory=list)
 
     def ready(self) -> Ready:
         return Ready(
@@ -72,6 +74,7 @@ class Draft:
             send=tuple(self.send),
             replies=tuple(self.replies),
             apply=self.apply,
+            shrunk=tuple(self.shrunk),
         )
 
 

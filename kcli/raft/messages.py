@@ -17,7 +17,7 @@ from kcli.model.ids import BrokerId, LeaderEpoch, Offset, Position
 from kcli.protocol.batches.control import RaftControl
 from kcli.raft.election_state import ElectionState
 from kcli.raft.requests import QuorumResponse, RaftRequest, RaftResponse, ReceivedBatch
-from kcli.raft.voters import VoterSet
+from kcli.raft.voters import ReplicaKey, VoterSet
 
 
 class EpochStart(NamedTuple):
@@ -228,6 +228,19 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A voter fetches from `end_offset`, although it had all records before `former_end` in this leadership.
+
+    A voter flushes its log before each Fetch. So its disk was replaced, or an older state of the disk was restored. The
+    leader may have counted this voter for the high watermark, so committed records may be lost if other voters fail.
+    """
+
+    voter: ReplicaKey
+    former_end: Offset
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The work that the caller must do, in the order of the fields. If one part fails, the caller must not do the later
     ones."""
@@ -248,6 +261,8 @@ class Ready:
     """Send these responses. The election state that they report is durable by now."""
     apply: Offset | None = None
     """Apply the records before this offset, the new high watermark. They are committed."""
+    shrunk: tuple[Shrunk, ...] = ()
+    """Warn the operator of these voters."""
 
 
 NOTHING = Ready()

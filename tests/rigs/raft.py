@@ -229,6 +229,8 @@ class Machine:
         if ready.apply is not None:
             self.on_duty("apply", ready.apply)
             self.applied = ready.apply
+        for shrunk in ready.shrunk:
+            self.on_duty("shrunk", shrunk)
 
     def _stored(self, batch: ControlBatch | DataBatch | ReceivedBatch) -> ReceivedBatch:
         base = self.disk.end

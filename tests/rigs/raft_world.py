@@ -47,6 +47,7 @@ from kcli.raft.messages import (
     Received,
     Reply,
     Resign,
+    Shrunk,
     Shutdown,
     Tick,
     Unanswered,
@@ -411,6 +412,8 @@ class RaftWorld(Commands):
                 self._say(number, f"apply up to {value}")
             case "snapshot", _:
                 self._say(number, "write a part of a snapshot")
+            case "shrunk", Shrunk(voter, former_end, end):
+                self._say(number, f"warn: voter {voter.id} had {former_end} records, and now has {end}")
             case _:
                 raise AssertionError(duty)
 

@@ -33,3 +33,10 @@ def test_some_stories_delete_topics_and_records_and_compact() -> None:
 def test_some_stories_pause_nodes_wipe_disks_replace_voters_and_disturb_clocks() -> None:
     faults = run_seed(38).faults.keys() | run_seed(3).faults.keys() | run_seed(0).faults.keys()
     assert faults >= {"pause", "wipe", "voter", "clock"}, "choose other seeds"
+
+
+def test_some_stories_add_and_remove_brokers() -> None:
+    outcome = run_seed(27)
+    assert outcome.faults["broker joins"] > 1, "no broker came back: choose another seed"
+    assert outcome.faults["broker leaves"] > 0, "no broker left: choose another seed"
+    assert outcome.emptied_partitions > 0, "no replica was moved from a broker that left: choose another seed"

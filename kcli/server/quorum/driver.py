@@ -12,6 +12,7 @@ the flush began.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,8 @@ from kcli.runtime.clock import Clock
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.counts import RaftCounts, RaftTimes
 from kcli.server.quorum.metadata_log import MetadataLog
+
+_logger = logging.getLogger("kcli.server.RaftManager")
 
 MAX_WAITING_REQUESTS = 1000
 """Requests of other nodes that wait for the raft node. A quorum has a few peers, and each peer and each broker has one
@@ -287,6 +290,15 @@ class RaftDriver:
             self._log.log.set_high_watermark(ready.apply)
             self._note_commit(ready.apply)
             self._committed.commit(ready.apply)
+        for each in ready.shrunk:
+            _logger.warning(
+                "Voter %s now fetches the metadata log from offset %d, although it already had all records before "
+                "offset %d. If its disk was replaced, committed metadata may be lost when another voter fails. Remove "
+                "a voter from the quorum before its disk is replaced, and add it again afterwards",
+                each.voter.id,
+                each.end_offset,
+                each.former_end,
+            )
 
     def _note_commit(self, high_watermark: Offset) -> None:
         now = self._clock.monotonic()

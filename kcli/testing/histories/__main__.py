@@ -49,6 +49,7 @@ def main() -> int:
                 options.minutes * 60,
                 kinds,
                 options.seed,
+                history=None if options.directory is None else options.directory / "history.json",
                 note=lambda text: print(f"{time.monotonic() - began:7.1f} {text}", flush=True),
             )
         )

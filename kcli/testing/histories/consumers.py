@@ -15,7 +15,9 @@ from kcli.testing.histories.recorder import PARTITIONS, TOPIC, Recorder
 POLL_S = 0.3
 RECORDS_MAX = 200
 WATERMARK_S = 10.0
-SEEK_CHANCE = 0.005
+READ_AGAIN_S = 30.0
+"""The mean time after which a reader begins again at the start. It is a time and not a number of polls, because a
+reader that begins again polls more often, and the history of a long run would become too large."""
 SESSION_TIMEOUT_MS = 6_000
 SOCKET_TIMEOUT_MS = 4_000
 # Errors that a cluster with faults may report. The consumer continues after them.
@@ -63,15 +65,20 @@ class AssignedReader:
         )
 
     def run(self) -> None:
+        again_at = self._next_time()
         while not self.recorder.is_stopping:
             operation = self.recorder.begin(self.name, reads_uncommitted=self.reads_uncommitted)
             self.poll(operation)
             operation.outcome = Outcome.COMMITTED
             operation.asked = operation.begun
             operation.ended = time.monotonic()
-            if self._rng.random() < SEEK_CHANCE:
+            if operation.ended >= again_at:
                 self._assign()
+                again_at = self._next_time()
         self.close()
+
+    def _next_time(self) -> float:
+        return time.monotonic() + self._rng.expovariate(1 / READ_AGAIN_S)
 
     def poll(self, operation: Operation) -> None:
         """Polls once, and adds the records to an operation."""

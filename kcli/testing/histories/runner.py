@@ -45,6 +45,8 @@ class Options:
     seconds: float
     faults: tuple[Fault, ...]
     seed: int
+    history: Path | None = None
+    """The file to which the history is written. If it is None, the history is only judged."""
     producers: int = 2
     old_transactions: int = 2
     new_transactions: int = 3
@@ -124,7 +126,8 @@ def _run(options: Options) -> Report:
         unequal = _unequal(cluster)
         history = History(tuple(recorder.operations), ends)
         history = replace(history, producers=_producers(cluster, duplicate_places(history)))
-    save(history, options.directory / "history.json")
+    if options.history is not None:
+        save(history, options.history)
     return _report(history, recorder, faults, unequal, last)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kcli.config.start_up import node_config
 from kcli.model.addresses import Address
@@ -46,6 +46,8 @@ class SimNode:
         self.name = machine_name(node_id)
         self.node_id = node_id
         self.roles = roles
+        self.is_member = True
+        """Whether the node belongs to the cluster. Faults and clients ignore a machine that does not."""
         self.life = 0
         self.running: Node | None = None
         self.alive: Node | None = None
@@ -217,11 +219,13 @@ class SimCluster:
         weather: Weather | None = None,
         roles: Mapping[int, str] | None = None,
         dynamic: bool = False,
+        spares: Collection[int] = (),
     ) -> None:
         """Makes the machines, and formats them if there are several.
 
         `roles` has the process.roles of each node id. If it is None, node 1 has both roles and formats itself. If
-        `dynamic`, the voters are in the metadata log (KIP-853), otherwise in the configuration.
+        `dynamic`, the voters are in the metadata log (KIP-853), otherwise in the configuration. `spares` has the ids of
+        the nodes that do not belong to the cluster at first.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimLoop), "a SimCluster lives on a SimLoop"
@@ -234,6 +238,8 @@ class SimCluster:
             node_id: SimNode(self.network, self.rng, node_id, overrides or {}, roles=each, quorum=quorum)
             for node_id, each in (roles or {1: BOTH}).items()
         }
+        for node_id in spares:
+            self.nodes[node_id].is_member = False
         self.node = next(iter(self.nodes.values()))
         self.error_watch = ErrorWatch(loop)
         self._voters = first_voters(voters, self.rng) if dynamic and roles is not None else None
@@ -266,16 +272,21 @@ class SimCluster:
         return [node for node in self.nodes.values() if node.process in acting]
 
     @property
+    def members(self) -> list[SimNode]:
+        """The nodes that belong to the cluster."""
+        return [node for node in self.nodes.values() if node.is_member]
+
+    @property
     def brokers(self) -> list[SimNode]:
-        return [node for node in self.nodes.values() if node.is_broker]
+        return [node for node in self.members if node.is_broker]
 
     @property
     def controllers(self) -> list[SimNode]:
-        return [node for node in self.nodes.values() if node.is_controller]
+        return [node for node in self.members if node.is_controller]
 
     async def start(self) -> None:
-        """Starts all nodes. Returns when every node is ready."""
-        await asyncio.gather(*(node.start() for node in self.nodes.values()))
+        """Starts all nodes that belong to the cluster. Returns when every node is ready."""
+        await asyncio.gather(*(node.start() for node in self.members))
 
     def isolate(self, node: SimNode, *, hears: bool = False, speaks: bool = False) -> None:
         """Cuts a machine off from all other nodes. If `hears` is True, the machine still receives. If `speaks` is True,

@@ -1,4 +1,5 @@
-"""The faults of a simulated cluster: nodes, networks, disks and clocks that fail, pauses, and rolling restarts."""
+"""The faults of a simulated cluster: nodes, networks, disks and clocks that fail, pauses, rolling restarts, and brokers
+that join and leave."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from enum import Enum
 from functools import partial
 
 from kcli.metadata.image import PartitionImage
+from kcli.testing.actors.broker_changes import BrokerChanges
 from kcli.testing.actors.voter_changes import VoterChanges
 from kcli.testing.checks.replication_watch import Partition, ReplicationWatch
 from kcli.testing.sim.cluster import SimCluster, SimNode
@@ -38,6 +40,8 @@ CLOCK_JUMPS_MS = (-600_000, -30_000, -2_000, 500, 5_000, 60_000, 600_000)
 message.timestamp.after.max.ms.
 """
 CLOCK_RATES = (0.9, 1.0, 1.0, 1.1)
+BROKERS_MIN = 3
+"""A broker may leave only if at least this number of brokers remain. It is the largest replication factor."""
 PATIENCE_S = 60.0
 """The time limit of a step that must end before the next fault, such as the start of a node in a rolling restart."""
 
@@ -79,8 +83,9 @@ class ClusterFaults:
         rng: random.Random,
         failing: Failing,
         voters: VoterChanges | None = None,
+        brokers: BrokerChanges | None = None,
     ) -> None:
-        """If `voters` is given, voters get new disks too."""
+        """If `voters` is given, voters get new disks too. If `brokers` is given, brokers join and leave."""
         self.cluster = cluster
         self.watch = watch
         self.rng = random.Random(rng.randrange(1 << 62))
@@ -103,7 +108,7 @@ class ClusterFaults:
         if failing in (Failing.POWER, Failing.CAREFUL_POWER):
             self._possible += ["power"] * 4
         if (
-            failing is Failing.CAREFUL_POWER and len(cluster.nodes) > 3
+            failing is Failing.CAREFUL_POWER and len(cluster.members) > 3
         ):  # with three nodes, the quorum needs two of them
             self._possible += ["eligible"] * 6
         if failing is Failing.DISKS:
@@ -113,23 +118,29 @@ class ClusterFaults:
         self._voters = voters
         if voters is not None:
             self._possible += ["voter"] * 4
+        self._brokers = brokers
+        if brokers is not None:
+            self._possible += ["membership"] * 6
 
     async def run(self, end: float) -> None:
         loop = self.cluster.loop
         while loop.time() < end:
             await asyncio.sleep(self.rng.random() * 3)
             kind = self.rng.choice(self._possible)
-            self.counts[kind] = self.counts.get(kind, 0) + 1
+            self._count(kind)
             await self._happen(kind)
             if self.rng.random() < 0.6:
                 await asyncio.sleep(self.rng.choice((0.0, 0.5, 3.0)))
                 await self._revive_all()
 
+    def _count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
     async def heal(self) -> None:
         """Repairs all links and disks, and starts all nodes. Returns before they are ready."""
         self.cluster.network.mend_links()
         self._end_pauses()
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.members:
             node.disk.heal()
             if node.running is not None and _has_failed_directory(node):
                 self.kill(node)
@@ -152,6 +163,8 @@ class ClusterFaults:
                 await self._wipe()
             case "voter":
                 await self._replace_disk_of_voter()
+            case "membership":
+                await self._change_membership()
             case "pause":
                 self._pause(node)
             case "clock":
@@ -178,7 +191,7 @@ class ClusterFaults:
 
     def _victim(self) -> SimNode:
         """A node for the next fault. Brokers are chosen more often than controllers."""
-        nodes = self.cluster.brokers if self.rng.random() < 0.75 else list(self.cluster.nodes.values())
+        nodes = self.cluster.brokers if self.rng.random() < 0.75 else self.cluster.members
         return self.rng.choice(nodes)
 
     def _leader(self) -> SimNode:
@@ -220,7 +233,7 @@ class ClusterFaults:
                 return
         self.cluster.isolate(leader)
         if second.node_id in trio.image.elr and self._is_spare(second):
-            self.counts["power of an eligible leader"] = self.counts.get("power of an eligible leader", 0) + 1
+            self._count("power of an eligible leader")
             self._take_power(second)
         await self._revive(second)
         await asyncio.sleep(self.rng.choice((1.0, 5.0, 12.0)))
@@ -255,7 +268,7 @@ class ClusterFaults:
         if early.is_up and self.rng.random() < 0.6:
             await self._stop(early, 3.0)
             await asyncio.sleep(self.rng.choice((0.3, 1.0, 3.0)))
-        nodes = self.cluster.brokers if self.rng.random() < 0.5 else list(self.cluster.nodes.values())
+        nodes = self.cluster.brokers if self.rng.random() < 0.5 else self.cluster.members
         for node in nodes:
             if self._failing is Failing.POWER:
                 await self._lose_power(node)
@@ -268,7 +281,7 @@ class ClusterFaults:
     async def _wipe(self) -> None:
         """Removes all records of a broker that is not a voter. The broker must get the records again from the other
         replicas."""
-        brokers = [node for node in self.cluster.brokers if not node.is_controller]
+        brokers = _only_brokers(self.cluster)
         if not brokers or not await self._is_safe_to_lose_one():
             return
         node = self.rng.choice(brokers)
@@ -292,6 +305,36 @@ class ClusterFaults:
             await node.start(PATIENCE_S)
         await self._voters.add(node)
         assert await self._in_sync(), f"{node.name} is not in sync again: {self.watch.unsettled()}"
+
+    async def _change_membership(self) -> None:
+        """Adds a broker that does not belong to the cluster, or removes one that is not a voter."""
+        assert self._brokers is not None
+        absent = [node for node in self.cluster.nodes.values() if not node.is_member]
+        if absent:
+            await self._add(self.rng.choice(absent))
+        elif len(self.cluster.brokers) > BROKERS_MIN and await self._is_safe_to_lose_one():
+            await self._remove(self.rng.choice(_only_brokers(self.cluster)))
+
+    async def _add(self, node: SimNode) -> None:
+        """Starts a broker that was never in the cluster, or returns with its old disk or with a new one."""
+        self._count("broker joins")
+        if node.life and self.rng.random() < 0.5:
+            self.cluster.wipe(node)
+            self.watch.died(node, lost_power=True, is_durable=False)
+        node.is_member = True
+        await self._revive(node)
+
+    async def _remove(self, node: SimNode) -> None:
+        """Moves all replicas away from a broker, ends it and unregisters it, as an operator decommissions a broker."""
+        assert self._brokers is not None
+        self._count("broker leaves")
+        node.is_member = False
+        await self._brokers.move_replicas(node)
+        if self.rng.random() < 0.7 and node.is_up:
+            await self._stop(node, PATIENCE_S)
+        else:
+            self.kill(node)
+        await self._brokers.unregister(node)
 
     async def _is_safe_to_lose_one(self) -> bool:
         """Repairs everything. Returns whether every broker is ready and every replica is in sync.
@@ -363,7 +406,7 @@ class ClusterFaults:
                 await node.start(PATIENCE_S)
 
     async def _revive_all(self) -> None:
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.members:
             await self._revive(node)
 
     async def _revive(self, node: SimNode) -> None:
@@ -403,6 +446,10 @@ class ClusterFaults:
         await asyncio.sleep(self.rng.choice((0.5, 3.0, 8.0)))
         node.disk.heal()
         self.kill(node)
+
+
+def _only_brokers(cluster: SimCluster) -> list[SimNode]:
+    return [node for node in cluster.brokers if not node.is_controller]
 
 
 def _has_failed_directory(node: SimNode) -> bool:

@@ -2,11 +2,12 @@
 
 In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile nodes and
 networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
-by one. An administrator moves replicas and changes configs. Some topics have retention or compaction, and one is
-deleted and created again. In the second phase, all links are repaired and all nodes run. Within a time limit every
-partition must have a leader, all replicas must be in sync, all replicas must be equal, and no directory of a deleted
-topic may be left. Consumers must have read every acknowledged record exactly once and in order. After every iteration
-of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
+by one. Brokers join and leave. An administrator moves replicas and changes configs. Some topics have retention or
+compaction, and one is deleted and created again. In the second phase, all links are repaired and all nodes run. Within
+a time limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and no
+directory of a deleted topic may be left. Consumers must have read every acknowledged record exactly once and in order.
+After every iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of
+the cluster.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from kcli.model.topic_partition import TopicPartition
 from kcli.server.node import Node
 from kcli.storage.directory import STRAY_SUFFIX
+from kcli.testing.actors.broker_changes import BrokerChanges
 from kcli.testing.actors.clients import eventually
 from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
 from kcli.testing.actors.cluster_clients import (
@@ -72,9 +74,13 @@ class Settings:
     topics: tuple[ReplicatedTopic, ...]
     consumers: int
     has_passing_topic: bool
+    spares: tuple[int, ...]
+    """The ids of brokers that join while the faults happen."""
 
     @classmethod
-    def of(cls, rng: random.Random) -> Settings:
+    def of(cls, seed: int, rng: random.Random) -> Settings:
+        """Chooses the settings of a seed. Choices that were added later have their own random numbers, so that they do
+        not change the earlier choices of the seed."""
         failing = rng.choice(
             (
                 Failing.KILLS,
@@ -85,8 +91,10 @@ class Settings:
                 Failing.WIPES,
             )
         )
+        roles = rng.choice(SHAPES)
+        spares = _spares(roles, random.Random(f"brokers {seed}"))
         return cls(
-            roles=rng.choice(SHAPES),
+            roles=roles | dict.fromkeys(spares, "broker"),
             dynamic=rng.random() < 0.5,
             failing=failing,
             weather=Weather(
@@ -99,7 +107,12 @@ class Settings:
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
+            spares=spares,
         )
+
+
+def _spares(roles: dict[int, str], rng: random.Random) -> tuple[int, ...]:
+    return (max(roles) + 1,) if rng.random() < 0.3 else ()
 
 
 def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
@@ -174,6 +187,8 @@ class Outcome:
     """The largest log start of a topic with retention."""
     moved_trimmed: int = 0
     """The number of partitions that were moved after their first records had been deleted."""
+    emptied_partitions: int = 0
+    """The number of partitions that were moved away from brokers that left."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
     faults: dict[str, int] = field(default_factory=dict)
@@ -192,13 +207,14 @@ class ReplicationStory:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.rng = random.Random(seed)
-        self.settings = settings = Settings.of(self.rng)
+        self.settings = settings = Settings.of(seed, self.rng)
         self.cluster = SimCluster(
             seed,
             overrides=settings.overrides,
             weather=settings.weather,
             roles=settings.roles,
             dynamic=settings.dynamic,
+            spares=settings.spares,
         )
         self.quorum_watch = QuorumWatch()
         self.coordinator_watch = CoordinatorWatch()
@@ -211,12 +227,14 @@ class ReplicationStory:
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
         self.administrator = ClusterAdministrator(self.world, settings.topics)
         replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
+        self.broker_changes = BrokerChanges(self.world) if settings.spares else None
         self.faults = ClusterFaults(
             self.cluster,
             self.watch,
             self.rng,
             settings.failing,
             VoterChanges(self.world) if replaces_voters else None,
+            self.broker_changes,
         )
         self.producers: list[ReplicatedProducer] = []
         self.consumers: list[ReplicatedConsumer] = []
@@ -304,14 +322,14 @@ class ReplicationStory:
             raise
 
     def _leftovers(self) -> list[str]:
-        """The directories of deleted topics.
+        """The directories of deleted topics on the nodes of the cluster.
 
         A node that got a snapshot of its leader may lack the removal of a topic in its metadata log. Then it cannot
         know that the topic was deleted, and keeps the directory as a stray.
         """
         return [
             f"{name} on {machine.name}"
-            for machine in self.cluster.nodes.values()
+            for machine in self.cluster.members
             for name in machine.disk.directories(DATA)
             if name.startswith(f"{PASSING}-")
             and not (name.endswith(STRAY_SUFFIX) and _lacks_old_metadata(machine))
@@ -319,7 +337,7 @@ class ReplicationStory:
 
     def _nodes_have_settled(self) -> bool:
         nodes = self._running
-        if len(nodes) < len(self.cluster.nodes):
+        if len(nodes) < len(self.cluster.members):
             return False
         leaders = {(node.quorum.view.leader_id, node.quorum.view.epoch) for node in nodes}
         if len(leaders) > 1 or min(leaders)[0] < 0:
@@ -340,14 +358,23 @@ class ReplicationStory:
                         latest = self.watch.latest_values(producer.partition)
                         check_latest(producer, latest, consumer.values[producer.partition])
         compared = self.watch.check_equal()
+        self._check_absent()
         self.loop.note("all nodes start again")
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.members:
             self.faults.kill(node)
-        for node in self.cluster.nodes.values():
+        for node in self.cluster.members:
             await node.start(0.0)
         await eventually(self._nodes_have_settled, CALM_S, "all nodes run again")
         await self._eventually_settled()
         return compared
+
+    def _check_absent(self) -> None:
+        """Checks that brokers that left the cluster are not registered, and have no replicas."""
+        absent = {node.node_id for node in self.cluster.nodes.values() if not node.is_member}
+        assert not absent & self.watch.image.brokers.keys(), f"{absent} left, but are registered"
+        for partition in self.watch.partitions.values():
+            assert partition.image is not None
+            assert not absent.intersection(partition.image.replicas), f"{absent} left: {partition.image}"
 
     def _outcome(self, compared: int) -> Outcome:
         partitions = self.watch.partitions.values()
@@ -366,6 +393,7 @@ class ReplicationStory:
             deleted_topics=0 if self.passing is None else self.passing.deleted,
             deleted_records=self.watch.log_start(RETAINED),
             moved_trimmed=self.administrator.moved_trimmed,
+            emptied_partitions=0 if self.broker_changes is None else self.broker_changes.emptied,
             compacted_batches=self.watch.removed_batches(COMPACTED),
             faults=self.faults.counts,
         )

@@ -21,6 +21,7 @@ from kcli.raft.messages import (
     Ready,
     Received,
     Reply,
+    Shrunk,
     SnapshotChunk,
     Tick,
 )
@@ -208,6 +209,20 @@ async def test_nothing_is_sent_if_the_vote_is_not_durable() -> None:
         rig.driver.post(ANY_MESSAGE)
         await until(lambda: rig.failures)
         assert sent == []
+
+
+@on_a_loop
+async def test_the_operator_is_warned_of_a_voter_whose_log_became_shorter(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with DriverRig() as rig:
+        rig.answer(Ready(shrunk=(Shrunk(ReplicaKey(2), former_end=40, end_offset=0),)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: caplog.messages)
+    (record,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert record.getMessage().startswith(
+        "Voter 2 now fetches the metadata log from offset 0, although it already had all records before offset 40."
+    )
 
 
 @on_a_loop
