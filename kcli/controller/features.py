@@ -58,7 +58,8 @@ def update_features(
 
 
 def quorum_refused(error: KafkaError) -> KafkaError:
-    """The error of a request that the quorum refused, with Kafka's text for the whole request."""
+    """The error of an UpdateFeatures if the quorum refused the new kraft.version. Its text is Kafka's text for a
+    refused request."""
     return type(error)(_REFUSED.format(error.message))
 
 

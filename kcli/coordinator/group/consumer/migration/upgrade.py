@@ -40,8 +40,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class UpgradedGroup:
-    """The consumer group that a heartbeat names. `classic` is the classic group that this consumer group replaces, if
-    any."""
+    """The consumer group to which a heartbeat was sent. If this group will replace a classic group, `classic` is the
+    classic group."""
 
     group: ConsumerGroup
     classic: ClassicGroup | None = None
@@ -88,7 +88,8 @@ class Upgrades:
         return UpgradedGroup(self._converted(group), group)
 
     def write(self, upgraded: UpgradedGroup, writer: Writer) -> None:
-        """Writes the records of the change, if the group replaces a classic group."""
+        """Writes the records that replace the classic group by the consumer group. Does nothing if there is no classic
+        group."""
         classic, group = upgraded.classic, upgraded.group
         if classic is None:
             return

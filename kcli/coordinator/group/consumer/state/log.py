@@ -20,8 +20,8 @@ from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
 Restored = Callable[[str, Group | None, GroupStep], None]
-"""A function that is called after a group was restored. Its arguments are the group id, the group until now, and a
-`Step`."""
+"""A function that is called after a group was restored. Its arguments are the group id, the group before the
+restoration, and a `Step`."""
 Records = deque[ConsumerRecord]
 """The records of one write that are not committed yet."""
 

@@ -104,8 +104,8 @@ class ConsumerMember:
         )
 
     def without_current(self) -> ConsumerMember:
-        """The member without its assignment. A member loses its assignment by one tombstone, and is removed by a second
-        tombstone."""
+        """The member without its assignment. A first tombstone removes the assignment of a member, and a second
+        tombstone removes the member."""
         return replace(
             self,
             epoch=LEAVE_EPOCH,
