@@ -39,15 +39,17 @@ START_THRESHOLDS = (10_000, 1_000, 1_000)
 each of them once. With THRESHOLDS, the visits take 0.3 s of the start of 20,000 partitions."""
 CHECK_SECONDS = 1.0
 QUIET_SECONDS = 1.0
-"""The time without a byte from or to any client after which a pause probably delays no client."""
+"""If no client has sent or received a byte for this time, a pause probably delays no client."""
 GROWTH_IF_QUIET = 1.25
-"""Growth of the allocated blocks since the last thorough collection. Python itself uses the same quarter."""
+"""The growth of the allocated blocks since the last thorough collection that leads to the next one. Python itself also
+uses a quarter."""
 GROWTH_ALWAYS = 2.0
 STEADY = 0.99
-"""If the number of blocks has fallen by more since the last check, the node still frees a large message."""
+"""If the number of blocks is less than this share of the number at the last check, the node is still freeing a large
+message."""
 GROWN_CHECKS_MAX = 600
-"""The checks for which the number of blocks must stay doubled. No request lives for ten minutes, so only metadata and
-leaks count."""
+"""The number of checks in which the number of blocks must be doubled before all objects are visited. No request lives
+for ten minutes, so only metadata and leaks can cause such a long growth."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
@@ -58,7 +60,7 @@ def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 
 
 class GarbagePolicy:
-    """The policy of one process."""
+    """The rules by which one process collects garbage and frees memory."""
 
     def __init__(
         self,

@@ -124,7 +124,9 @@ class TransactionVerifier:
     def _guarded(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
-        """Returns the verification of each batch, and the verifications that the coordinator must confirm."""
+        """Begins a verification of each batch in its log. Returns all verifications, and those that the coordinator
+        must confirm.
+        """
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}
