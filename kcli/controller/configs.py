@@ -39,7 +39,8 @@ from kcli.protocol.records.metadata import (
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
-"""The most bytes of a configuration value, because the length field of a Kafka string is an int16."""
+"""The length limit of a configuration value, in characters. Kafka has this limit because the length field of its
+strings is an int16."""
 
 
 @dataclass(frozen=True, slots=True)

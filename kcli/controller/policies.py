@@ -87,8 +87,8 @@ NO_POLICIES = Policies()
 
 
 def configured_policies(config: BrokerConfig) -> Policies:
-    """Makes the policies of a controller. Raises ConfigError if a class cannot be found, or if its constructor raises
-    an error."""
+    """Makes the policies of a controller. Raises ConfigError if a class cannot be found, or if the policy cannot be
+    made from it."""
     return Policies(
         create_topic=cast("CreateTopicPolicy | None", _made(config, CREATE_TOPIC_KEY, CREATE_TOPIC_GROUP)),
         alter_config=cast("AlterConfigPolicy | None", _made(config, ALTER_CONFIG_KEY, ALTER_CONFIG_GROUP)),
