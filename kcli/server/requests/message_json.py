@@ -22,8 +22,8 @@ from kcli.protocol.wire.schema import Field
 Node = bool | int | float | str | list["Node"] | dict[str, "Node"] | None
 
 STRUCTS_MAX = 2_000
-"""The structs of one message that are written. A larger message would hold the event loop, because a struct takes
-about 5 µs."""
+"""The most structs that are written of one message. Without this limit, a large message would block the event loop,
+because a struct takes about 5 µs."""
 HIDDEN = "[hidden]"
 ZERO_ID = uuid.UUID(int=0)
 
@@ -41,7 +41,7 @@ class _Budget:
 
 def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
     """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
-    are written. A text in place of the other structs has their number.
+    are written, and a text with the number of the other structs.
     """
     return _struct(message, schema.payload_class(spec, version, kind), _Budget())
 

@@ -1,4 +1,4 @@
-"""What the dispatch knows of one API."""
+"""A route: the functions with which the dispatch serves one API."""
 
 from __future__ import annotations
 
