@@ -39,15 +39,16 @@ from kcli.protocol.wire.codec import (
 from kcli.security.client import ClientSecurity
 
 USER = "kcli"
-"""The user of the relay. The secret is new in each process."""
+"""The user name for a login to the relay. The password is a secret that each process makes."""
 
 HOST = "127.0.0.1"
 FRAME_BYTES_MAX = 1 << 30
-"""The largest frame. A fetch of a consumer has tens of megabytes."""
+"""The largest frame. The answer to a consumer's Fetch may have tens of megabytes."""
 
 SECRET_BYTES = 32
 AUTHENTICATE_VERSION = 1
-"""The version of SaslAuthenticate to a broker, which has the lifetime of the session. Brokers since 2.2 know it."""
+"""The version of SaslAuthenticate to a broker. Its answer has the lifetime of the session. Brokers since 2.2 support
+it."""
 
 # The answers of later versions contain addresses of brokers beside the records (KIP-951).
 _VERSIONS_MAX = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 15}

@@ -173,10 +173,10 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """The synonyms of `name`: the sources that set one of `names`. The first synonym is the first source that sets
-    `name` itself.
+    """The synonyms of `name`: the sources that set one of `names`, from the first source that sets `name` itself.
 
-    As in Kafka, earlier sources are left out. So `log.roll.ms` has no synonym if only `log.roll.hours` is set.
+    As in Kafka, sources before this first source are left out. So `log.roll.ms` has no synonym if only `log.roll.hours`
+    is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

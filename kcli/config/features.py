@@ -24,8 +24,8 @@ class FeatureError(ValueError):
 
 
 class UnknownLevelError(FeatureError):
-    """A level or release does not exist, or a level on which it depends is missing. Kafka raises
-    IllegalArgumentException for it."""
+    """A level or release does not exist, or a level on which it depends is missing. In these cases, Kafka raises
+    IllegalArgumentException."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -191,7 +191,7 @@ def effective_levels(
     dynamic_quorum: bool,
     unstable: bool = False,
 ) -> dict[str, int]:
-    """The level of every feature with which a cluster is formatted, by feature name.
+    """The feature levels with which a cluster is formatted, by feature name.
 
     `requested` has the levels that the operator asked for, by feature name. `release` is the metadata.version. Other
     features get their default for this metadata.version. kraft.version is 1 if the voters are dynamic, and otherwise 0

@@ -99,7 +99,8 @@ class Cache:
     def _task(
         self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]
     ) -> asyncio.Task[_Entry]:
-        """The task that loads a key. If one of the waiting requests is cancelled, the task continues."""
+        """The task that loads the value of a key. If one of the requests that wait for the task is cancelled, the task
+        continues."""
         task = self._loads.get(key)
         if task is None:
             task = asyncio.create_task(self._load(key, seconds, load))

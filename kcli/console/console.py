@@ -55,7 +55,7 @@ class Console:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Listens, and returns the address to open. Raises OSError if the port is not free."""
+        """Starts to listen, and returns the address that the user opens. Raises OSError if the port is not free."""
         settings = self._settings
         base = settings.base_path
         # Browsers do not separate cookies by port, so the name of the cookie has the port.

@@ -271,7 +271,8 @@ class Connection(web.RequestHandler):
 
 
 _TOO_MANY = "Too many"
-"""A part of the message by which an error of aiohttp is recognised, because it has no separate class."""
+"""A part of the message of aiohttp's error for too many headers. The message is compared, because this error has no
+class of its own."""
 
 
 class _Refusal(asyncio.Protocol):

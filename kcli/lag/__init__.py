@@ -1,4 +1,4 @@
-"""Computes the state of a group from its commits, its lag in seconds, and a sentence about both.
+"""Judges a group by its commits: computes its state, its lag in seconds, and a sentence that explains both.
 
 The input is a series of samples. A sample has the end offsets of partitions and the last commits of groups.
 `LagTracker` keeps a small window of the last commits of each group and partition (`window.py`), and a history of the

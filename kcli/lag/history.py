@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 POINTS_MAX = 32
-"""The points of one history. Each takes 16 bytes, so the histories of 10,000 partitions take about 6 MB."""
+"""The most points of one history. Each point takes 16 bytes, so the histories of 10,000 partitions take about 6 MB."""
 _DENSE_POINTS = 12
 """The newest points, which are never thinned out. They cover the time for which Burrow compares end offsets."""
 _LONGEST_MS = 24 * 3600 * 1000

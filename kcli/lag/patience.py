@@ -32,8 +32,8 @@ from kcli.lag.burrow import Status
 from kcli.lag.window import Commit
 
 PAUSES = 2
-"""A verdict is withheld for this many times the pause. With 1, a healthy group that is a little late would have a false
-alarm."""
+"""A verdict is withheld for the pause multiplied by this. With 1, a healthy group that is a little late would have a
+false alarm."""
 
 
 def withheld(
@@ -76,7 +76,7 @@ def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
 
 
 def first_at_same_offset(commits: Sequence[Commit]) -> Commit:
-    """Returns the first of the last commits that all have the offset of the last one."""
+    """Returns the first commit of the present offset. All commits after this commit have the same offset."""
     found = commits[-1]
     for commit in reversed(commits):
         if commit.offset != found.offset:

@@ -116,7 +116,7 @@ class Endpoint:
 
 
 async def run(options: JmxOptions, output: Output) -> None:
-    """Connects, finds the objects, and prints their attributes once or repeatedly."""
+    """Connects, finds the requested JMX objects, and prints their attributes once or repeatedly."""
     if options.date_format is not None:
         try:
             java_dates.check(options.date_format)

@@ -64,7 +64,7 @@ class ScramInfo:
 async def describe_client_quotas(
     client: Client, wanted: Mapping[str, object], *, strict: bool = True
 ) -> list[ClientQuota]:
-    """Returns the quotas of the entities that have all types of `wanted`.
+    """Returns the quotas of the entities that match `wanted` for each type in `wanted`.
 
     For each type, `wanted` has a name, None (the default entity) or ANY_NAME.
 

@@ -35,7 +35,7 @@ from kcli.http.events import EventStream
 RAW_PIECE_BYTES = 1 << 20
 
 TAIL_API_MS = 4_000
-"""The time after which a live tail says that a partition does not answer. The tail then tries again."""
+"""The time after which a live tail reports that a partition does not answer. The tail then tries again."""
 
 
 async def read_records(call: Call, stream: EventStream) -> None:

@@ -29,11 +29,11 @@ class PartitionRow:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     state: str
-    """offline, under-replicated, not preferred, or nothing."""
+    """The problem of the partition: offline, under-replicated or not preferred. Empty if there is no problem."""
     first_offset: int | None
     end_offset: int | None
     records_max: int | None
-    """The offsets between the first and the end. Compaction and transactions leave fewer records."""
+    """The end offset minus the first offset. Compaction and transactions leave fewer records."""
     size_bytes: int | None
     """The size on the disk of the leader."""
 

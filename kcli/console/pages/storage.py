@@ -18,7 +18,7 @@ from kcli.console.pages.topology import kept_topology
 from kcli.errors import KafkaError
 
 SIZES_SECONDS = 30.0
-"""The time for which sizes are used again. A broker with 100,000 replicas needs a second to list them."""
+"""The time for which sizes are reused. A broker with 100,000 replicas needs a second to list them."""
 
 SAMPLE_SECONDS = 30.0
 """The shortest time between two samples."""

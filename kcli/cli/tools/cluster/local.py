@@ -211,7 +211,7 @@ def _new_nodes(options: UpOptions) -> Sequence[NodeLayout]:
 
 
 def _wanted(options: UpOptions, count: int, overrides: Mapping[str, str]) -> Mapping[int, Mapping[str, str]]:
-    """Returns for each node the properties that the options name, to compare them with an existing cluster."""
+    """Returns the properties that the options set, for each node. The caller compares them with an existing cluster."""
     from kcli.local_cluster.layout import consecutive_ports, node_properties, plan_nodes, ports_needed
 
     ports = (

@@ -165,9 +165,9 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """The settings for logs.
+        """The settings for the dump of a log.
 
-        The settings are created at the first log, because a dump of indexes needs no valid decoder class.
+        The settings are created when the first log is dumped, because a dump of indexes needs no valid decoder class.
         """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(

@@ -123,7 +123,8 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
-    """Returns the reassignments of partitions. If the cluster does not support or permit the request, returns none."""
+    """Returns the reassignments of partitions. If the cluster does not support or permit the request, the result is
+    empty."""
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)

@@ -201,7 +201,8 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
-    """Returns the producer id and epochs of the options, or None if --start-offset identifies the transaction."""
+    """Returns the producer id and the epochs that the options give, or None if --start-offset identifies the
+    transaction."""
     if options.start_offset is not None:
         return None
     if options.producer_id is None:

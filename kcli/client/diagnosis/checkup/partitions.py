@@ -14,10 +14,11 @@ from kcli.model.topic_partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
 UNEVEN_RATIO = 1.25
-"""A broker leads too many partitions if it leads this many times the mean. Kafka's own limit of imbalance is 10 % of
-the preferred leaders (leader.imbalance.per.broker.percentage)."""
+"""A broker leads too many partitions if it leads more than the mean multiplied by this. Kafka's own limit of imbalance
+is 10 % of the preferred leaders (leader.imbalance.per.broker.percentage)."""
 UNEVEN_MIN = 3
-"""The least number of partitions above the mean. With few partitions, a ratio says nothing."""
+"""A broker also must lead this many partitions more than the mean. With few partitions, the ratio alone would report a
+difference of one partition."""
 
 
 def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
