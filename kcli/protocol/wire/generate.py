@@ -54,8 +54,8 @@ class Attribute:
 
 @dataclasses.dataclass(slots=True)
 class Struct:
-    """One dataclass to write. Its attributes have the order of the newest version, followed by the attributes that only
-    older versions have."""
+    """One dataclass to write. Its attributes are first the attributes of the newest version, in their order, and then
+    the attributes that only older versions have."""
 
     name: str
     attributes: dict[str, Attribute]
