@@ -461,8 +461,8 @@ def _is_usable(connection: Connection) -> bool:
 
 @contextlib.contextmanager
 def looking_up() -> Iterator[None]:
-    """Converts retriable errors inside `with` to `_NoNode`. In a look-up of a server, such an error means that the
-    server is unknown.
+    """Converts retriable errors inside `with` to `_NoNode`. If the request for a server's address fails with such an
+    error, the server is unknown.
     """
     try:
         yield

@@ -3,7 +3,7 @@
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
 broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Each connection must log
-in to the relay with PLAIN and a secret that only this process knows, because other users of the machine can reach the
+in to the relay with PLAIN and a secret that only this process has, because other users of the machine can reach the
 ports too.
 """
 
@@ -124,7 +124,7 @@ class Relay:
         """Relays requests and answers until one side closes its connection.
 
         The relay logs in to the broker only after the client has sent the correct secret. Without this order, another
-        process of this machine could make the relay ask for Kerberos tickets and tokens.
+        process of this machine could make the relay request Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
@@ -147,7 +147,7 @@ class Relay:
 
     async def _client_logs_in(self, client: _Link, broker: _Link) -> bytes | None:
         """Answers the login of the client, except its last message. Returns the answer to the last message, or None if
-        the client does not know the secret. Before the login, any request except ApiVersions ends the connection.
+        the client sends a wrong secret. Before the login, any request except ApiVersions ends the connection.
         """
         while True:
             frame = await client.receive()

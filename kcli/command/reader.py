@@ -154,8 +154,8 @@ class Reader:
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """Returns the options of all exclusive groups from which an option was given. None of these options may
-        follow."""
+        """Returns the options of all exclusive groups from which an option was given. No other option of these groups
+        may follow."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )

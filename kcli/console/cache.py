@@ -1,7 +1,7 @@
 """Answers of a cluster that are kept for some seconds, with their age.
 
-An open page asks for the same values again and again, and a large list is shown in many parts. If several
-requests need the same value, the cluster is asked once.
+An open page asks for the same values again and again, and a large list is shown in many parts. If several requests need
+the same value, only one request goes to the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTRIES_MAX = 32
 megabytes, and a page needs at most a few answers."""
 
 UNUSED_SECONDS = 120.0
-"""The least time for which an answer is kept, although no page asks for it again."""
+"""The least time for which an answer is kept, although no page requests it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from kcli.runtime.network import Network
 _log = logging.getLogger("kcli.console")
 
 CONNECTIONS_MAX = 256
-"""The most connections. A browser has up to six, so forty people can look at the same time."""
+"""The most connections. A browser has up to six, so forty people can use the console at the same time."""
 
 SWEEP_SECONDS = 30.0
 """The pause between two searches for sessions whose time is over."""

@@ -12,7 +12,7 @@ from kcli.console.cache import Aged
 T = TypeVar("T")
 
 ROWS_MAX = 1000
-"""The most rows of one answer. A page asks for some hundred at a time."""
+"""The most rows of one answer. A page requests some hundred rows at a time."""
 
 ROWS_DEFAULT = 100
 SEARCH_CHARACTERS_MAX = 300
@@ -38,7 +38,7 @@ class Listing:
         columns: Mapping[str, SortKey[T]],
         show: Callable[[T], object] = lambda row: row,
     ) -> Rows:
-        """Returns the part of the rows that the page asks for.
+        """Returns the part of the rows that the page requests.
 
         `text` returns the text of a row in which words are searched. A row matches if this text has all words. Upper
         and lower case count as equal. `columns` has the sort key of each column, and the first column is the default.

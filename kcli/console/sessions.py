@@ -18,7 +18,8 @@ SESSIONS_MAX = 512
 """The most sessions with a login. If there are more, the session that was not used for the longest time ends."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""The time for which a session lasts without a request. An open page asks regularly, so its session continues."""
+"""The time for which a session lasts without a request. An open page sends requests regularly, so its session
+continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
 """The longest time of a session: a working day. After this time, the user must log in again."""

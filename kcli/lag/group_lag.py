@@ -50,7 +50,8 @@ class GroupLag:
     protocol_type: str = ""
     protocol: str = ""
     commits: int = 0
-    """The offsets that were committed, one for each partition, since the coordinator began to count."""
+    """The number of offsets that were committed since the coordinator began to count. A commit for two partitions
+    counts as two."""
     members: int = 0
     idle_members: int = 0
     """The number of members without partitions."""

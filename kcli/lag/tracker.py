@@ -119,7 +119,7 @@ class LagTracker:
     ) -> PartitionLag | None:
         """Judges a group on a partition. Returns None without a known commit.
 
-        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know this time, the
+        `arrival_ms` is the time at which the first unread record arrived. If the caller does not give this time, the
         tracker computes it from the history of end offsets.
         """
         window = self._windows.get((group, partition))

@@ -55,7 +55,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ScramInfo:
-    """The public part of a credential. The mechanism is None if this client does not know it."""
+    """The public part of a credential. The mechanism is None if this client does not support it."""
 
     mechanism: Mechanism | None
     iterations: int

@@ -52,7 +52,7 @@ def _name(schema: AvroSchema) -> str:
 
 
 def _is_empty(schema: AvroSchema, empty: set[str]) -> bool:
-    """Whether a value has no bytes. `empty` has the names of the types that are known to have none."""
+    """Whether the values of a schema have no bytes. `empty` has the names of types whose values have no bytes."""
     if isinstance(schema, str):
         return schema in empty or schema.rpartition(".")[2] in empty
     if isinstance(schema, list):

@@ -85,7 +85,7 @@ def _own_run(call: Call) -> Run | None:
 
 
 async def list_moves(call: Call) -> Rows:
-    """GET /reassignments: the moves in progress, also those that other tools have started."""
+    """GET /reassignments: the moves in progress, including moves that other tools have started."""
     kept = await _kept_moves(call)
     return call.listing().rows(
         kept,

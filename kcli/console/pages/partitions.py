@@ -77,7 +77,7 @@ async def _offsets(call: Call, partitions: Sequence[TopicPartition], spec: Offse
 
 
 async def _sizes(call: Call, topic: TopicDescription) -> dict[tuple[int, int], int]:
-    """The bytes by partition and broker, as far as they are known."""
+    """The known sizes of replicas in bytes, by partition and broker."""
     by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for each in topic.partitions:
         for replica in each.isr:

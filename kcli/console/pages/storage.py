@@ -76,7 +76,8 @@ async def kept_storage(call: Call) -> Aged[Storage]:
 
 
 def known_storage(call: Call) -> Storage | None:
-    """Returns the sizes if they are known. Otherwise begins to ask the brokers, and returns None immediately."""
+    """Returns the sizes if they are known. Otherwise begins to request the sizes from the brokers, and returns None
+    immediately."""
     found = call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
     return found if isinstance(found, Storage) else None
 

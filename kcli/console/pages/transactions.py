@@ -105,7 +105,7 @@ async def list_hanging(call: Call) -> Rows:
 async def abort_hanging(action: Action) -> Outcome:
     """POST /transactions/abort {topic, partition, start_offset}: ends a hanging transaction in one partition.
 
-    The records of the transaction are never seen by readers with read_committed.
+    Consumers with read_committed never get the records of the transaction.
     """
     topic, number = action.text("topic"), action.number("partition", most=2**31 - 1)
     start_offset = action.number("start_offset")

@@ -87,7 +87,7 @@ class ClusterUp:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDown:
-    """A cluster after `down`: the processes that were asked to stop."""
+    """A cluster after `down`: the processes to which a stop signal was sent."""
 
     directory: str
     stopped: tuple[int, ...]

@@ -52,7 +52,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One described topic, with the partitions that the options ask for."""
+    """One described topic, with the partitions that the options select."""
 
     topic: str
     topic_id: str

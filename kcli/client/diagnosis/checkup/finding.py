@@ -20,7 +20,7 @@ class Severity(StrEnum):
     ADVICE = "advice"
     """A choice that most operators would make differently."""
     UNKNOWN = "unknown"
-    """The check could not be made. The text says why."""
+    """The check could not be made. The text or the evidence has the reason."""
 
 
 ORDER = tuple(Severity)

@@ -163,7 +163,7 @@ def _subject(brokers: list[int]) -> str:
 
 
 def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds brokers that lead far more partitions than others, and partitions whose leader is not the preferred
+    """Finds brokers that lead far more partitions than the mean, and partitions whose leader is not the preferred
     replica."""
     alive = [node.id for node in snapshot.nodes if not node.is_fenced]
     leaders = Counter(each.leader for _, each in _partitions(snapshot))
