@@ -175,7 +175,9 @@ class FetchSessions:
     longest time."""
 
     def __init__(self, slots: int, rng: Rng, refresh_ms: int = REFRESH_MAX_MS) -> None:
-        """Makes an empty cache of sessions. After `refresh_ms`, a partition is read again even if it has not changed."""
+        """Makes an empty cache of sessions. After `refresh_ms`, a partition is read again even if it has not
+        changed.
+        """
         self.slots = slots
         self._refresh_ms = min(refresh_ms, REFRESH_MAX_MS)
         self._rng = rng
