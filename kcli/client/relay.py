@@ -2,9 +2,8 @@
 
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
-broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Each connection must log
-in to the relay with PLAIN and a secret that only this process has, because other users of the machine can reach the
-ports too.
+broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Other users of the machine
+can reach the ports too. So each connection must log in to the relay with PLAIN and a secret that only this process has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Describes configurations for DescribeConfigs: the value of each key, its source and its synonyms (KIP-226).
 
-The sources are layers, in this order: the overrides of a topic or group, the broker's dynamic configs, the cluster's
-dynamic defaults, the broker's file, Kafka's defaults. The source of a value is the first layer that sets the key.
+A key may be set in several layers. Their order is: overrides of a topic or group, the broker's dynamic configs, the
+cluster's dynamic defaults, the broker's file, Kafka's defaults. The source of a value is the first layer that sets the
+key.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Cache:
         """Forgets all values, because an action has changed the cluster."""
         self._entries.clear()
         self._loads.clear()
-        # An answer that is still on its way may show the state before the action.
+        # A request that is still in progress may return the state before the action.
         self._generation += 1
 
     def sweep(self) -> None:

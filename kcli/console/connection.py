@@ -105,7 +105,7 @@ class ClusterConnection:
     async def close(self) -> None:
         """Ends the requests and the streams, and closes the clients."""
         self._is_closed = True
-        # A closed client connects again at its next call, so everything that calls must end first.
+        # A closed client connects again at its next call, so the requests and the streams must end first.
         for end in (*self._streams, *self._requests):
             end.reschedule(0.0)
         await asyncio.sleep(0)

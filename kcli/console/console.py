@@ -47,7 +47,8 @@ class Console:
         self._audit = AuditLog(settings.audit_file, clock.now_ms)
         self._rules = _rules_by_name(settings)
         self._files = StaticFiles(STATIC)
-        # Only the person who started the console knows this secret, which lets a browser use the given logins.
+        # Only the person who started the console has this secret. It lets a browser use the logins of the settings
+        # files.
         self._secret = secrets.token_urlsafe(24)
         self._visitors: Visitors | None = None
         self._dispatch: Dispatch | None = None

@@ -46,7 +46,7 @@ class Dispatch:
         self._visitors = visitors
         self._audit = audit
         self._clock = clock
-        # Without these references, the loop could forget the actions that outlive their requests.
+        # asyncio has only weak references to tasks. So these references keep the actions that outlive their requests.
         self._actions: set[asyncio.Task[object]] = set()
         self._shared = Shared()
 

@@ -1,13 +1,13 @@
 """Decides which user's permissions a request has in a cluster.
 
 A cluster whose clients need no login is open: every session has the same permissions as any client of that cluster. If
-the clients need SASL, each person logs in with a name and a password of the cluster, and a session has only the
+the clients need SASL, each person logs in with a user name and a password of the cluster. The session then has only the
 permissions of this user.
 
 The settings file of a cluster may contain a login or a client certificate of the person who started the console. A
-session gets the permissions of this login or certificate on two conditions: the browser has opened the secret address,
-which the console prints at its start, and the console listens on a loopback address. Without these two conditions,
-other users of the machine or of the network could use this login.
+session gets the permissions of this login or certificate on two conditions. First, the browser has opened the secret
+address, which the console prints at its start. Second, the console listens on a loopback address. Without these two
+conditions, other users of the machine or of the network could use this login.
 """
 
 from __future__ import annotations

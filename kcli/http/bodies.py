@@ -26,7 +26,7 @@ async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
     try:
         async with asyncio.timeout(BODY_MAX_SECONDS):
             async for part in request.content.iter_chunked(_PART_BYTES):
-                connection.ahead_bytes = 0  # these bytes are no longer ahead of the handler
+                connection.ahead_bytes = 0  # the handler has read these bytes
                 body += part
                 if len(body) > body_max_bytes:
                     raise HttpError(

@@ -36,8 +36,8 @@ class EndHistory:
         self._ends = array("q")
 
     def add(self, time_ms: int, end: int) -> None:
-        """Adds a point. Times must not go back. If the end offset went back (after an unclean election, or for a new
-        topic with the same name), the points with larger offsets are dropped."""
+        """Adds a point. Times must not go back. If the end offset went back, drops the points with larger offsets. This
+        happens after an unclean election, or if a topic was created again."""
         times, ends = self._times, self._ends
         while ends and ends[-1] > end:
             times.pop()

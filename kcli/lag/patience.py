@@ -17,11 +17,11 @@ record that it has not committed. So the rule measures two times:
   STALL, this time begins at the first commit of the repeated offset. For WARN, it begins when the first
   unread record arrived, because such a group commits often but has old unread records.
 
-A verdict of WARN, STOP or STALL is withheld (the state stays OK) until the group owes the commit for more than twice
-the longest pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may be an
-outage, and must not hide the next outage. So the limit is at most twice the second longest pause, or
-`first_patience_ms` if this is longer. A group with rare commits has several long pauses. REWIND is never withheld,
-because offsets do not go back by themselves.
+A verdict of WARN, STOP or STALL is withheld for some time, and the state stays OK. The time ends when the group owes
+the commit for more than twice the longest pause in its window. Without a known pause, the limit is `first_patience_ms`.
+A single long pause may be an outage, and must not hide the next outage. So the limit is at most twice the second
+longest pause, or `first_patience_ms` if this is longer. A group with rare commits has several long pauses. REWIND is
+never withheld, because offsets do not go back by themselves.
 """
 
 from __future__ import annotations

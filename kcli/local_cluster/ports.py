@@ -11,8 +11,7 @@ from kcli.local_cluster.layout import HOST
 _PORTS = range(10_240, 32_768)
 """The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
 
-If the broker's port was in the range of Linux, an outgoing connection could take it before the broker starts or while
-the broker is down.
+If the broker's port was in the range of Linux, an outgoing connection could take it while the broker does not run.
 """
 
 

@@ -315,8 +315,8 @@ def _even_bytes(board: _Board) -> bool:
 
 
 def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
-    """Yields pairs of a broker above the average and a broker below the average, if at least one of the two differs too
-    much from the average. The brokers with the most and the fewest bytes come first.
+    """Yields pairs of a broker above the average and a broker below the average. At least one of the two differs from
+    the average by more than BYTES_TOLERANCE permits. The brokers with the most and the fewest bytes come first.
     """
     by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
     for source in reversed(by_bytes):

@@ -1,7 +1,7 @@
 """Shows the bytes of keys, values and headers: as JSON, text, hexadecimal numbers, or by a schema of a registry.
 
-With AUTO, the decoder finds out the format: bytes that begin with a known schema id of a registry, JSON, text in UTF-8,
-or other bytes. If a text is cut or has invalid bytes, the result has a mark, because a page must not show bytes that
+With AUTO, the decoder finds out the format. It tries in this order: a schema id that the registry has, JSON, text in
+UTF-8, other bytes. If a text is cut or has invalid bytes, the result is marked. Otherwise a page could show bytes that
 are not in the record.
 """
 

@@ -1,7 +1,7 @@
 """Follows the new records of a topic for a page.
 
 The page sets the speed, because an event is made only after the page has taken the previous event. Until then, no
-record waits in memory. If the topic is faster than the page or the console, the tail continues near the end and reports
+record waits in memory. If the topic is faster than the page or the console, the tail continues near the end. It reports
 how many offsets it has left out. So neither a fast topic nor a slow page increases the memory of the console.
 """
 
@@ -151,7 +151,7 @@ class Tail:
             fetched = await self._fetcher.fetch(
                 place.partition, place.offset, max_bytes=CHUNK_BYTES, max_wait_ms=max_wait_ms
             )
-        except KafkaError as error:  # the next turn looks at the ends again
+        except KafkaError as error:  # the next turn requests the end offsets again
             self._problem = error.message
             return False
         if not fetched.records:

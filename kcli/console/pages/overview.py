@@ -105,8 +105,8 @@ def _sizes(storage: Storage) -> dict[str, object]:
 
 
 async def show_checkup(call: Call) -> dict[str, object]:
-    """GET /checkup: the findings, or a note that the check-up is still running, because a check-up can take longer than
-    the time limit of a request."""
+    """GET /checkup: the findings, or a note that the check-up is still running. A check-up can take longer than the
+    time limit of a request."""
     seconds = 1.0 if call.query("fresh") == "1" else CHECKUP_SECONDS
     found = call.connection.cache.begin("checkup", seconds, lambda: _check(call))
     if found is None:

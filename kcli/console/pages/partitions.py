@@ -58,7 +58,7 @@ async def _load(call: Call, topic: str) -> TopicPartitions:
     found = (await call.admin.describe_topics([topic]))[topic]
     if isinstance(found, KafkaError):
         raise found
-    # A partition without a leader would only delay the answer.
+    # The offsets of partitions without a leader are not requested, because this would only delay the answer.
     led = [TopicPartition(topic, each.partition) for each in found.partitions if each.leader is not None]
     first = await _offsets(call, led, OffsetSpec.EARLIEST)
     end = await _offsets(call, led, OffsetSpec.LATEST)

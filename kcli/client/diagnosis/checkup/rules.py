@@ -116,7 +116,7 @@ def _with_servers(finding: CheckupFinding, servers: str) -> CheckupFinding:
     if not servers or not finding.command.startswith("kcli "):
         return finding
     _, tool, rest = finding.command.split(" ", 2)
-    if tool == "jmx":  # it asks the metrics endpoint of a broker
+    if tool == "jmx":  # it connects to the metrics endpoint of a broker
         return finding
     option = f"--bootstrap-server {shlex.quote(servers)}"
     # Of the tools here, only `cluster` has the option after its sub-command.

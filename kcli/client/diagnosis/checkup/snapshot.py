@@ -50,8 +50,8 @@ class GroupHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
-    """The offsets of a partition: the first offset, the end offset now, the end offset a day ago, and the end offset at
-    the beginning of the retention time.
+    """The offsets of a partition. `start` is the first offset, and `end` the end offset now. `day_ago` and
+    `at_retention` are the end offsets a day ago and at the beginning of the retention time.
 
     `at_retention` is None if records have no age limit.
     """
