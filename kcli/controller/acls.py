@@ -46,7 +46,8 @@ has no such limit. Without it, 10,000 filters that each match 10,000 ACLs would 
 
 
 def create_acls(controller: Controller, request: CreateAclsRequest) -> Steps[CreateAclsResponse]:
-    """Adds the valid ACLs. An ACL that exists already succeeds without a record, as in Kafka."""
+    """Adds the valid ACLs. For an ACL that exists already, no record is written and the result is success, as in
+    Kafka."""
     results = []
     wanted: dict[AclEntry, None] = {}
     for number, creation in enumerate(request.creations, 1):

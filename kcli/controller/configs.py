@@ -66,7 +66,7 @@ def topic_config_records(
 def incremental_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
 ) -> NewValues:
-    """The new values of the keys that the operations name.
+    """The new values of the keys that the operations change.
 
     Raises InvalidConfigurationException for APPEND or SUBTRACT on a key that is not a list.
     """

@@ -66,7 +66,7 @@ def quorum_refused(error: KafkaError) -> KafkaError:
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
     """The response with one error for the whole request.
 
-    Before version 2, a response without an error has a result for each feature.
+    A response without an error is different: before version 2, it has a result for each feature.
     """
     return uf.UpdateFeaturesResponse(error_code=error.code, error_message=_REFUSED.format(error.message))
 

@@ -343,8 +343,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Describes a topic's configuration. The result is cached, because making the description is most of the work of a
-    CreateTopics, and the topics of one request mostly have the same configuration."""
+    """Describes a topic's configuration. Making the description is most of the work of a CreateTopics. The result is
+    cached, because the topics of one request mostly have the same configuration."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:

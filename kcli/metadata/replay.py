@@ -43,7 +43,7 @@ class ImageReplayer:
 
     @classmethod
     def at(cls, point: ReplayPoint) -> ImageReplayer:
-        """A replayer that continues from a point."""
+        """Makes a replayer that continues from a point."""
         return cls(point.image, point.transaction)
 
     @property

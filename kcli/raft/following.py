@@ -100,7 +100,7 @@ class Following:
         )
 
     def _ask_bootstrap(self, now: float) -> None:
-        """Sends a Fetch to one of the bootstrap servers, chosen at random among those without a recent failure."""
+        """Sends a Fetch to a random bootstrap server. Servers with a recent failure are left out."""
         member = self._member
         if not member.connections.is_idle:
             return

@@ -187,7 +187,7 @@ Batch = ControlBatch | DataBatch | ReceivedBatch
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk:
-    """A part of a snapshot from the leader. Position 0 begins a new file, in place of an unfinished one.
+    """A part of a snapshot from the leader. A part at position 0 begins a new file, and replaces an unfinished file.
 
     After the last part the caller verifies the snapshot, makes it durable, empties the log up to the end of the
     snapshot, and reports `SnapshotInstalled`.
@@ -232,7 +232,7 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The work that the caller must do, in the order of the fields. If one part fails, the caller must not do the later
-    ones."""
+    parts."""
 
     persist: tuple[ElectionState, ...] = ()
     """Write each of these election states to the quorum-state file, and make each one durable before the next one."""

@@ -177,7 +177,7 @@ class EndEpochResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse:
-    """At most one of `diverging`, `snapshot_id` and `batches` is set.
+    """The response to a Fetch. At most one of `diverging`, `snapshot_id` and `batches` is set.
 
     `diverging`: the newest epoch that both logs can have in common, and the end of this epoch in the leader's log.
     `snapshot_id`: the leader no longer has the records, and the follower must download this snapshot. An outgoing

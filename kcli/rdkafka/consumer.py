@@ -35,7 +35,8 @@ _ENDS = {"earliest": -2, "latest": -1}
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
-    """Returns the messages of one poll of Java's consumer: the messages that were fetched together, by partition.
+    """Returns the messages that one poll of Java's consumer would return: the messages that were fetched together,
+    ordered by partition.
 
     Java returns partitions in the order of a hash map, so Kafka's tools always print a small topic in the same order.
     librdkafka returns the messages of each partition as soon as it has them.

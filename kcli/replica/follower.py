@@ -153,8 +153,8 @@ class AskStart:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that are normal for a short time,
-    because the brokers do not read a change of the metadata at the same moment."""
+    """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that are normal for a short time after
+    a change of the metadata, because brokers read it at different times."""
 
     reason: str
     is_usual: bool = False

@@ -36,7 +36,7 @@ class Isr:
 class IsrChange:
     """A change in flight: the proposed ISR, and the maximal ISR while the change is in flight.
 
-    Two changes are never equal, because an answer to an older change must not end a newer one with the same members.
+    Two changes are never equal, because an answer to an older change must not end a newer change with the same members.
     """
 
     members: tuple[BrokerId, ...]

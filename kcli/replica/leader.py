@@ -3,8 +3,8 @@ new records.
 
 The high watermark is the smallest log end offset of the replicas that could be elected. Replicas that could be elected
 are the maximal ISR (isr.py), and the replicas that will soon join the ISR. The high watermark never goes back while the
-leader stays the same, and does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with
-one replica has an ISR of one, so every append is committed at once.
+leader stays the same, and does not move while the ISR is smaller than min.insync.replicas (KIP-966). If a partition has
+only one replica, its ISR has one member, so every append is committed at once.
 
 A follower joins the ISR as soon as it has every committed record. A follower leaves the ISR if it has not caught up
 with the log end of the leader for `replica.lag.time.max.ms`. If a follower fetches from the log end, it has caught up

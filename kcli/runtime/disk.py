@@ -228,8 +228,8 @@ class SystemFile:
 
 
 class SystemFileLock:
-    """A POSIX record lock, like Java's FileLock, so that a kcli broker and a Kafka broker cannot use the same log
-    directory at the same time.
+    """A POSIX record lock, like Java's FileLock. So a kcli broker and a Kafka broker cannot use the same log directory
+    at the same time.
 
     The locks belong to the process. If a process takes the same lock twice, the operating system does not refuse the
     second lock. So this class refuses a second lock on a path in `held`.

@@ -66,7 +66,7 @@ class ProducerSpans:
         self._client_id = client_id
 
     def begin(self, topic: str, headers: Sequence[Header] | None) -> Sending:
-        """Begins the span of a record. The caller sends the returned headers."""
+        """Begins the span of a record. The caller must send the record with the returned headers."""
         started_ns = time.time_ns()
         if has_context(headers):
             of_sender = of_headers(headers)

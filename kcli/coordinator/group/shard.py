@@ -66,7 +66,7 @@ served in this pause."""
 
 
 class Uuids(Protocol):
-    """The part of an `Rng` that a shard needs."""
+    """The method of an `Rng` that a shard needs."""
 
     def uuid(self) -> uuid.UUID: ...
 

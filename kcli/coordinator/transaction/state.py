@@ -67,8 +67,8 @@ LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The state of a transactional id. `last_producer_epoch` is not in the log, so a coordinator knows it only if it
-    has raised the epoch itself."""
+    """The state of a transactional id. `last_producer_epoch` is not in the log, so it is set only if this coordinator
+    itself has raised the epoch."""
 
     producer_id: int
     producer_epoch: int

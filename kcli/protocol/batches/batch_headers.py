@@ -1,8 +1,8 @@
 """Reads the positions and headers of many record batches (magic 2) into numpy arrays.
 
-`read_headers` goes through the batches of a Fetch response or a segment, checks sizes, counts and checksums, and copies
-the 61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1 are
-first converted to batches. An error about a corrupt batch contains the partition and the offset of the batch.
+`read_headers` goes through the batches of a Fetch response or a segment. It checks sizes, counts and checksums, and
+copies the 61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1
+are first converted to batches. An error about a corrupt batch contains the partition and the offset of the batch.
 """
 
 from __future__ import annotations

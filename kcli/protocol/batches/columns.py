@@ -214,7 +214,7 @@ class GiantBatch:
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
     """Whether the batches have a record for every offset, according to their headers. Also False if a batch has too few
-    bytes for the number of records in its header, because a wrong number must not cause a large allocation."""
+    bytes for the number of records in its header: a wrong number must not cause a large allocation."""
     room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
     dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
     return bool(dense.all())

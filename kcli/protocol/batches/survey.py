@@ -4,8 +4,8 @@ Kafka reads every record that a producer sends. In Python, such a read would tak
 `survey` has three fast methods:
 
 * **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
-  lengths and counts of the first record with those of all other records, and checks that offset deltas increase by one.
-  Strided slices make these comparisons fast.
+  lengths and counts of the first record with the lengths and counts of all other records, and checks that offset deltas
+  increase by one. Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
@@ -28,7 +28,7 @@ MANY = 20
 
 COLUMNS_FROM = 250
 """From this number of records of different shapes on, the method columns is faster than the method steps (measured),
-although the method columns copies the records."""
+although it copies the records."""
 
 COLUMNS_UNTIL = 20_000
 """The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""

@@ -62,7 +62,7 @@ class Struct:
 
 
 def generate(spec: ApiSpec) -> str:
-    """The source of `kcli.protocol.messages.<module>` for one API."""
+    """The source code of the module `kcli.protocol.messages.<module>` for one API."""
     sides = [_structs(spec, kind) for kind in schema.KINDS]
     clashes = sides[0].keys() & sides[1].keys()
     rename = [

@@ -161,7 +161,8 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: all other members must support one of the protocols."""
+        """Whether a member with these protocols may join. At least one of these protocols must be supported by all
+        other members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)

@@ -65,7 +65,7 @@ class OffsetDeletion:
         return bool(self._waiting)
 
     def delete_of_group(self, group_id: str, before: int | None, step: GroupStep) -> OffsetsDeleted:
-        """Deletes the next offsets of a group. `before` is None in the first slice."""
+        """Deletes the next slice of a group's offsets. `before` is None in the first call."""
         limit = self._table.end_offset if before is None else before
         found = self._table.first_before(group_id, limit, OFFSETS_PER_SLICE)
         for topic, partition in found:

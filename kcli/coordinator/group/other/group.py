@@ -1,4 +1,5 @@
-"""A share or streams group. This broker knows such a group only from records that another broker wrote.
+"""A share or streams group, whose records another broker wrote. This broker lists such a group, but cannot serve its
+members.
 
 Its records are kept as bytes. ListGroups needs the type and the state of the group. The types of the records show the
 type of the group. The epochs at the start of the records' values show its state.

@@ -63,7 +63,7 @@ class Upgrades:
         self._topics = topics
 
     def existing(self, group_id: str) -> ConsumerGroup:
-        """The consumer group with this id. Raises GROUP_ID_NOT_FOUND."""
+        """The consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is no such consumer group."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -71,8 +71,9 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """The consumer group with this id, or a new consumer group that will replace the classic group with this id.
-        Raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is called."""
+        """Finds the consumer group with this id. If `creates` is True and the id belongs to a classic group or to no
+        group, makes a new consumer group. Otherwise raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is
+        called."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:

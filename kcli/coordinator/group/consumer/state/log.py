@@ -89,7 +89,8 @@ class ConsumerLog:
     # Reading
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
-        """Takes a committed record. If `live` is True, the group already changed when the record was written."""
+        """Handles a record that is now committed. If `live` is True, the group already changed when the record was
+        written."""
         group_id = record.group_id
         if record.value is not None:
             self._committed.setdefault(group_id, {})[record.key] = record.value

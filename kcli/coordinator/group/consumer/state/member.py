@@ -32,7 +32,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
     """The member is at its target epoch, but other members have not given up all partitions of its target yet."""
     UNKNOWN = 127
-    """A state that a newer Kafka wrote."""
+    """A state that a newer Kafka wrote, and that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

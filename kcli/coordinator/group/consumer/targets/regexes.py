@@ -44,7 +44,7 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=_CACHED_PATTERNS)
 def compiled(regex: str) -> Pattern:
-    """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION."""
+    """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION if RE2 refuses it."""
     import re2  # imported late, because few groups subscribe by regular expression
 
     options = re2.Options()
