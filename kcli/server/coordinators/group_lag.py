@@ -5,8 +5,8 @@ time, so a commit of a client needs no extra work. If a group commits more often
 commit before each sample counts. Burrow's setting `min-distance` has the same effect.
 
 The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
-The broker asks the leaders of all other partitions for the end offsets (`remote_ends.py`). Samples are taken only if
-the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
+For all other partitions, the broker asks their leaders for the end offsets (`remote_ends.py`). Samples are taken only
+if the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
 
 After a start or a fail-over, the first unread record may be older than the history of end offsets. If this broker leads
 the partition, the sampler reads the timestamp of this record once, and the history begins with this timestamp.

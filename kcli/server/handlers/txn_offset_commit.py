@@ -134,8 +134,8 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
 
 
 def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
-    """Returns the error code for the client. If clients of this version do not know the code, it is replaced by another
-    code.
+    """Returns the error code for the client. If clients of this version cannot handle the code, it is replaced by
+    another code.
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

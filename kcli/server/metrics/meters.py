@@ -170,7 +170,7 @@ class Histogram:
         return math.exp(DECAY_PER_SECOND * (now - self._landmark))
 
     def quantiles(self) -> list[float]:
-        """The values at QUANTILES, or zeros if there are no observations."""
+        """Returns the value of each quantile in QUANTILES, or zeros if there are no observations."""
         if not self._weights:
             return [0.0] * len(QUANTILES)
         buckets = sorted(self._weights)

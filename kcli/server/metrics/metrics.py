@@ -49,7 +49,7 @@ class Metrics:
     # Counts.
 
     def request_failed(self, key: ApiKey, code: ErrorCode) -> None:
-        """Counts a request, or one partition of it, that is answered with an error."""
+        """Counts an error in an answer, for a whole request or for one of its partitions."""
         if code is not ErrorCode.NONE:
             self.requests.failed(key, code)
 

@@ -1,5 +1,5 @@
-"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads, and the values that the consumer
-has got.
+"""Fetch sessions (KIP-227): the broker remembers the partitions that a client reads, and the last high watermark and
+log start offset that it has sent to the client.
 
 Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may begin a
 session. The incremental fetches of the session (epoch 1, 2, …) list only changes. The answer to an incremental fetch
@@ -52,8 +52,8 @@ _PARTITIONS_PER_STEP = 8
 
 
 WATCHED_FROM = 4
-"""The smallest session whose unchanged partitions are not read again. In smaller sessions, reading them costs less than
-watching them."""
+"""The smallest number of partitions in a session for which a fetch skips unchanged partitions. In smaller sessions,
+reading these partitions costs less than watching them."""
 
 REFRESH_MAX_MS = 2000
 """The longest time for which an unchanged partition is not read. A read shows the leader that the follower still

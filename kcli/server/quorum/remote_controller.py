@@ -81,9 +81,9 @@ class _Asked:
 class RemoteController:
     """The active controller, over the network.
 
-    `find` returns the address of the active controller, or None if the quorum knows none. A request older than
-    `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the connection is
-    closed. `secure` has the security of the controller listener.
+    `find` returns the address of the active controller, or None if this node knows of no active controller. A request
+    older than `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the
+    connection is closed. `secure` has the security of the controller listener.
     """
 
     def __init__(
