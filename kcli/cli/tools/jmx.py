@@ -87,7 +87,7 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "The user and the password, as user=password. The key kcli.metrics.users of the broker lists them.",
+        "The user and the password, as user=password. The broker's config kcli.metrics.users lists the users.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(

@@ -63,7 +63,7 @@ class UpOptions(LocalClusterOptions):
         "machine fail together.",
         metavar="name",
     )
-    racks: str | None = option("Racks that the nodes take in turn, as a,b,c.", metavar="names")
+    racks: str | None = option("The racks that are assigned to the nodes in turn, as a,b,c.", metavar="names")
     override: tuple[str, ...] = option(
         "A property, as key=value, for server.properties of all nodes.",
         metavar="key=value",

@@ -44,9 +44,7 @@ class DumpLogOptions(CommonOptions):
         "Print the records of each batch. Every option that prints data includes this option."
     )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
-    index_sanity_check: bool = flag(
-        "Make the check of indexes that a broker makes at its start. The log is not read."
-    )
+    index_sanity_check: bool = flag("Check the indexes as a broker does at its start. The log is not read.")
     max_message_size: int = option(
         "How many bytes of the log to read for each index entry.",
         Kind.INTEGER,

@@ -54,7 +54,7 @@ class PartitionOptions(TransactionsOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeProducersOptions(PartitionOptions):
     broker_id: int | None = option(
-        "The id of the broker to ask. Default: the leader of the partition.", Kind.INTEGER
+        "The id of the broker whose replica is described. Default: the leader of the partition.", Kind.INTEGER
     )
 
 
