@@ -90,8 +90,8 @@ class _Draft:
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
-    """The record that changes `old` to `target`, and names the leader if the change elects one. None if nothing
-    changes."""
+    """The record that changes `old` to `target`. It names the leader if the leader or the leader epoch changes. None if
+    nothing changes."""
     new = _draft(old, target, rules)
     new.elr = _eligible(old, new, rules, target.uncleanly_stopped)
     _elect(old, new, target.election, rules)

@@ -109,7 +109,8 @@ def expire_delegation_token(
     controller: Controller, request: ExpireDelegationTokenRequest, requester: Principal, now_ms: int
 ) -> Decision[ExpireDelegationTokenResponse]:
     """Moves the expiry of a token, or removes the token if the period is negative. Raises KafkaError if the token is
-    unknown or has expired, or if the client may not renew it."""
+    unknown, or if the client may not renew it. Also raises KafkaError if the token has expired and the period is not
+    negative."""
     token = _found(controller, request.hmac)
     _check_renewer(token, requester)
     if request.expiry_time_period_ms < 0:
