@@ -132,7 +132,7 @@ def _wait(
     context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
 ) -> asyncio.Future[DeleteRecordsResponse]:
     """Returns a future of the response. The future is done when the low watermark of each partition has reached the
-    offset of its deletion, or when the timeout of the request has passed.
+    offset of its deletion. It is also done when the timeout of the request has passed.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
