@@ -1,7 +1,7 @@
 """The `kcli` program, and `python -m kcli`.
 
-While modules are still imported, Ctrl-C ends the process by the signal itself, because no work has begun that needs a
-clean-up. Python's own handler would print a traceback. If the process was started with SIGINT ignored (`nohup`), SIGINT
+While modules are still imported, Ctrl-C kills the process immediately, because no work has begun that needs a clean-up.
+Python's own handler of SIGINT would print a traceback. If the process was started with SIGINT ignored (`nohup`), SIGINT
 stays ignored.
 """
 

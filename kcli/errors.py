@@ -167,7 +167,7 @@ class StorageError(KcliError):
 
 
 class CorruptRecordError(StorageError):
-    """Bytes on disk differ from those written: wrong size, magic, or checksum."""
+    """The bytes on disk differ from the bytes that were written: wrong size, magic, or checksum."""
 
 
 class KafkaError(KcliError):
@@ -984,9 +984,9 @@ BY_CODE: dict[ErrorCode, type[KafkaError]] = {cls.code: cls for cls in KafkaErro
 
 
 class SslAuthenticationException(KafkaError):
-    """A TLS handshake that failed. It has no code on the wire, so it stands below `BY_CODE`.
+    """A TLS handshake failed. This error has no code on the wire, so the table `BY_CODE` does not contain it.
 
-    The message is that of Kafka's clients. `hint` names the mistake.
+    The message is the text that Kafka's clients use. `hint` explains the likely mistake to the user.
     """
 
     default_message = "SSL handshake failed"
@@ -997,7 +997,8 @@ class SslAuthenticationException(KafkaError):
 
 
 def error_for(code: ErrorCode | int, message: str | None = None) -> KafkaError:
-    """The exception for an error code, which must not be NONE. An unknown code gives UnknownServerException."""
+    """Makes the exception for an error code, which must not be NONE. For an unknown code, this is
+    UnknownServerException."""
     cls = BY_CODE.get(
         ErrorCode(code) if code in ErrorCode._value2member_map_ else ErrorCode.UNKNOWN_SERVER_ERROR
     )

@@ -1,1 +1,1 @@
-"""The command line: the commands, the parsers of Kafka's two syntaxes, and the output of results."""
+"""The command line: the commands, the parsers of Kafka's two command-line syntaxes, and the output of results."""

@@ -1,4 +1,4 @@
-"""Completion of the names of topics, groups and profiles. The cluster lists its topics and groups.
+"""Completes the names of topics, groups and profiles. The names of topics and groups come from the cluster.
 
 The cluster has only a short time to answer, because a user waits at a prompt. A failure is not reported.
 """
@@ -32,7 +32,7 @@ _ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
 def names_for(
     command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
 ) -> list[str] | None:
-    """Returns the names that are valid arguments of the option. None means that such names are not completed."""
+    """Returns the names that the option accepts, or None if its argument is not a topic, group or profile."""
     name = option.name
     if name == "entity-name":
         wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
@@ -81,7 +81,7 @@ async def _ask(kind: str, client: AdminClient, incomplete: str) -> list[str]:
 
 
 def _admin(command: Command, known: list[Option], words: Sequence[str]) -> AdminClient:
-    """Creates a client for the cluster that the arguments or the profile name. Invalid settings are not reported."""
+    """Creates a client for the cluster in the arguments or in the profile. Invalid settings are not reported."""
     from kcli.cli.client_properties import load_properties
     from kcli.cli.syntax.profiles import chosen_profile, servers_option
     from kcli.client.admin.admin import AdminClient

@@ -31,7 +31,8 @@ def confirm(loss: str, *, yes: bool, refused: str = "Nothing was deleted.") -> N
 def _line() -> str:
     """Reads a line of the terminal.
 
-    The handler of an event loop does not interrupt a read. So during the read, SIGINT has Python's default handler.
+    The SIGINT handler of an event loop cannot interrupt a read. So during the read, SIGINT has Python's default
+    handler.
     """
     noted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

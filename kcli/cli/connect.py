@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 NO_CLIENT = "Failed to create new KafkaAdminClient"
-"""The message of Kafka's tools. The reason is on the next line."""
+"""The error of Kafka's tools if no admin client can be created. The reason follows on the next line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def admin_config(
 
 
 def _check_settings(properties: Properties) -> None:
-    """Refuses values that an admin client cannot use, and warns about unknown names."""
+    """Refuses invalid values of settings, and warns about settings that an admin client does not have or use."""
     if not properties:
         return
     from kcli.config.admin import ADMIN

@@ -233,14 +233,14 @@ def _examples(examples: Iterable[Example]) -> list[str]:
 
 
 def _example(text: str) -> list[str]:
-    """Returns lines that troff prints unchanged, without filling."""
+    """Returns lines that troff prints unchanged: it neither joins nor breaks them."""
     return [".PP", ".nf", *(f"    {_escape(line)}" for line in text.splitlines()), ".fi", ".PP"]
 
 
 def _text(text: str) -> list[str]:
     """Returns one sentence per line, as is usual in troff.
 
-    Escapes a leading dot or quote, which would begin a request.
+    Escapes a dot or quote at the start of a line, because troff would read the line as a command.
     """
     sentences = _escape(text).replace(". ", ".\n").split("\n")
     return [rf"\&{line}" if line[:1] in (".", "'") else line for line in sentences]

@@ -1,8 +1,8 @@
 """Shows which permissions a tool lacked, in addition to the error that Kafka's tool shows.
 
 The clients of a tool pass each answer to the function that `watch` returns. If the answer refuses an operation, the
-rule of the API (ACCESS of its handler) names the missing permission. `run_command` prints the missing permissions at
-the end of the tool.
+missing permission is looked up in `ACCESS`, which each API's handler declares. `run_command` prints the missing
+permissions when the tool ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kcli.server.requests.access import Access
 
 SHOWN_MAX = 3
-"""The most lines at the end of a tool's output. A tool that may see none of 1,000 topics needs an ACL on a prefix, not
+"""The most missing permissions that are printed. If 1,000 topics are refused, the user needs one ACL for a prefix, not
 1,000 lines.
 """
 
@@ -51,7 +51,7 @@ _NAMES: Mapping[ResourceType, tuple[str, ...]] = {
     ResourceType.CLUSTER: (),
     ResourceType.USER: (),
 }
-"""The fields of requests and answers that have the name of a resource."""
+"""The fields of requests and answers that contain the name of a resource, by the type of the resource."""
 
 _REFUSED = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: ResourceType.TOPIC,

@@ -1,4 +1,4 @@
-"""Checks the security of a tool that produces or consumes, before librdkafka connects.
+"""Checks the security settings of a tool that produces or consumes, before librdkafka connects.
 
 librdkafka tries a failed login again for ever. Kafka's clients end with an error. So the tool first logs in once with
 kcli's own client. If this login fails, the error names the mistake.

@@ -1,5 +1,5 @@
 """The traces of a tool that sends or reads records. The environment variables of OpenTelemetry switch the traces on, so
-the command lines are the same as in Kafka."""
+the tools need no options that Kafka's tools do not have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Formatter(Protocol):
 
 
 class RecordTraces:
-    """The export of one tool."""
+    """Exports the spans of the records that one tool sends or reads."""
 
     def __init__(self, tracer: Tracer, queue: ExportQueue) -> None:
         self._tracer = tracer
@@ -58,7 +58,7 @@ class RecordTraces:
 
 class ConsumedRecords:
     """The spans of the records that a tool reads. A record without a trace context gets no span, because the span would
-    be alone in its trace. The span of the poll counts such a record."""
+    be alone in its trace. The span of the poll includes such a record in its count of records."""
 
     def __init__(self, spans: ConsumerSpans) -> None:
         self._spans = spans
@@ -81,7 +81,8 @@ class ConsumedRecords:
         return show_timed
 
     def finished(self) -> None:
-        """Exports the spans of the records since the last call. The present time is the end of these spans."""
+        """Exports the spans of the records that were processed since the last call. These spans end at the present
+        time."""
         for message, started_ns, problem in self._unfinished:
             self.processed(message, started_ns, problem)
         self._unfinished.clear()
@@ -117,14 +118,14 @@ class ConsumedRecords:
 
 
 def now_ns() -> int:
-    """Returns the time in the unit of spans."""
+    """Returns the present time in nanoseconds since the epoch, the unit of spans."""
     return time.time_ns()
 
 
 def record_traces(tool: str) -> RecordTraces | None:
-    """Returns the traces of a tool, or None if the environment does not ask for them.
+    """Returns the traces of a tool, or None if no environment variable switches them on.
 
-    Raises CommandError if traces are asked for and cannot be exported.
+    Raises CommandError if the environment variables are invalid, or name an export that is not supported.
     """
     if not any(name.startswith(_PREFIX) for name in os.environ):
         return None
@@ -144,7 +145,7 @@ def record_traces(tool: str) -> RecordTraces | None:
 
 
 def new_producer(config: dict[str, object], traces: RecordTraces | None) -> objects.Producer:
-    """Returns a producer of librdkafka, whose records have spans if there are `traces`."""
+    """Returns a librdkafka producer. With `traces`, each record that it sends gets a span."""
     from kcli.rdkafka.client import new_client
 
     if traces is None:

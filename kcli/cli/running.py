@@ -177,8 +177,8 @@ def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
 def _help(command: Command, *, bare: bool) -> int:
     """Prints the help and returns the exit code.
 
-    Kafka's scripts print a requested help on stderr or end with 1. A command that was started as `kcli` prints a
-    requested help on stdout and ends with 0, so that `kcli topics --help | less` works.
+    If the user requests the help, Kafka's scripts print it on stderr or end with exit code 1. A command that was
+    started as `kcli` prints it on stdout and ends with exit code 0, so that `kcli topics --help | less` works.
     """
     is_wanted = not bare and SCRIPT_VARIABLE not in os.environ
     if command.family is Family.ARGPARSE4J:

@@ -24,9 +24,10 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def cancelled_on_sigterm() -> Iterator[None]:
-    """Makes SIGTERM cancel the current task, as Ctrl-C does, so that the task can clean up with its connections.
+    """Makes SIGTERM cancel the current task, as Ctrl-C does, so that the task can still use its connections to clean
+    up.
 
-    Afterwards raises Terminated. Needs a running event loop.
+    If SIGTERM has cancelled the task, raises Terminated at the end of the `with` block. Needs a running event loop.
     """
     import asyncio  # here, because tools without coroutines start faster without this module
 

@@ -1,6 +1,6 @@
-"""Names the mistake in the settings of a tool whose librdkafka reaches no broker, such as a missing security.protocol.
+"""Logs which setting is wrong if the librdkafka client of a tool reaches no broker.
 
-For most of these mistakes, librdkafka only reports that a broker has closed the connection.
+For most wrong settings, such as a missing security.protocol, librdkafka only reports a closed connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def explained(config: dict[str, object], properties: Mapping[str, str]) -> dict[
 
 
 class Unreachable:
-    """Looks at the bootstrap servers once, in a thread, when librdkafka first reaches no broker."""
+    """Checks the bootstrap servers once, in a thread, when librdkafka first reports that all brokers are down."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties

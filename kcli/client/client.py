@@ -349,7 +349,7 @@ class Client:
             return opened
 
     async def _warn(self, address: Address, error: Exception) -> str:
-        """Logs a failed connection, only once for each address. Returns a line with the mistake in the settings, or an
+        """Logs a failed connection, only once for each address. Returns a line that names the wrong setting, or an
         empty text.
         """
         if address not in self._explained:
@@ -403,7 +403,7 @@ AUTHENTICATION_ERRORS = (
     IllegalSaslStateException,
     UnsupportedSaslMechanismException,
 )
-"""The errors of a login. Trying again cannot help."""
+"""The errors of a login or of a TLS handshake. Another attempt cannot succeed."""
 
 _MOVED = (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -423,7 +423,7 @@ _DENIED = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTH
 
 
 _DENIED_TOPIC = "Failed to fetch metadata for partition {}-{} due to topic authorization failure"
-"""The text of Java's client."""
+"""The message of Java's client if the client has no permission to read the metadata of a topic."""
 
 
 def _coordinator_error(
@@ -461,8 +461,8 @@ def _is_usable(connection: Connection) -> bool:
 
 @contextlib.contextmanager
 def looking_up() -> Iterator[None]:
-    """Converts retriable errors inside `with` to `_NoNode`. In a look-up of a server, such an error means that the
-    server is unknown.
+    """Converts retriable errors inside `with` to `_NoNode`. If the request for a server's address fails with such an
+    error, the server is unknown.
     """
     try:
         yield

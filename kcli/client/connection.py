@@ -44,7 +44,7 @@ make the client reserve much memory. Kafka has the same limit for requests of a 
 """
 
 FIRST_BYTES = 256 * 1024
-"""The bytes that are reserved for an answer before any of it has arrived. Nearly all answers are smaller."""
+"""The largest buffer that is reserved for an answer before its bytes arrive. Nearly all answers are smaller."""
 
 MAX_IN_FLIGHT = 1000
 """The most requests without an answer. This is far more than any admin call needs.
@@ -53,7 +53,8 @@ Without this limit, requests to a peer that never answers could fill the memory.
 """
 
 LARGE_ANSWER_BYTES = 64 * 1024
-"""An answer of this size or more is decoded in turns, because an answer about 100,000 partitions takes 0.3 s."""
+"""An answer of this size or more is decoded in several iterations of the event loop. To decode an answer about 100,000
+partitions takes 0.3 s."""
 
 ELEMENTS_PER_TURN = 300
 """Elements of an answer that are decoded in one iteration of the event loop: about 1 ms."""
@@ -67,7 +68,7 @@ LOGIN_USED = 0.85
 
 
 class WrongPeer(KafkaError):
-    """Raised if the peer is not a Kafka server. Trying again cannot help."""
+    """Raised if the peer is not a Kafka server. Another attempt cannot succeed."""
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -17,9 +17,9 @@ from kcli.lag.tracker import LagTracker
 from kcli.model.topic_partition import TopicPartition
 
 FIRST_PATIENCE_MS = 60_000
-"""If only one commit is known, the verdict is withheld for this time. It is the default of Connect's
-offset.flush.interval.ms, the longest usual interval of commits. It is shorter than in a broker, because a person waits
-for the verdict.
+"""If only one commit is known, a state other than OK is not reported for this time. It is the default of Connect's
+offset.flush.interval.ms, the longest usual interval of commits. The time is shorter than in a broker, because a person
+waits for the state.
 """
 
 
@@ -91,7 +91,7 @@ class LagWatch:
 
 
 def group_with_members(group: GroupDescription) -> GroupLag:
-    """Returns a group with its members, and no partitions yet."""
+    """Returns the `GroupLag` of a group, with its members but without partitions."""
     lag = GroupLag(group.group_id, group.state, group.protocol, group.assignor)
     members = [
         Member(each.member_id, each.client_id, each.host, tuple(each.assignment)) for each in group.members

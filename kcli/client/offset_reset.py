@@ -122,7 +122,7 @@ def _planned(
 def _wished(
     position: Position, value: int, current: int | None, start: int, end: int, at: OffsetAt | None
 ) -> tuple[int | None, str]:
-    """Returns the offset before it is limited to the log, and a note."""
+    """Returns the requested offset, which may be outside the log, and a note for the user. The offset may be None."""
     match position:
         case Position.EARLIEST:
             return start, ""

@@ -2,9 +2,8 @@
 
 librdkafka has neither Kerberos nor logins with delegation tokens. So a tool starts this relay in a thread. librdkafka
 connects to the relay, and the relay connects to the brokers with kcli's own login. The relay has one port for each
-broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Each connection must log
-in to the relay with PLAIN and a secret that only this process knows, because other users of the machine can reach the
-ports too.
+broker. If an answer contains addresses of brokers, the relay replaces them by its own ports. Other users of the machine
+can reach the ports too. So each connection must log in to the relay with PLAIN and a secret that only this process has.
 """
 
 from __future__ import annotations
@@ -39,15 +38,16 @@ from kcli.protocol.wire.codec import (
 from kcli.security.client import ClientSecurity
 
 USER = "kcli"
-"""The user of the relay. The secret is new in each process."""
+"""The user name for a login to the relay. The password is a secret that each process makes."""
 
 HOST = "127.0.0.1"
 FRAME_BYTES_MAX = 1 << 30
-"""The largest frame. A fetch of a consumer has tens of megabytes."""
+"""The largest frame. The answer to a consumer's Fetch may have tens of megabytes."""
 
 SECRET_BYTES = 32
 AUTHENTICATE_VERSION = 1
-"""The version of SaslAuthenticate to a broker, which has the lifetime of the session. Brokers since 2.2 know it."""
+"""The version of SaslAuthenticate to a broker. Its answer has the lifetime of the session. Brokers since 2.2 support
+it."""
 
 # The answers of later versions contain addresses of brokers beside the records (KIP-951).
 _VERSIONS_MAX = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 15}
@@ -123,7 +123,7 @@ class Relay:
         """Relays requests and answers until one side closes its connection.
 
         The relay logs in to the broker only after the client has sent the correct secret. Without this order, another
-        process of this machine could make the relay ask for Kerberos tickets and tokens.
+        process of this machine could make the relay request Kerberos tickets and tokens.
         """
         waiting: dict[int, tuple[ApiKey, int]] = {}
         async with asyncio.timeout(self.config.connection_setup_timeout_ms / 1000):
@@ -146,7 +146,7 @@ class Relay:
 
     async def _client_logs_in(self, client: _Link, broker: _Link) -> bytes | None:
         """Answers the login of the client, except its last message. Returns the answer to the last message, or None if
-        the client does not know the secret. Before the login, any request except ApiVersions ends the connection.
+        the client sends a wrong secret. Before the login, any request except ApiVersions ends the connection.
         """
         while True:
             frame = await client.receive()

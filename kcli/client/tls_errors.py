@@ -1,4 +1,4 @@
-"""Converts the errors of Python's TLS to the exceptions of Kafka's clients, with a hint that names the mistake."""
+"""Converts the TLS errors of Python's ssl module to the exceptions of Kafka's clients, with a hint about the cause."""
 
 from __future__ import annotations
 

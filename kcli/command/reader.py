@@ -154,8 +154,8 @@ class Reader:
                 raise ParseError(f"one of the arguments {flags} is required")
 
     def excluded(self, groups: tuple[Exclusive, ...]) -> frozenset[str]:
-        """If an option of an exclusive group was given, all options of this group are excluded. Returns the names of
-        these options."""
+        """Returns the options of all exclusive groups from which an option was given. No other option of these groups
+        may follow."""
         return frozenset(
             name for group in groups if set(group.names) & set(self.given) for name in group.names
         )

@@ -199,7 +199,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @cached_property
     def all_advertised_listeners(self) -> tuple[Listener, ...]:
-        """The listeners of advertised.listeners or, if that key is not set, of the key listeners.
+        """The listeners of the key advertised.listeners. If this key is not set, the listeners of the key `listeners`.
 
         Controller listeners are included.
         """
@@ -251,7 +251,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
 
     @property
     def quorum_voters(self) -> dict[int, Address]:
-        """The static voters, as id to (host, port). Empty if the quorum is dynamic."""
+        """The address of each static voter, by node id. Empty if the quorum is dynamic."""
         key = "controller.quorum.voters"
         return parse_voters(self.listed(key), key)
 

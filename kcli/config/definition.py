@@ -98,7 +98,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A number from `low` to `high`, or the special value that means the codec's default."""
+    """A number from `low` to `high`, or the special value `other`, which means the default level of the codec."""
 
     low: int
     high: int
@@ -239,7 +239,7 @@ class ConfigDef(Mapping[str, ConfigKey]):
         return self._defaults[name]
 
     def parse(self, texts: Mapping[str, str]) -> dict[str, ConfigValue]:
-        """The value of every key: parsed if `texts` has it, else its default."""
+        """The value of every key, parsed from `texts`. A key that is missing in `texts` has its default."""
         values: dict[str, ConfigValue] = {}
         for key in self._keys.values():
             if key.name in texts:

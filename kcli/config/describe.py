@@ -1,7 +1,8 @@
 """Describes configurations for DescribeConfigs: the value of each key, its source and its synonyms (KIP-226).
 
-The sources are layers, in this order: the overrides of a topic or group, the broker's dynamic configs, the cluster's
-dynamic defaults, the broker's file, Kafka's defaults. The source of a value is the first layer that sets the key.
+A key may be set in several layers. Their order is: overrides of a topic or group, the broker's dynamic configs, the
+cluster's dynamic defaults, the broker's file, Kafka's defaults. The source of a value is the first layer that sets the
+key.
 """
 
 from __future__ import annotations
@@ -173,10 +174,10 @@ def _synonyms(
     sensitive: bool,
     defaults: Mapping[str, str] | None = None,
 ) -> tuple[ConfigSynonym, ...]:
-    """The synonyms of `name`: the sources that set one of `names`. The first synonym is the first source that sets
-    `name` itself.
+    """The synonyms of `name`: the sources that set one of `names`, from the first source that sets `name` itself.
 
-    As in Kafka, earlier sources are left out. So `log.roll.ms` has no synonym if only `log.roll.hours` is set.
+    As in Kafka, sources before this first source are left out. So `log.roll.ms` has no synonym if only `log.roll.hours`
+    is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [

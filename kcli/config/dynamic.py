@@ -1,4 +1,4 @@
-"""Dynamic broker configs (KIP-226): the keys that may change without a restart, and the listeners of changes.
+"""Dynamic broker configs (KIP-226): the keys that may change without a restart, and the functions that a change calls.
 
 There are four sources: the broker's own dynamic configs, the cluster's dynamic defaults, the broker's file, Kafka's
 defaults. A value comes from the first source in this order that sets the key. The controller stores the dynamic configs
@@ -44,7 +44,7 @@ _SECURITY_KEYS = frozenset(
     if name.startswith(("ssl.keystore.", "ssl.truststore.")) or name == "ssl.key.password"
 )
 _OF_RUNNING_LISTENERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-"""The keys that Kafka changes for a running listener, in addition to the keys of TLS."""
+"""The keys of a running network listener that Kafka can change, in addition to the keys of TLS."""
 
 _NEEDS_RESTART = "Changing these configs without a restart is not built yet"
 _THREAD_POOLS = (
@@ -125,8 +125,8 @@ class DynamicConfig:
         _warn_of_features_not_built(overrides)
 
     def preparation(self, overrides: Mapping[str, str], *, own: bool) -> Callable[[], None] | None:
-        """The slow work of `validate` with the same arguments, as a function for a thread. None if no TLS store
-        changes, because `validate` is then fast."""
+        """Returns a function that does the slow work of `validate` with the same arguments. The function may run in a
+        thread. Returns None if no TLS store changes, because `validate` is then fast."""
         current = self.current.texts
         if not any(is_store_key(name) and current.get(name) != text for name, text in overrides.items()):
             return None
@@ -177,7 +177,7 @@ class DynamicConfig:
 
 
 def is_dynamic(name: str) -> bool:
-    """Whether Kafka changes a key without a restart. True for an unknown key, because a plugin may read it.
+    """Whether Kafka can change a key without a restart. True for an unknown key, because a plugin may read the key.
 
     An unknown security key is not dynamic. For example, it may have the prefix of a mechanism, such as
     `plain.sasl.jaas.config`. A node reads such a key when it logs in to other nodes.
@@ -251,8 +251,8 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
 
 
 def _fixed(names: Iterable[str]) -> list[str]:
-    """The keys that this broker never changes while it runs, although Kafka changes some of them. The result has the
-    keys of listeners and of security, except the TLS stores of a listener."""
+    """The keys in `names` that this broker never changes while it runs, although Kafka can change some of them. These
+    are keys of listeners and of security, except the TLS stores of a listener."""
     return [
         name
         for name in hash_order(names)

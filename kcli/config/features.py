@@ -1,6 +1,6 @@
 """The features (KIP-584, KIP-1022), such as metadata.version, with their levels, defaults and dependencies.
 
-The levels are the levels of Kafka 4.1. Kafka 4.1 knows levels of metadata.version up to 4.2-IV1, but the levels above
+The levels are the levels of Kafka 4.1. Kafka 4.1 has levels of metadata.version up to 4.2-IV1, but the levels above
 4.1-IV1 are not for production. So a cluster can be formatted or upgraded only up to 4.1-IV1. If a level is refused,
 `FeatureError` is raised with Kafka's text.
 """
@@ -24,8 +24,8 @@ class FeatureError(ValueError):
 
 
 class UnknownLevelError(FeatureError):
-    """A level or release does not exist, or a level on which it depends is missing. Kafka raises
-    IllegalArgumentException for it."""
+    """A level or release does not exist, or a level on which it depends is missing. In these cases, Kafka raises
+    IllegalArgumentException."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -191,9 +191,9 @@ def effective_levels(
     dynamic_quorum: bool,
     unstable: bool = False,
 ) -> dict[str, int]:
-    """The level of every feature with which a cluster is formatted, by feature name.
+    """The feature levels with which a cluster is formatted, by feature name.
 
-    `requested` has the levels that the operator asked for, by feature name. `release` is the metadata.version. Other
+    `requested` has the levels that the operator requested, by feature name. `release` is the metadata.version. Other
     features get their default for this metadata.version. kraft.version is 1 if the voters are dynamic, and otherwise 0
     (KIP-853).
     """

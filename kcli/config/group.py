@@ -73,7 +73,7 @@ GROUP = ConfigDef((
 # fmt: on
 
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
-"""The group keys without a broker key. Every other group key has a broker key: `group.` and the same name."""
+"""The group keys without a broker key. Every other group key gets its default from the broker key `group.<name>`."""
 
 BROKER_SYNONYMS: Mapping[str, str] = {
     name: f"group.{name}" for name in GROUP if name not in _WITHOUT_BROKER_KEY
@@ -146,7 +146,8 @@ _ASSIGNORS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupKeys:
-    """The broker's settings of consumer groups. `assignors` are names. The first name is the default.
+    """The broker's settings of consumer groups. `assignors` has the names of the permitted assignors. The first
+    assignor is the default.
 
     `is_enabled` is True if `group.coordinator.rebalance.protocols` contains `consumer`.
     """

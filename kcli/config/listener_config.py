@@ -26,7 +26,7 @@ MECHANISM_FIRST = ("connections.max.reauth.ms", "sasl.oauthbearer.")
 
 
 class ListenerConfig:
-    """The values of keys as one listener sees them. Each value is parsed by the definition of its key."""
+    """The values that keys have for one listener. Each value is parsed by the definition of its key."""
 
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         self.config = config

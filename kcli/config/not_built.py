@@ -59,12 +59,13 @@ ONE_LOOP = frozenset(
         "producer.purgatory.purge.interval.requests",
     }
 )
-"""Sizes of Kafka's thread pools, and of its purgatories."""
+"""The keys of Kafka's thread pools and purgatories. They have no effect, because one event loop does this work."""
 
 MUST_NOT_IGNORE: Mapping[str, str] = {
     "remote.log.storage.system.enable": "tiered storage",
 }
-"""Keys that protect data or set the place of data. Without the features of these keys, the node must not start."""
+"""Keys that protect data or set the place of data, with their missing features. If such a key is set, the node must not
+start."""
 
 # Keys that are not in Kafka's table of keys, because only plugins read them.
 _PLUGIN_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
@@ -163,8 +164,8 @@ def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
 
 
 def _listeners(config: BrokerConfig) -> set[str]:
-    """The listeners that keys may name, in lower case. A broker connects to controllers with the settings of their
-    listeners."""
+    """The listeners that keys may name, in lower case. They include the controllers' listeners, because a broker uses
+    the settings of these listeners to connect to controllers."""
     own = {listener.name for listener in config.listeners}
     return {name.lower() for name in (*own, *config.controller_listener_names, _METRICS)}
 
@@ -189,7 +190,7 @@ def _without_listener(name: str) -> str:
 
 
 def _is_default(name: str, config: BrokerConfig) -> bool:
-    """Whether a key is set to its default, as many keys are in the configuration files of Kafka."""
+    """Whether a key is set to its default. Kafka's own configuration files set many keys to their defaults."""
     return name in BROKER and config[name] == BROKER.default(name)
 
 

@@ -1,8 +1,8 @@
 """The security keys that may change while a broker runs, and all other security keys (KIP-226).
 
 A client that changes a dynamic config needs only the permission to alter the cluster's configs. If such a client could
-change the other security keys, it could make the node send its user name and password to another server. So only the
-node's file sets these keys.
+change the other security keys, it could make the node send its user name and password to another server. So the other
+security keys can be set only in the node's file.
 """
 
 from __future__ import annotations

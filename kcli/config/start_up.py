@@ -1,6 +1,6 @@
 """Reads the configuration with which a node starts, and checks that its keys fit together.
 
-The errors have the texts of Kafka for the rules that Kafka has too.
+If Kafka has the same rule, the error has Kafka's text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REPLICA_SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
-"""The values of replica.selector.class. Other Java classes cannot run here."""
+"""The supported values of replica.selector.class. Other Java classes cannot run here."""
 
 MIN_DEDUPE_BUFFER_BYTES_PER_THREAD = 1 << 20
 NEWEST_CODEC = 4
@@ -87,7 +87,7 @@ def check_removed(texts: Mapping[str, str]) -> None:
 
 
 def check(config: BrokerConfig) -> None:
-    """Raises ConfigError for the first broken rule."""
+    """Checks that the keys fit together. Raises ConfigError for the first rule that is broken."""
     _check_node_id(config)
     _check_durations(config)
     _check_log_dirs(config)

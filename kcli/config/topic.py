@@ -260,7 +260,7 @@ class LogConfig:
         return cls(**defaults).overridden(topic_overrides)  # type: ignore[arg-type]
 
     def overridden(self, overrides: Mapping[str, str]) -> Self:
-        """This configuration with the overrides of a topic. Most topics have none and share one object.
+        """This configuration with the overrides of a topic. Topics without overrides share one object.
 
         Unknown overrides are ignored, as in Kafka, because a newer release may have written them. Another module
         refuses unknown overrides in a client's request. Raises ConfigError for an invalid value.

@@ -23,7 +23,7 @@ POLICY = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "img-src 'self' data:"
 )
-"""The content security policy: no script, style or frame from elsewhere, and none inside a page."""
+"""The content security policy: no script, style or frame from another server, and no script or style inside a page."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -39,7 +39,7 @@ NAME_SHOWN_CHARACTERS = 100
 
 
 class HostCheck:
-    """Refuses names that the operator has not allowed.
+    """Refuses requests with a host name that the operator has not allowed.
 
     A page of an attacker can let its own name point to 127.0.0.1 (DNS rebinding). The browser then sends this name in
     the Host header. An IP address cannot point elsewhere, so every IP address is allowed.
@@ -49,7 +49,7 @@ class HostCheck:
         self._names = frozenset(name.lower() for name in names) | {"localhost"}
 
     def __call__(self, request: Request) -> None:
-        """Raises HttpError for a name that is not allowed, and for a request that another website has started."""
+        """Raises HttpError if the host name is not allowed, or if another website has started the request."""
         name = _host_name(request.headers.get("Host", ""))
         if name not in self._names and not _is_ip(name):
             raise HttpError(
@@ -80,7 +80,7 @@ class HostCheck:
 
 
 class Visitors:
-    """The sessions, and the connections that they may use."""
+    """The sessions of browsers, and the connections to clusters that each session may use."""
 
     def __init__(
         self, rules: Mapping[str, LoginRules], network: Network, clock: Clock, cookie: str, cookie_path: str
@@ -94,7 +94,7 @@ class Visitors:
         self._shared: dict[str, ClusterConnection] = {}
 
     def session(self, request: Request) -> Session | None:
-        """The session of a browser, or None."""
+        """The session of the browser that sent the request, or None."""
         return self.sessions.find(request.cookies.get(self._cookie))
 
     def set_cookie(self, request: Request, response: Response, session: Session) -> None:
@@ -110,14 +110,14 @@ class Visitors:
 
     def check_csrf(self, request: Request) -> Session:
         """Returns the session. Raises HttpError if the request does not have the session's token against CSRF, which
-        only the console's own page knows."""
+        only the console's own pages can read."""
         session = self.session(request)
         if session is None or not session.accepts(request.headers.get(CSRF_HEADER)):
             raise ConsoleError(HTTPStatus.FORBIDDEN, "CSRF", "the session has ended: reload the page")
         return session
 
     def rules_of(self, name: str) -> LoginRules:
-        """The rules of a cluster. Raises HttpError if no cluster has this name."""
+        """The login rules of a cluster. Raises HttpError if no cluster has this name."""
         if (rules := self.rules.get(name)) is None:
             raise ConsoleError(
                 HTTPStatus.NOT_FOUND, "UNKNOWN_CLUSTER", "the console has no cluster of this name"

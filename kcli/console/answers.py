@@ -39,7 +39,8 @@ class Rows:
     age_ms: int
     rows: list[object] = field(default_factory=list)
     is_partial: bool = False
-    """Whether some values are still on their way. The page then soon asks again."""
+    """Whether some values are missing, because their request is still in progress. The page then soon requests the rows
+    again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

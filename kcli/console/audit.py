@@ -21,7 +21,7 @@ from kcli.http.server import HttpError
 _log = logging.getLogger("kcli.console.audit")
 
 TEXT_MAX_CHARACTERS = 500
-"""The longest target and message in a line. A user chooses them."""
+"""The most characters of a target or a message in a line. There is a limit, because users choose these texts."""
 
 _ONLY_OWNER = 0o600
 

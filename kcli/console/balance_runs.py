@@ -22,12 +22,12 @@ from kcli.model.topic_partition import TopicPartition
 _log = logging.getLogger("kcli.console")
 
 LINES_MAX = 200
-"""The lines of a run that are kept. A batch has one or two."""
+"""The most lines of a run that are kept. A batch has one or two lines."""
 
 _STOPPED = Failure(HTTPStatus.CONFLICT, "STOPPED", "The run was stopped.")
 
 STOP_SECONDS = 20.0
-"""The time for which the end of the console waits until a run has removed its throttle."""
+"""The longest wait for a stopped run to remove its throttle."""
 
 
 class Run:
@@ -41,9 +41,9 @@ class Run:
         self.undo = undo
         """The reassignment file that moves everything back."""
         self.undo_path: Path | None = None
-        """The file on the machine of the console that has this text."""
+        """The path of the undo file on the machine of the console. The file has the text of `undo`."""
         self.ended = ended
-        """Gets the failure of the run, or None, at the end of the run."""
+        """Called at the end of the run, with its failure or None."""
         self.began_ms = int(time.time() * 1000)
         self.lines: deque[str] = deque(maxlen=LINES_MAX)
         self.current: str | None = None

@@ -1,7 +1,7 @@
 """Answers of a cluster that are kept for some seconds, with their age.
 
-An open page asks for the same values again and again, and a large list is shown in many parts. If several
-requests need the same value, the cluster is asked once.
+An open page asks for the same values again and again, and a large list is shown in many parts. If several requests need
+the same value, only one request goes to the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTRIES_MAX = 32
 megabytes, and a page needs at most a few answers."""
 
 UNUSED_SECONDS = 120.0
-"""The least time for which an answer is kept, although no page asks for it again."""
+"""The least time for which an answer is kept, although no page requests it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Cache:
         """Forgets all values, because an action has changed the cluster."""
         self._entries.clear()
         self._loads.clear()
-        # An answer that is still on its way may show the state before the action.
+        # A request that is still in progress may return the state before the action.
         self._generation += 1
 
     def sweep(self) -> None:
@@ -99,7 +99,8 @@ class Cache:
     def _task(
         self, key: Hashable, seconds: float, load: Callable[[], Awaitable[object]]
     ) -> asyncio.Task[_Entry]:
-        """The task that loads a key. If one of the waiting requests is cancelled, the task continues."""
+        """The task that loads the value of a key. If one of the requests that wait for the task is cancelled, the task
+        continues."""
         task = self._loads.get(key)
         if task is None:
             task = asyncio.create_task(self._load(key, seconds, load))

@@ -22,11 +22,12 @@ from kcli.runtime.clock import Clock
 T = TypeVar("T")
 
 LIST_SECONDS = 10.0
-"""The time for which the answer behind a list is used again. Pages show its age, and have a button that asks again."""
+"""The time for which the answer behind a list is reused. Pages show the age of the answer, and have a button that
+requests a new answer."""
 
 FRESH_SECONDS = 1.0
-"""The time for which an answer is used again if the user asks for a fresh list. So a key that is held down does not
-flood the cluster with requests.
+"""The time for which an answer is reused if the user asks for a fresh list. So a user who holds down the refresh key
+does not flood the cluster with requests.
 """
 
 OFFSET_MAX = 10_000_000
@@ -95,7 +96,7 @@ class Call:
         return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)
 
     def command(self, tool: str, *arguments: str) -> str:
-        """The command line with the same effect, with the options of the connection."""
+        """The command line of a tool, with the options that connect the tool to the cluster."""
         properties = self.rules.settings.properties
         words = ["kcli", tool, "--bootstrap-server", properties.get("bootstrap.servers", "")]
         if self.rules.settings.config_file is not None:
@@ -111,7 +112,8 @@ class Action(Call):
     target: str = ""
     """The thing that changes, for the audit log, such as "topic orders". The handler sets it before it acts."""
     work_ended: Callable[[Failure | None], None]
-    """Writes the end of work that continues after the action to the audit log, with its failure."""
+    """Called at the end of work that continues after the action. Writes the end and the failure, or None, to the audit
+    log."""
 
     @property
     def is_preview(self) -> bool:

@@ -19,10 +19,10 @@ from kcli.runtime.network import Network
 T = TypeVar("T")
 
 CALLS_AT_ONCE = 16
-"""The most requests of pages that one connection serves at the same time. Others wait."""
+"""The most requests of pages that one connection serves at the same time. Further requests wait."""
 
 STREAMS_AT_ONCE = 16
-"""The most streams of one connection, such as live tails. One person looks at a few."""
+"""The most streams of one connection, such as live tails. One person watches only a few streams."""
 
 
 class ClusterConnection:
@@ -76,7 +76,8 @@ class ClusterConnection:
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[None]:
-        """Counts a stream. Raises HttpError if there are too many, and at the end of the session."""
+        """Counts a stream while the block runs. Raises HttpError if there are too many streams, and at the end of the
+        session."""
         self._check_open()
         if len(self._streams) >= STREAMS_AT_ONCE:
             raise HttpError(
@@ -104,7 +105,7 @@ class ClusterConnection:
     async def close(self) -> None:
         """Ends the requests and the streams, and closes the clients."""
         self._is_closed = True
-        # A closed client connects again at its next call, so everything that calls must end first.
+        # A closed client connects again at its next call, so the requests and the streams must end first.
         for end in (*self._streams, *self._requests):
             end.reschedule(0.0)
         await asyncio.sleep(0)

@@ -27,7 +27,7 @@ from kcli.runtime.network import Network
 _log = logging.getLogger("kcli.console")
 
 CONNECTIONS_MAX = 256
-"""The most connections. A browser has up to six, so forty people can look at the same time."""
+"""The most connections. A browser has up to six, so forty people can use the console at the same time."""
 
 SWEEP_SECONDS = 30.0
 """The pause between two searches for sessions whose time is over."""
@@ -47,7 +47,8 @@ class Console:
         self._audit = AuditLog(settings.audit_file, clock.now_ms)
         self._rules = _rules_by_name(settings)
         self._files = StaticFiles(STATIC)
-        # Only the person who started the console knows this secret, which lets a browser use the given logins.
+        # Only the person who started the console has this secret. It lets a browser use the logins of the settings
+        # files.
         self._secret = secrets.token_urlsafe(24)
         self._visitors: Visitors | None = None
         self._dispatch: Dispatch | None = None
@@ -55,7 +56,7 @@ class Console:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Listens, and returns the address to open. Raises OSError if the port is not free."""
+        """Starts to listen, and returns the address that the user opens. Raises OSError if the port is not free."""
         settings = self._settings
         base = settings.base_path
         # Browsers do not separate cookies by port, so the name of the cookie has the port.

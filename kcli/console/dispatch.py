@@ -23,7 +23,8 @@ from kcli.runtime.clock import Clock
 _log = logging.getLogger("kcli.console")
 
 REQUEST_MAX_SECONDS = 30.0
-"""The longest time of a request, with the wait for a turn. A call to the cluster has a shorter limit of its own."""
+"""The longest time of a request, including the wait for a turn (`ClusterConnection.turn`). A call to the cluster has a
+shorter limit of its own."""
 
 ACTION_MAX_SECONDS = 120.0
 """The longest time of an action. An action that has begun continues if the browser goes away."""
@@ -45,12 +46,12 @@ class Dispatch:
         self._visitors = visitors
         self._audit = audit
         self._clock = clock
-        # Without these references, the loop could forget the actions that outlive their requests.
+        # asyncio has only weak references to tasks. So these references keep the actions that outlive their requests.
         self._actions: set[asyncio.Task[object]] = set()
         self._shared = Shared()
 
     def route(self, route: Route, prefix: str) -> RouteDef:
-        """The route of the HTTP server."""
+        """The route of the HTTP server for a route of a page."""
         path = f"{prefix}{route.path}"
         match route:
             case Read():

@@ -16,7 +16,7 @@ READ_ONLY = "READ_ONLY"
 
 UNREACHABLE = "a broker of the cluster cannot be reached"
 _NO_BROKER = "waiting for a node assignment"
-"""A part of the message of Kafka's clients if the broker that they need does not answer."""
+"""A part of the message with which Kafka's clients report that the required broker does not answer."""
 
 _BAD_REQUEST = frozenset(
     {

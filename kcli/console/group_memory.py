@@ -19,15 +19,15 @@ from kcli.errors import KcliError
 from kcli.lag.group_lag import GroupLag
 
 WATCHED_GROUPS_MAX = 10
-"""The groups that are looked at in the background. The group that was shown longest ago is dropped first."""
+"""The most groups that are sampled in the background. The group that was shown longest ago is dropped first."""
 
 SAMPLE_SECONDS = 10.0
 KEPT_SECONDS = 3600.0
 POINTS_MAX = 400
-"""The points of a graph: an hour of samples."""
+"""The most points of a graph: an hour of samples."""
 
 TOPICS_MAX = 5
-"""The topics with a line of their own: those with the largest lag at this time."""
+"""The most topics that have their own line in the graph. Each point has the topics with the largest lag at its time."""
 
 WINDOWS_MAX = 20_000
 """The most pairs of group and partition whose commits one session stores: about 20 MB."""
@@ -35,7 +35,7 @@ WINDOWS_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LagPoint:
-    """The lag of a group at a time. `topics` has the largest topics."""
+    """The lag of a group at a time. `topics` has the lag of the topics with the largest lag."""
 
     time_ms: int
     lag: int

@@ -1,13 +1,13 @@
 """Decides which user's permissions a request has in a cluster.
 
 A cluster whose clients need no login is open: every session has the same permissions as any client of that cluster. If
-the clients need SASL, each person logs in with a name and a password of the cluster, and a session has only the
+the clients need SASL, each person logs in with a user name and a password of the cluster. The session then has only the
 permissions of this user.
 
 The settings file of a cluster may contain a login or a client certificate of the person who started the console. A
-session gets the permissions of this login or certificate on two conditions: the browser has opened the secret address,
-which the console prints at its start, and the console listens on a loopback address. Without these two conditions,
-other users of the machine or of the network could use this login.
+session gets the permissions of this login or certificate on two conditions. First, the browser has opened the secret
+address, which the console prints at its start. Second, the console listens on a loopback address. Without these two
+conditions, other users of the machine or of the network could use this login.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcli.security.mechanisms.client import Credentials
 
 CALL_MAX_MS = 15_000
 """The longest call to a cluster with all its retries. A person does not wait longer for a page. A smaller
-`default.api.timeout.ms` of the settings counts."""
+`default.api.timeout.ms` in the settings takes precedence."""
 
 CLIENT_ID = "kcli-console"
 
@@ -64,7 +64,7 @@ class Identity:
 
 
 class LoginRules:
-    """The rules of one cluster, from its settings. Raises ClientConfigError if the settings are invalid."""
+    """The rules for logins to one cluster, from its settings. Raises ClientConfigError if the settings are invalid."""
 
     def __init__(self, settings: ClusterSettings, *, is_loopback: bool) -> None:
         self.settings = settings
@@ -98,7 +98,7 @@ class LoginRules:
         return not self.needs_login and self.given is Given.NOTHING
 
     def given_identity(self) -> Identity:
-        """The login of the settings."""
+        """The identity of the login or certificate in the settings."""
         config = client_config(self.settings.properties)
         sasl = config.security.sasl if config.security is not None else None
         name = sasl.username if isinstance(sasl, Credentials) else f"the {self.given} of the settings file"

@@ -12,7 +12,7 @@ from kcli.console.cache import Aged
 T = TypeVar("T")
 
 ROWS_MAX = 1000
-"""The most rows of one answer. A page asks for some hundred at a time."""
+"""The most rows of one answer. A page requests some hundred rows at a time."""
 
 ROWS_DEFAULT = 100
 SEARCH_CHARACTERS_MAX = 300
@@ -22,7 +22,7 @@ SortKey = Callable[[T], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The parameters of a list: `search` has words, `sort` is the name of a column."""
+    """The parameters of a list. `search` has the words to search for, and `sort` is the name of a column."""
 
     search: str = ""
     sort: str = ""
@@ -38,11 +38,11 @@ class Listing:
         columns: Mapping[str, SortKey[T]],
         show: Callable[[T], object] = lambda row: row,
     ) -> Rows:
-        """Returns the part of the rows that the page asks for.
+        """Returns the part of the rows that the page requests.
 
-        `text` returns the text of a row in which words are searched. A row matches if it has all words, in upper or
-        lower case. `columns` has the sort key of each column, and the first column is the default. Rows with the key
-        None come last. `show` converts the rows that are sent.
+        `text` returns the text of a row in which words are searched. A row matches if this text has all words. Upper
+        and lower case count as equal. `columns` has the sort key of each column, and the first column is the default.
+        Rows with the key None come last. `show` converts the rows that are sent.
         """
         matching = self.matching(found.value, text)
         ordered = self._sorted(matching, columns)

@@ -18,10 +18,11 @@ SESSIONS_MAX = 512
 """The most sessions with a login. If there are more, the session that was not used for the longest time ends."""
 
 IDLE_MAX_SECONDS = 3600.0
-"""The time for which a session lasts without a request. An open page asks regularly, so its session continues."""
+"""The time for which a session lasts without a request. An open page sends requests regularly, so its session
+continues."""
 
 AGE_MAX_SECONDS = 12 * 3600.0
-"""The longest session: a working day. Then each user logs in again."""
+"""The longest time of a session: a working day. After this time, the user must log in again."""
 
 _SECRET_BYTES = 32
 _ID_BYTES = 24
@@ -36,7 +37,7 @@ class Session:
     id: str = field(repr=False)
     csrf: str = field(repr=False)
     is_owner: bool = False
-    """Whether the browser opened the secret address, so that the given logins may serve."""
+    """Whether the browser opened the secret address, and so may use the logins of the settings files."""
     connections: dict[str, ClusterConnection] = field(default_factory=dict, repr=False)
 
     def accepts(self, csrf: str | None) -> bool:
@@ -75,22 +76,22 @@ class Sessions:
         return self._made(nonce.decode())
 
     def visit(self) -> Session:
-        """Makes a session without permissions, which is not kept."""
+        """Makes a session without permissions, and does not store it."""
         return self._made(secrets.token_urlsafe(_ID_BYTES))
 
     async def begin_owner(self) -> Session:
-        """Makes and keeps the session of the browser that opened the secret address."""
+        """Makes and stores the session of the browser that opened the secret address."""
         session = self.visit()
         session.is_owner = True
         await self._keep(session)
         return session
 
     async def renew(self, session: Session) -> None:
-        """Keeps a session, and gives the session a new id and a new token, because its permissions change. May end
-        another session.
+        """Stores a session with a new id and a new token, because its permissions change. If there are too many
+        sessions, ends another one.
 
-        Another program on this machine may have set the old id as a cookie, because a browser uses the
-        cookies of a host for all ports of the host.
+        Another program on this machine may know the old id, because that program may have set the cookie. A browser
+        uses the cookies of a host for all ports of the host.
         """
         self._sessions.pop(session.id, None)
         new = self.visit()

@@ -31,7 +31,7 @@ class ClusterSettings:
     traces: str | None = field(default=None, repr=False)
     """The URL of the store of traces (Jaeger or Tempo), which may contain a password."""
     spark_urls: tuple[str, ...] = field(default=(), repr=False)
-    """Drivers and history servers of Spark. The URLs may contain passwords."""
+    """The URLs of Spark's drivers and history servers. The URLs may contain passwords."""
     spark_checkpoints: tuple[str, ...] = ()
     """Directories with checkpoints of Spark's streaming queries."""
 

@@ -37,16 +37,17 @@ from kcli.security.acls.entry import number_name
 from kcli.security.acls.filters import AclFilter
 
 CREATIONS_PER_STEP = 200
-"""ACLs that are checked in one step. An ACL takes about 5 µs."""
+"""The number of new ACLs that one step checks. The check of an ACL takes about 5 µs."""
 COMPARISONS_PER_STEP = 2000
-"""Comparisons of a filter with an ACL in one step. A comparison takes about 0.5 µs."""
+"""The number of comparisons in one step. A comparison of a filter with an ACL takes about 0.5 µs."""
 MATCHES_MAX = 10 * MAX_RECORDS_PER_BATCH
-"""ACLs in the response to one DeleteAcls. An ACL counts once for each filter that matches it. Kafka has no such limit:
-10,000 filters that match 10,000 ACLs would need several gigabytes."""
+"""The limit of the ACLs in the response to one DeleteAcls. An ACL counts once for each filter that matches it. Kafka
+has no such limit. Without it, 10,000 filters that each match 10,000 ACLs would need several gigabytes."""
 
 
 def create_acls(controller: Controller, request: CreateAclsRequest) -> Steps[CreateAclsResponse]:
-    """Adds the valid ACLs. An ACL that exists already succeeds without a record, as in Kafka."""
+    """Adds the valid ACLs. For an ACL that exists already, no record is written and the result is success, as in
+    Kafka."""
     results = []
     wanted: dict[AclEntry, None] = {}
     for number, creation in enumerate(request.creations, 1):

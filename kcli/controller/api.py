@@ -1,8 +1,8 @@
-"""The table of the controller's APIs. Each row has the function that makes a decision from a request.
+"""The table of the controller's APIs. Each row contains the function that makes the decision on a request of this API.
 
 A caller passes a row to the controller. For a request that a broker forwarded in an Envelope (KIP-590), the controller
-looks up the row by the API key. A row for a rare request imports its function when the row is first used. So the start
-of a node does not load this function.
+looks up the row by the API key. The function for a rare request is imported when the first such request arrives. So the
+start of a node does not load this function.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class ControllerRequestContext:
 
 
 IDLE_LIMIT_MS = 600_000
-"""The limit of requests about ACLs, if connections.max.idle.ms turns the limit of idle connections off."""
+"""The time limit of requests about ACLs, if connections.max.idle.ms sets no limit."""
 
 OWN_REQUEST = ControllerRequestContext()
 
@@ -149,11 +149,11 @@ class ControllerApi(Generic[Q, R]):
     """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
     fails the request before the decision."""
     arrived: Callable[[Controller, Q, int], None] | None = None
-    """Called when a request arrives, before the request waits for other decisions. The last argument is the present
-    time."""
+    """This function is called when a request arrives, before the request waits for other decisions. Its last argument
+    is the present time."""
     moves_broker: bool = False
-    """The decision may move a broker in or out of the cluster, in several steps. Only one such decision runs at a
-    time."""
+    """Whether the decision may move a broker in or out of the cluster, in several steps. Only one such decision runs at
+    a time."""
 
 
 def _idle_limit_ms(_request: object, settings: ControllerSettings) -> int:

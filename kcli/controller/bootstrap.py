@@ -1,5 +1,5 @@
-"""The first records of a cluster. `format` writes these records to files, and the first controller appends them to the
-log.
+"""The first records of a cluster. `kcli storage format` writes these records to files, and the first active controller
+appends them to the log.
 
 `format` writes two files in the form of snapshots. `bootstrap.checkpoint` has the feature levels and SCRAM credentials.
 The snapshot 0-0 has the first voters, for a quorum that keeps its voters in the log (KIP-853).
@@ -84,7 +84,7 @@ def encode_voters_snapshot(voters: VotersRecord, kraft_version: int, now_ms: int
 def first_log_records(
     bootstrap: Sequence[MetadataRecord], static_config: Mapping[str, str]
 ) -> list[MetadataRecord]:
-    """The first batch of the first controller: the bootstrap records in a metadata transaction.
+    """The records that the first active controller appends first: the bootstrap records in a metadata transaction.
 
     If ELR is enabled, the controller's own min.insync.replicas becomes the default of the cluster (KIP-966).
     """
@@ -108,5 +108,5 @@ def first_log_records(
 
 
 def encode_records(records: Iterable[MetadataRecord], metadata_version: int) -> list[bytes]:
-    """The encoded records, each in the version that a cluster at this metadata.version writes."""
+    """The encoded records. This level of metadata.version decides in which version each record is written."""
     return [encode_metadata_record(record, write_version_for(record, metadata_version)) for record in records]

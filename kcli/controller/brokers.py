@@ -223,7 +223,7 @@ class BrokerState(Enum):
 
 
 def heard(controller: Controller, request: hb.BrokerHeartbeatRequest, now_ms: int) -> None:
-    """Stores the arrival of a heartbeat, before the decision about this heartbeat."""
+    """Stores the time at which a heartbeat arrived, before the decision about this heartbeat."""
     broker = controller.image.brokers.get(request.broker_id)
     if broker is not None and broker.epoch == request.broker_epoch:
         controller.sessions.touch(broker.id, broker.epoch, now_ms)
@@ -299,8 +299,8 @@ def _move(
     failed: Sequence[uuid.UUID],
     response: hb.BrokerHeartbeatResponse,
 ) -> Steps[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to another state (None: it keeps its state), and removes its replicas in failed directories from
-    the ISRs."""
+    """Moves the broker to the state `wanted`, or keeps its state if `wanted` is None. Removes its replicas in failed
+    directories from the ISRs."""
     updates = PartitionUpdates(controller)
     online = tuple(each for each in broker.directories if each not in failed)
     with controller.expecting(broker.id, _as_it_will_be(broker, wanted, online)):

@@ -58,7 +58,8 @@ def entity_of(parts: Sequence[_Named]) -> QuotaEntity:
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest, *, resolvable: Callable[[str], bool]
 ) -> Decision[AlterClientQuotasResponse]:
-    """Alters quotas. `resolvable` returns True for an IP address or a host name with an IP address."""
+    """Alters quotas. `resolvable` returns True for an IP address, and for a host name for which an IP address is
+    found."""
     records: list[MetadataRecord] = []
     errors: dict[QuotaEntity, ApiError] = {}
     for entry in request.entries:
@@ -154,7 +155,7 @@ def _check_value(keys: ConfigDef, key: str, value: float) -> None:
 
 
 def _java_text(entity: QuotaEntity) -> str:
-    """The text of Kafka's ClientQuotaEntity."""
+    """The entity in the text form of Kafka's class ClientQuotaEntity, for error messages."""
     names = dict(entity)
     parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in hash_order(names))
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"

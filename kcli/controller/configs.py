@@ -39,7 +39,8 @@ from kcli.protocol.records.metadata import (
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
-"""The longest value, because the length of a Kafka string is an int16."""
+"""The length limit of a configuration value, in characters. Kafka has this limit because the length field of its
+strings is an int16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def topic_config_records(
 def incremental_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
 ) -> NewValues:
-    """The new values of the keys that the operations name.
+    """The new values of the keys that the operations change.
 
     Raises InvalidConfigurationException for APPEND or SUBTRACT on a key that is not a list.
     """
@@ -104,7 +105,7 @@ def _items(text: str | None) -> list[str]:
 
 
 def replacing_values(image: MetadataImage, resource: ConfigResource, wanted: NewValues) -> NewValues:
-    """The new values for a legacy AlterConfigs, which replaces every key of the resource."""
+    """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration."""
     return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
 
 
@@ -215,7 +216,7 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """One resource of a request, with operations on single keys, or with all new values (legacy AlterConfigs)."""
+    """The change of one resource in a request: operations on single keys, or all new values (legacy AlterConfigs)."""
 
     resource_type: int
     resource_name: str

@@ -1,8 +1,9 @@
 """The state on which decisions about the cluster depend: the image with all appended records, the index of this image,
 and the brokers' sessions.
 
-The functions that decide are the rows of `api`. Only `replay` changes the image, both in normal running and after a
-restart. The caller must append the records of a decision and replay them before it asks for the next decision.
+The functions that make decisions are in the table of api.py. Only `replay` changes the image, both in normal running
+and after a restart. The caller must append the records of a decision and replay them before it asks for the next
+decision.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from kcli.security.tokens import TokenFinder
 class Controller:
     """The active controller's state. `settings` and `rng` are inputs of decisions.
 
-    For unfenced brokers, a session begins at `now_ms`.
+    When the controller is made, a session begins for each unfenced broker except the broker in this process. `now_ms`
+    is the start of these sessions.
     """
 
     def __init__(self, replayer: ImageReplayer, settings: ControllerSettings, rng: Rng, now_ms: int) -> None:
@@ -42,7 +44,7 @@ class Controller:
         # earlier process of this node, which has certainly ended, so the broker may register at once.
         others = [broker for broker in replayer.image.brokers.values() if broker.id != settings.node_id]
         self.sessions = BrokerSessions(settings.broker_session_timeout_ms, others, now_ms)
-        """The sessions of the brokers, by a monotonic clock."""
+        """The sessions of the brokers. Their times are times of a monotonic clock."""
         self.index = PartitionIndex(replayer.image)
         self.next_offset = Offset(replayer.image.offset + 1)
         self.token_finder = TokenFinder(settings.tokens.secret_key or "")
@@ -124,8 +126,8 @@ class Controller:
     # --- records that no request asked for
 
     def register_controller(self, registration: ControllerRegistration) -> Sequence[MetadataRecord]:
-        """The record of a controller's endpoints and features. The result is empty if the registration is unchanged, or
-        if the finalized metadata.version has no such record."""
+        """The record that registers a controller's endpoints and features. The result is empty if the registration is
+        unchanged, or if the finalized metadata.version has no such record."""
         if (
             self.image.metadata_version < CONTROLLER_REGISTRATION_FROM.level
             or self.image.controllers.get(registration.id) == registration

@@ -16,14 +16,15 @@ from kcli.protocol.records.metadata import MetadataRecord
 R = TypeVar("R")
 
 MAX_RECORDS_PER_BATCH = 10_000
-"""Kafka's limit of the records in a batch of the metadata log. This limit also applies to a client's operation, because
-an operation is one atomic batch. The start or stop of a broker may need more records, which are divided into several
-batches."""
+"""The most records in a batch of the metadata log, as in Kafka. This limit also applies to a client's operation,
+because an operation is one atomic batch. The start or stop of a broker may need more records, which are divided into
+several batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """`kraft_version`: the level to which the quorum must rise before the request is decided again (KIP-853)."""
+    """The records to append, and the response to send when they are committed. If `kraft_version` is set, the quorum
+    must first rise to this level, and then the request is decided again (KIP-853)."""
 
     records: tuple[MetadataRecord, ...]
     response: R
@@ -31,11 +32,12 @@ class Decision(Generic[R]):
 
 
 Steps = Generator[Sequence[MetadataRecord], None, Decision[R]]
-"""Yields the records of each step, and returns the last decision. Append and replay the yielded records, let other work
-run, and continue."""
+"""A generator that yields the records of each step, and returns the decision of the last step. The caller appends and
+replays the yielded records, lets other work run, and continues the generator."""
 
 PARTITIONS_PER_STEP = 100
-"""The partitions that one step of a decision changes, or the names that it checks. This takes a few milliseconds."""
+"""The number of partitions that one step of a decision changes, or of names that it checks. A step takes a few
+milliseconds."""
 
 
 class StepCounter:
@@ -46,7 +48,8 @@ class StepCounter:
 
     @property
     def is_full(self) -> bool:
-        """Counts one more. Returns True if the present step has enough and must end before this one."""
+        """Counts one more partition or name. Returns True if the present step must end before the work on this
+        partition or name."""
         self._worked += 1
         if self._worked <= PARTITIONS_PER_STEP:
             return False
@@ -55,8 +58,8 @@ class StepCounter:
 
 
 def decide(records: list[MetadataRecord], response: R) -> Decision[R]:
-    """Makes the decision on a client's operation. Raises PolicyViolationException if the records are too many for one
-    batch."""
+    """Makes the decision on a client's operation from its records and response. Raises PolicyViolationException if
+    there are too many records for one batch."""
     if len(records) > MAX_RECORDS_PER_BATCH:
         raise too_many_records()
     return Decision(tuple(records), response)
@@ -78,12 +81,14 @@ class ApiError:
 
     @classmethod
     def of(cls, error: KafkaError) -> ApiError:
-        """The code and message of an exception. The message is None if it is the default message of the code."""
+        """Makes the error from an exception. If the exception has the default message of its code, the message of the
+        error is None."""
         return cls(error.code, None if error.message == error.default_message else error.message)
 
     @classmethod
     def standard(cls, error: type[KafkaError]) -> ApiError:
-        """The error with the default message of its code, for the few places where Kafka sends this message."""
+        """Makes an error whose message is the default message of its code. Only a few of Kafka's responses contain this
+        message."""
         return cls(error.code, error.default_message)
 
 

@@ -74,8 +74,8 @@ class PartitionTarget:
 
 @dataclass(slots=True)
 class _Draft:
-    """The changing values of a partition while its record is built. `leader` is the value of the record's field
-    `leader`."""
+    """The new values of a partition, while its record is built. `leader` is NO_LEADER_CHANGE if the record does not
+    name a leader."""
 
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
@@ -90,7 +90,8 @@ class _Draft:
 def partition_change(
     topic_id: uuid.UUID, partition_id: int, old: PartitionImage, target: PartitionTarget, rules: ElectionRules
 ) -> PartitionChangeRecord | None:
-    """The record that changes `old` to `target`, with the newly elected leader. None if nothing changes."""
+    """The record that changes `old` to `target`. It names the leader if the leader or the leader epoch changes. None if
+    nothing changes."""
     new = _draft(old, target, rules)
     new.elr = _eligible(old, new, rules, target.uncleanly_stopped)
     _elect(old, new, target.election, rules)
@@ -119,7 +120,8 @@ def partition_change(
 
 
 def _draft(old: PartitionImage, target: PartitionTarget, rules: ElectionRules) -> _Draft:
-    """The values of the target. If the target completes a reassignment, the values are those after the reassignment."""
+    """Combines the target with the values that it does not change. If the target completes a reassignment, the result
+    has the values of the partition after the reassignment."""
     replicas = old.replicas if target.replicas is None else target.replicas
     isr = old.isr if target.isr is None else target.isr
     adding = old.adding if target.adding is None else target.adding
@@ -207,7 +209,7 @@ def _find_leader(
 
 
 def _last_known(old: PartitionImage, new: _Draft, rules: ElectionRules) -> tuple[BrokerId, ...]:
-    """The last leader of a partition with an empty ISR. If the ELR is empty too, this broker may be elected."""
+    """The last leader of the partition, if its ISR is empty. If its ELR is empty too, this broker may be elected."""
     if not rules.elr_enabled:
         return old.last_known_elr
     if old.isr and not new.isr and old.leader != NO_LEADER:
@@ -228,7 +230,7 @@ def _changed_directories(
 
 
 def _shrinks(old: Sequence[BrokerId], new: Sequence[BrokerId]) -> bool:
-    """Whether a broker of the old list is missing in the new list."""
+    """Whether a broker in the list `old` is missing in the list `new`."""
     return not set(old) <= set(new)
 
 

@@ -58,14 +58,15 @@ def update_features(
 
 
 def quorum_refused(error: KafkaError) -> KafkaError:
-    """The error of a request that the quorum refused, with Kafka's text for the whole request."""
+    """The error of an UpdateFeatures if the quorum refused the new kraft.version. Its text is Kafka's text for a
+    refused request."""
     return type(error)(_REFUSED.format(error.message))
 
 
 def _refused(error: InvalidUpdateVersionException) -> uf.UpdateFeaturesResponse:
     """The response with one error for the whole request.
 
-    Before version 2, a response without an error has a result for each feature.
+    A response without an error is different: before version 2, it has a result for each feature.
     """
     return uf.UpdateFeaturesResponse(error_code=error.code, error_message=_REFUSED.format(error.message))
 

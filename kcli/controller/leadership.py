@@ -41,10 +41,11 @@ from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 MAX_ELECTIONS_PER_ROUND = 1000
-"""The partitions for which one round of a periodic task elects leaders. Kafka's limit."""
+"""The most partitions for which one round of a periodic task elects leaders, as in Kafka."""
 
 Changes = Generator[Sequence[MetadataRecord], None, None]
-"""The records of the steps of an event. The records of the last step stay in `PartitionUpdates.records`."""
+"""A generator that makes the partition changes of an event in steps, and yields the records of each step. The records
+of the last step stay in `PartitionUpdates.records`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class PartitionRef:
 
 
 def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str, name: str) -> str:
-    """The value of a topic key whose broker key has the same name. The value comes from the first of these that sets
-    the key: the topic, the cluster's default, this node's file, Kafka's default."""
+    """The value of a topic's configuration key, for keys whose broker key has the same name. The value is taken from
+    the first of these places that sets the key: the topic, the cluster's default, this node's file, Kafka's default."""
     for layer in (image.topic_config(topic), image.config(CLUSTER_DEFAULT), settings.static_config):
         if name in layer:
             return layer[name]
@@ -94,7 +95,7 @@ def election_rules(image: MetadataImage, settings: ControllerSettings, topic: To
 
 
 class PartitionUpdates:
-    """Collects the partition changes of one operation, each on top of the changes before it."""
+    """Collects the partition changes of one operation. Each change is based on the result of the changes before it."""
 
     def __init__(self, controller: Controller) -> None:
         self.records: list[MetadataRecord] = []
@@ -117,7 +118,7 @@ class PartitionUpdates:
         return records
 
     def find(self, key: PartitionKey) -> PartitionRef | None:
-        """The partition after the changes so far."""
+        """The partition with all changes that were collected so far. None if the partition does not exist."""
         topic = self._controller.image.topics.by_id.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None:
@@ -212,7 +213,7 @@ def elect_leaderless(controller: Controller) -> Decision[bool] | Steps[bool]:
 
     In topics that allow unclean elections, the election may be unclean. In other topics, an election succeeds only if
     the previous controller failed before it elected a leader. While no broker is active, for example when a whole
-    cluster starts, no partition is visited.
+    cluster starts, this function does not look at any partition.
     """
     if not any(broker.active for broker in controller.image.brokers.values()):
         return Decision((), False)

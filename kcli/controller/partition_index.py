@@ -1,7 +1,7 @@
 """Indexes the partitions of an image, for example by the brokers in their ISR.
 
-When a broker starts or stops, the controller visits only the partitions that may change, not every partition of the
-cluster. The active controller updates its index with each delta.
+When a broker starts or stops, the controller looks only at the partitions that may change, not at every partition of
+the cluster. The active controller updates its index with each delta.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ PartitionKey = tuple[uuid.UUID, int]
 """The topic id and the number of a partition."""
 
 Keys = dict[PartitionKey, None]
-"""A set of partitions that lists its members in the order of their arrival."""
+"""A set of partitions, in the order in which they were added."""
 
 _NOWHERE = PartitionImage((), (), NO_LEADER, FIRST_LEADER_EPOCH, 0)
 """Stands for a partition before its creation and after its deletion."""
 
 
 class PartitionIndex:
-    """The partitions by their ISR, ELR, directories, leader and reassignment."""
+    """Finds partitions by the brokers in their ISR or ELR, and by their directories, leader and reassignment."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.leaderless: Keys = {}
         self.not_preferred: Keys = {}
-        """The partitions that the first replica does not lead."""
+        """The partitions whose leader is not their first replica."""
         self.reassigning: Keys = {}
         self._in_isr: dict[BrokerId, Keys] = {}
         self._in_elr: dict[BrokerId, Keys] = {}

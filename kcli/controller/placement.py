@@ -62,7 +62,7 @@ class _Ring:
         self._given = 0
 
     def draw(self, number: int) -> BrokerId | None:
-        """Takes the next broker in round `number`. None if this round has already taken every broker."""
+        """Returns the next broker in round number `number`. None if this round has already returned every broker."""
         if not self._brokers:
             return None
         if number != self._round:

@@ -25,7 +25,7 @@ CREATE_TOPIC_KEY = "create.topic.policy.class.name"
 ALTER_CONFIG_KEY = "alter.config.policy.class.name"
 CREATE_TOPIC_GROUP = "kcli.create_topic_policies"
 ALTER_CONFIG_GROUP = "kcli.alter_config_policies"
-"""The groups of the entry points."""
+"""The names of the groups of entry points in which Python packages register their policy classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ NO_POLICIES = Policies()
 
 
 def configured_policies(config: BrokerConfig) -> Policies:
-    """Makes the policies of a controller. Raises ConfigError if a class cannot be found or made."""
+    """Makes the policies of a controller. Raises ConfigError if a class cannot be found, or if the policy cannot be
+    made from it."""
     return Policies(
         create_topic=cast("CreateTopicPolicy | None", _made(config, CREATE_TOPIC_KEY, CREATE_TOPIC_GROUP)),
         alter_config=cast("AlterConfigPolicy | None", _made(config, ALTER_CONFIG_KEY, ALTER_CONFIG_GROUP)),
@@ -105,7 +106,8 @@ def _made(config: BrokerConfig, key: str, group: str) -> object | None:
 
 
 def _ask(validate: Callable[[Request], None], request: Request) -> None:
-    """Calls a policy. If the policy raises an error or returns a result, such as False, the request is refused."""
+    """Calls a policy. Raises KafkaError, which refuses the request, if the policy raises an error or returns a result
+    other than None."""
     ask = cast("Callable[[Request], object]", validate)
     try:
         result = ask(request)

@@ -17,7 +17,8 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 def allocate_producer_ids(
     controller: Controller, request: ap.AllocateProducerIdsRequest
 ) -> Decision[ap.AllocateProducerIdsResponse]:
-    """Gives the next block to a broker. Raises StaleBrokerEpoch."""
+    """Gives the next block of producer ids to a broker. Raises StaleBrokerEpoch if the broker is not registered with
+    this epoch."""
     known_broker(controller.image, request.broker_id, request.broker_epoch)
     first = controller.image.next_producer_id
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:

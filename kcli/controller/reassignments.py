@@ -36,7 +36,7 @@ from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
 
 LISTED_PER_STEP = 1000
-"""Partitions and topics that are looked up in one step. One of them takes about 1 µs."""
+"""The number of partitions and topics that one step looks up. Each takes about 1 µs."""
 
 
 def alter_partition_reassignments(
@@ -113,7 +113,7 @@ def _find(updates: PartitionUpdates, name: str, number: int) -> PartitionRef:
 
 
 def _check_replication_factor(partition: PartitionImage, target: Sequence[int]) -> None:
-    """Raises KafkaError if the target has another number of replicas.
+    """Raises KafkaError if the target has more or fewer replicas than the partition.
 
     During a reassignment, the replicas to be removed are not counted.
     """

@@ -50,7 +50,7 @@ class BrokerSessions:
             session.metadata_offset = metadata_offset
 
     def silent_ms(self, broker_id: BrokerId, now_ms: int) -> int:
-        """The time since the last heartbeat of a broker. At most the timeout of the session, as in Kafka's metric."""
+        """The time since the last heartbeat of a broker, but at most the session timeout, as in Kafka's metric."""
         session = self._sessions.get(broker_id)
         silent_ms = self._timeout_ms if session is None else now_ms - session.last_contact_ms
         return min(silent_ms, self._timeout_ms)
@@ -66,7 +66,8 @@ class BrokerSessions:
         self._sessions[broker_id].controlled_shutdown_offset = offset
 
     def may_shut_down(self, broker_id: BrokerId, brokers: Mapping[int, BrokerRegistration]) -> bool:
-        """Whether every active broker has read the records that moved this broker's leaderships."""
+        """Whether a broker in controlled shutdown may stop: every active broker has read the records that moved its
+        leaderships."""
         offset = self._sessions[broker_id].controlled_shutdown_offset
         if offset is None:
             return True

@@ -1,7 +1,7 @@
 """Creates, renews, expires and removes delegation tokens (KIP-48, KIP-900).
 
 The metadata log has the times and principals of a token, but not the HMAC. The HMAC is computed from the token id
-(security/tokens.py). The caller has checked that the session of the client may ask for tokens.
+(security/tokens.py). Before the call, the caller has checked that the client may request tokens on its connection.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kcli.security.tokens import has_expired, may_renew, token_hmac
 USER = "User"
 
 REMOVED_AT_ONCE = 1_000
-"""The most expired tokens that are removed in one batch, as in Kafka."""
+"""The limit of the expired tokens that one batch removes, as in Kafka."""
 
 
 def create_delegation_token(
@@ -91,7 +91,8 @@ def token_owner(request: CreateDelegationTokenRequest, requester: Principal) -> 
 def renew_delegation_token(
     controller: Controller, request: RenewDelegationTokenRequest, requester: Principal, now_ms: int
 ) -> Decision[RenewDelegationTokenResponse]:
-    """Moves the expiry of a token, up to the end of its maximal lifetime. Raises KafkaError."""
+    """Moves the expiry of a token, at most to the end of its maximal lifetime. Raises KafkaError if the token is
+    unknown or has expired, or if the client may not renew it."""
     token = _found(controller, request.hmac)
     if has_expired(token, now_ms):
         raise DelegationTokenExpiredException
@@ -107,7 +108,9 @@ def renew_delegation_token(
 def expire_delegation_token(
     controller: Controller, request: ExpireDelegationTokenRequest, requester: Principal, now_ms: int
 ) -> Decision[ExpireDelegationTokenResponse]:
-    """Moves the expiry of a token, or removes the token if the period is negative. Raises KafkaError."""
+    """Moves the expiry of a token, or removes the token if the period is negative. Raises KafkaError if the token is
+    unknown, or if the client may not renew it. Also raises KafkaError if the token has expired and the period is not
+    negative."""
     token = _found(controller, request.hmac)
     _check_renewer(token, requester)
     if request.expiry_time_period_ms < 0:
@@ -155,7 +158,8 @@ def _check_renewer(token: DelegationToken, principal: Principal) -> None:
 
 
 def _shorter(limit_ms: int, asked_ms: int) -> int:
-    """The period that a client asks for, up to the limit. If the period is not positive, the limit is used."""
+    """The period that the client requests, but at most the limit. If the requested period is not positive, the limit is
+    used."""
     return min(limit_ms, asked_ms) if asked_ms > 0 else limit_ms
 
 

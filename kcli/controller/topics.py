@@ -52,12 +52,12 @@ from kcli.protocol.records.metadata import MetadataRecord, RemoveTopicRecord, To
 from kcli.runtime.rng import Rng
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Kafka's limit of the partitions in one CreateTopics request. This limit also bounds the size of the resulting
+"""The most partitions in one CreateTopics request, as in Kafka. This limit also bounds the size of the resulting
 batch."""
 
 Charge = Callable[[int], None]
-"""Takes the number of partitions that will be created or deleted. Raises ThrottlingQuotaExceededException if the
-client's quota is exceeded (KIP-599)."""
+"""A function that counts created or deleted partitions against the client's quota. It raises
+ThrottlingQuotaExceededException if the quota is exceeded (KIP-599)."""
 
 
 def no_charge(_partitions: int) -> None:
@@ -74,8 +74,8 @@ DELETE_BY_ID_SINCE = 6
 
 @dataclass(frozen=True, slots=True)
 class TopicContext:
-    """The inputs of the topic functions besides the request. Make one context per request, because `described` caches
-    parts of the response."""
+    """The inputs of this module's functions besides the request. Make one context per request, because `described`
+    caches parts of the response."""
 
     image: MetadataImage
     settings: ControllerSettings
@@ -308,9 +308,10 @@ def _new_partition(image: MetadataImage, replicas: Sequence[BrokerId]) -> Partit
 
 
 def default_directory(image: MetadataImage, broker_id: BrokerId) -> uuid.UUID:
-    """The directory of a new replica, if the broker has only one directory.
+    """The directory of a new replica. If the broker has only one directory, this is the directory's id.
 
-    If the broker has several directories, it chooses one of them and reports this choice (KIP-858).
+    If the broker has several directories, the result means "unassigned": the broker will choose a directory and report
+    its choice (KIP-858).
     """
     if image.metadata_version < DIRECTORY_ASSIGNMENT_FROM.level:
         return MIGRATING_DIRECTORY
@@ -342,8 +343,8 @@ def _result(
 
 
 def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.CreatableTopicConfigs, ...]:
-    """Describes a topic's configuration. The result is cached, because this description is most of the work, and the
-    topics of one request mostly have the same configuration."""
+    """Describes a topic's configuration. Making the description is most of the work of a CreateTopics. The result is
+    cached, because the topics of one request mostly have the same configuration."""
     key = tuple(sorted(overrides.items()))
     described = context.described.get(key)
     if described is None:
@@ -357,7 +358,7 @@ def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.Cre
 
 
 def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerLayers:
-    """The layers from which this node's broker keys get their values: dynamic configurations, file and defaults."""
+    """The sources of the values of this node's broker keys: dynamic configurations, file and defaults."""
     return BrokerLayers(
         dynamic=image.config(ConfigResource(ConfigResourceType.BROKER, str(settings.node_id))),
         dynamic_default=image.config(ConfigResource(ConfigResourceType.BROKER, "")),

@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 MIN_INT32 = -(2**31)
 REMEMBERED_HASHES = 20_000
-"""Texts whose hash codes are remembered, about 3 MB. Each request of a group needs the hash code of the group id. Each
-join of a consumer group needs the hash codes of all member ids, which take 2 µs each."""
+"""The number of texts whose hash codes stay in the cache, about 3 MB. Each request to a group needs the hash code of
+the group id. When a member joins a consumer group, the hash codes of all member ids are needed. Computing a hash code
+takes 2 µs."""
 
 
 @lru_cache(REMEMBERED_HASHES)

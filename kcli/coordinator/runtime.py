@@ -12,8 +12,9 @@ are committed. The caller does five things, in this order:
 5. send the replies.
 
 If the append fails, the caller calls `written` with the error, and sends the error in place of the replies. If a
-`Ready` has no records, its replies are sent immediately. `sends` is work outside the shard, such as writing markers.
-The caller begins this work when it sends the replies, and reports the result of the work to the shard.
+`Ready` has no records, its replies are sent immediately. The field `sends` of a `Ready` lists work outside the shard,
+such as writing markers. The caller begins this work when it sends the replies, and reports the result of the work to
+the shard.
 
 If a `Ready` names a `producer`, its records belong to that producer's transaction. The records are pending until the
 marker of the transaction is in the log. The caller then calls `end_transaction`.
@@ -74,7 +75,7 @@ class Answer(NamedTuple, Generic[AnswerT]):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The producer to whose transaction the records belong."""
+    """The transactional producer of the records in a `Ready`. The records belong to its open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -176,8 +177,8 @@ class Timers(Generic[KeyT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The next time to call `pop_expired`. This time is never after the first deadline. If this time is before the
-        first deadline, `pop_expired` returns None."""
+        """The time at which the caller must call `pop_expired` next. This time may be before the first deadline. In
+        this case, `pop_expired` returns None."""
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> KeyT | None:

@@ -21,5 +21,6 @@ _WRITE_ERRORS: Mapping[ErrorCode, ErrorCode] = {
 
 
 def write_error(code: ErrorCode) -> ErrorCode:
-    """Converts an error of the log to an error after which a client sends its request to the coordinator again."""
+    """Converts an error of the log to the error for the client. After this error, the client sends its request to the
+    coordinator again."""
     return _WRITE_ERRORS.get(code, code)

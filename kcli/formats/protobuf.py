@@ -1,7 +1,7 @@
 """Reads and writes Protobuf values, according to the descriptors of their .proto files.
 
-A message is a dict of its fields. If Protobuf knows that a field is not set, its value is None. A map is a list of
-pairs, an enum is a name, and a Timestamp is a time in UTC.
+A message is a dict of its fields. A field that is not set has the value None, if Protobuf distinguishes unset fields of
+this type. A map is a list of pairs, an enum is a name, and a Timestamp is a time in UTC.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ BODY_MAX_SECONDS = 60.0
 _PART_BYTES = 64 * 1024
 
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-"""The escape of a surrogate. Two of them are one character, but one alone is no character."""
+"""The JSON escape of a surrogate. Two surrogates together are one character, but a single surrogate is invalid."""
 
 
 async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
@@ -26,7 +26,7 @@ async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
     try:
         async with asyncio.timeout(BODY_MAX_SECONDS):
             async for part in request.content.iter_chunked(_PART_BYTES):
-                connection.ahead_bytes = 0  # these bytes are no longer ahead of the handler
+                connection.ahead_bytes = 0  # the handler has read these bytes
                 body += part
                 if len(body) > body_max_bytes:
                     raise HttpError(

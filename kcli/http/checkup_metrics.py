@@ -1,4 +1,4 @@
-"""The figures of the check-up that only the metrics endpoints of brokers have."""
+"""Reads the figures for the check-up that only the metrics endpoints of brokers have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _QUERIES = (
 
 
 def named_metrics(endpoints: Sequence[Address], access: MetricsAccess = ANYBODY) -> MetricsSource:
-    """Returns a function that reads the figures from these endpoints. An endpoint itself names its broker."""
+    """Returns a function that reads the figures from these endpoints. The answer of an endpoint has the id of its
+    broker."""
 
     async def read(nodes: tuple[Node, ...]) -> Metrics:
         answers = await asyncio.gather(*(figures(each, access) for each in endpoints))

@@ -49,8 +49,8 @@ async def get(
     try:
         async with (
             aiohttp.ClientSession(
-                # Without TLS, the connection is closed after the response. With TLS, it stays open until the end of the
-                # session, because only that end waits for the shutdown of TLS, which takes a round trip.
+                # Without TLS, the connection is closed after the response. With TLS, it stays open until the
+                # session ends, because only the end of the session waits for the shutdown of TLS (one round trip).
                 connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 cookie_jar=aiohttp.DummyCookieJar(),

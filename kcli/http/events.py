@@ -27,5 +27,5 @@ class EventStream(Stream):
         await self.write(f"event: {event}\ndata: {text}\n\n".encode())
 
     async def beat(self) -> None:
-        """Sends a comment, so that proxies and the browser know that the stream is alive."""
+        """Sends a comment, so that proxies and the browser do not close a stream without events."""
         await self.write(b": alive\n\n")

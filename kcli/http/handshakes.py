@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from kcli.runtime.network import HANDSHAKE_LIMIT_S
 
 Tls = Callable[[], ssl.SSLContext]
-"""Returns the context for the next connection."""
+"""Returns the TLS context for the next connection."""
 
 
 class Waiting(Protocol):
@@ -72,7 +72,7 @@ class Handshakes:
 
 
 class _Handshake(SSLProtocol):
-    """TLS that can be ended before its handshake is complete."""
+    """A TLS connection that can be closed before its handshake is complete."""
 
     has_served = False
     waits_since = 0.0

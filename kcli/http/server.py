@@ -1,11 +1,11 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
-adds limits that aiohttp does not have: on the number of connections, on the time to read a response, and on the bytes
-that a client sends before it gets an answer. If the number of connections has reached its limit, a new client takes the
-place of a client that sends no request. So idle clients cannot block other clients. There is no limit for each address,
-because such a limit would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise
-HttpError.
+adds three limits that aiohttp does not have. They limit the number of connections, the time to read a response, and the
+bytes that a client sends before it gets an answer. If the number of connections has reached its limit, a new client
+takes the place of a client that sends no request. So idle clients cannot block other clients. There is no limit for
+each address, because such a limit would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may
+raise HttpError.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Connection(web.RequestHandler):
 
     def abort(self) -> None:
         """Closes the connection immediately."""
-        self.is_busy = True  # it is not found again before the event loop has closed it
+        self.is_busy = True  # so `_make_room` does not choose this connection again
         if self.transport is not None:
             self.transport.abort()
 
@@ -271,7 +271,8 @@ class Connection(web.RequestHandler):
 
 
 _TOO_MANY = "Too many"
-"""A part of the message by which an error of aiohttp is recognised, because it has no separate class."""
+"""A part of the message of aiohttp's error for too many headers. The message is compared, because this error has no
+class of its own."""
 
 
 class _Refusal(asyncio.Protocol):

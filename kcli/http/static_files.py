@@ -15,7 +15,7 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""The content types by the endings of files. Files with other endings are not served."""
+"""The content types by the extensions of file names. Files with other extensions are not served."""
 
 # A browser keeps the file, and asks at each use whether it has changed.
 _CACHE = "no-cache"

@@ -1,8 +1,8 @@
-"""Computes the state of a group from its commits, its lag in seconds, and a sentence about both.
+"""Judges a group by its commits: computes its state, its lag in seconds, and a sentence that explains both.
 
 The input is a series of samples. A sample has the end offsets of partitions and the last commits of groups.
-`LagTracker` keeps a small window of the last commits of each group and partition (`window.py`), and a history of the
-end offset of each partition (`history.py`). `LagTracker` judges a partition in three steps:
+`LagTracker` keeps a small window of the last commits of each group and partition (`window.py`). It also keeps a history
+of the end offset of each partition (`history.py`). `LagTracker` judges a partition in three steps:
 
 1. `burrow.py` has the rules of Burrow (github.com/linkedin/Burrow): OK, WARN, STOP, STALL, REWIND. These rules need no
    threshold, because they compare a group with its own commits.

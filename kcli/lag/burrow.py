@@ -9,8 +9,8 @@ from itertools import pairwise
 from kcli.lag.window import WINDOW_COMMITS, Commit
 
 IDLE_WINDOW_MS = 90_000
-"""The shortest window of an idle group. Ten samples of a broker take 90 s, so the window of a group that commits all
-the time is not shorter either."""
+"""If the idle time of a window is not counted, the window counts as at least this long. It is the time of ten samples
+of a broker."""
 
 
 class Status(IntEnum):

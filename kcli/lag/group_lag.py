@@ -24,13 +24,13 @@ class Member:
 
 @dataclass(slots=True)
 class TopicSums:
-    """The sums of one topic in a group. `lag` counts only known lags."""
+    """The sums over the partitions of one topic in a group. `lag` is the sum of the known lags."""
 
     committed: int = 0
     lag: int = 0
     known: int = 0
     unknown: int = 0
-    """The partitions with a known lag, and the others."""
+    """The number of partitions with an unknown lag. `known` is the number of the other partitions."""
     members: int = 0
     assigned_partitions: int = 0
 
@@ -42,18 +42,19 @@ class TopicSums:
 
 @dataclass(slots=True)
 class GroupLag:
-    """The lag of a group. The caller adds members and partitions one by one, so it can pause while it adds a large
-    group."""
+    """The lag of a group. The caller adds members and partitions one by one. So the caller can pause while it adds the
+    partitions of a large group."""
 
     group_id: str
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
     commits: int = 0
-    """The offsets that were committed, one for each partition, since the coordinator began to count."""
+    """The number of offsets that were committed since the coordinator began to count. A commit for two partitions
+    counts as two."""
     members: int = 0
     idle_members: int = 0
-    """The members without partitions."""
+    """The number of members without partitions."""
     status: Status = Status.OK
     lag: int = 0
     """The sum of the known lags of its partitions."""

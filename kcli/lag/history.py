@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 POINTS_MAX = 32
-"""The points of one history. Each takes 16 bytes, so the histories of 10,000 partitions take about 6 MB."""
+"""The most points of one history. Each point takes 16 bytes, so the histories of 10,000 partitions take about 6 MB."""
 _DENSE_POINTS = 12
 """The newest points, which are never thinned out. They cover the time for which Burrow compares end offsets."""
 _LONGEST_MS = 24 * 3600 * 1000
@@ -36,8 +36,8 @@ class EndHistory:
         self._ends = array("q")
 
     def add(self, time_ms: int, end: int) -> None:
-        """Adds a point. Times must not go back. If the end offset went back (after an unclean election, or for a new
-        topic with the same name), the points with larger offsets are dropped."""
+        """Adds a point. Times must not go back. If the end offset went back, drops the points with larger offsets. This
+        happens after an unclean election, or if a topic was created again."""
         times, ends = self._times, self._ends
         while ends and ends[-1] > end:
             times.pop()

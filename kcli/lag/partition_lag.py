@@ -1,4 +1,4 @@
-"""The values of one group on one partition."""
+"""The lag and the state of one group on one partition."""
 
 from __future__ import annotations
 

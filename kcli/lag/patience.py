@@ -17,11 +17,11 @@ record that it has not committed. So the rule measures two times:
   STALL, this time begins at the first commit of the repeated offset. For WARN, it begins when the first
   unread record arrived, because such a group commits often but has old unread records.
 
-A verdict of WARN, STOP or STALL is withheld (the state stays OK) until the group owes the commit for more than twice
-the longest pause in its window. Without a known pause, the limit is `first_patience_ms`. A single long pause may be an
-outage, and must not hide the next outage. So the limit is at most twice the second longest pause, or
-`first_patience_ms` if this is longer. A group with rare commits has several long pauses. REWIND is never withheld,
-because offsets do not go back by themselves.
+A verdict of WARN, STOP or STALL is withheld for some time, and the state stays OK. The time ends when the group owes
+the commit for more than twice the longest pause in its window. Without a known pause, the limit is `first_patience_ms`.
+A single long pause may be an outage, and must not hide the next outage. So the limit is at most twice the second
+longest pause, or `first_patience_ms` if this is longer. A group with rare commits has several long pauses. REWIND is
+never withheld, because offsets do not go back by themselves.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from kcli.lag.burrow import Status
 from kcli.lag.window import Commit
 
 PAUSES = 2
-"""A verdict is withheld for this many times the pause. With 1, a healthy group that is a little late would have a false
-alarm."""
+"""A verdict is withheld for the pause multiplied by this. With 1, a healthy group that is a little late would have a
+false alarm."""
 
 
 def withheld(
@@ -76,7 +76,7 @@ def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
 
 
 def first_at_same_offset(commits: Sequence[Commit]) -> Commit:
-    """Returns the first of the last commits that all have the offset of the last one."""
+    """Returns the first commit of the present offset. All commits after this commit have the same offset."""
     found = commits[-1]
     for commit in reversed(commits):
         if commit.offset != found.offset:

@@ -16,7 +16,7 @@ _MINUTES_FROM = 120
 def explain(found: PartitionLag, partition: str, reader: Reader | None) -> str:
     """Returns the sentence about a group on a partition. `reader` is the member that has the partition, or None.
 
-    Names come from clients. The caller must make the sentence safe for its medium.
+    Names come from clients. The caller must escape the sentence for its output, such as a terminal or a web page.
     """
     match found.status:
         case Status.OK:

@@ -16,7 +16,7 @@ WINDOWS_MAX = 100_000
 """The most pairs of a group and a partition that one tracker follows. Their windows take about 50 MB. Pairs above this
 limit are not judged."""
 RECENT_ENDS_MS = 100_000
-"""The time for which end offsets are compared with the last commit. Burrow keeps ten end offsets, one each 10 s."""
+"""The age up to which end offsets are compared with the last commit. Burrow keeps ten end offsets, one each 10 s."""
 
 Key = tuple[str, TopicPartition]
 """A group id and a partition."""
@@ -45,7 +45,7 @@ class LagTracker:
 
     @property
     def keys(self) -> Collection[Key]:
-        """The groups and partitions that have a window."""
+        """The pairs of a group and a partition that have a window."""
         return self._windows.keys()
 
     # Samples
@@ -58,14 +58,14 @@ class LagTracker:
         history.add(now_ms, end)
 
     def see_arrival(self, partition: TopicPartition, offset: int, time_ms: int) -> None:
-        """Takes the timestamp of a record that is older than the history of its partition."""
+        """Adds the timestamp of a record that is older than the history of its partition."""
         history = self._ends.get(partition)
         if history is not None:
             history.begin_with(offset, time_ms)
 
     def see_commit(self, group: str, partition: TopicPartition, time_ms: int, offset: int) -> bool:
-        """Adds the last commit of a group, if it is not known yet. Returns False if the number of windows is at its
-        limit."""
+        """Adds the last commit of a group, unless the window already has this commit. Returns False if the number of
+        windows is at its limit."""
         window = self._window(group, partition)
         if window is None:
             return False
@@ -119,7 +119,7 @@ class LagTracker:
     ) -> PartitionLag | None:
         """Judges a group on a partition. Returns None without a known commit.
 
-        `arrival_ms` is the time at which the first unread record arrived. If the caller does not know this time, the
+        `arrival_ms` is the time at which the first unread record arrived. If the caller does not give this time, the
         tracker computes it from the history of end offsets.
         """
         window = self._windows.get((group, partition))

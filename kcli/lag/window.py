@@ -44,7 +44,7 @@ class CommitWindow:
         min_distance_ms: int = 0,
     ) -> None:
         """Adds a commit. If less than `min_distance_ms` has passed since the last commit, the new offset replaces the
-        last offset, and the time of the last commit stays (Burrow's `min-distance`)."""
+        last offset. The time of the last commit stays (Burrow's `min-distance`)."""
         numbers = self._numbers
         if numbers and time_ms - numbers[-_FIELDS] < min_distance_ms:
             time_ms = numbers[-_FIELDS]

@@ -17,7 +17,7 @@ SERVER_COMMAND = (sys.executable, "-m", "kcli.server.main")
 LOG_DIR = "LOG_DIR"
 """The environment variable with the directory of a node's log files, as in Kafka."""
 TAIL_BYTES = 64 * 1024
-"""The end of a log that is read for its last lines, because a log may have gigabytes."""
+"""The bytes at the end of a log in which its last lines are searched, because a whole log may have gigabytes."""
 TAIL_LINES = 15
 
 
@@ -97,8 +97,8 @@ class NodeProcess:
         return self.process.wait(seconds)
 
     def last_lines(self, count: int = TAIL_LINES) -> Sequence[str]:
-        """Returns the last lines that the node has written since its start. Lines of the log file come first. Lines of
-        the output that are newer than the start follow.
+        """Returns the last lines that the node has written since its start. Before the node is ready, these are lines
+        of its output. Later, lines of its log file come first, and newer lines of its output follow.
         """
         if self.log_file is None or not self._is_ready:
             return _last_lines(self.output_file, self._began)[-count:]

@@ -11,14 +11,13 @@ from kcli.local_cluster.layout import HOST
 _PORTS = range(10_240, 32_768)
 """The ports to choose from: five digits, below the range that Linux gives to outgoing connections.
 
-With a port of that range, an outgoing connection could use the broker's port before the broker starts or while it is
-down.
+If the broker's port was in the range of Linux, an outgoing connection could take it while the broker does not run.
 """
 
 
 def free_port() -> int:
-    """Returns a free port. The operating system chooses the port, because `random` would give parallel test processes
-    the same port.
+    """Returns a free port. The choice uses random numbers of the operating system, because `random` would give parallel
+    test processes the same port.
     """
     while True:
         port = secrets.choice(_PORTS)

@@ -18,7 +18,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Signals:
     """Handles the signals of a process inside `with`, in the main thread.
 
-    Calls `when_stopped` for each signal that asks for a stop. The signal that a child process has ended only ends a
+    Calls `when_stopped` for each signal that requests a stop. The signal that a child process has ended only ends a
     pause.
     """
 

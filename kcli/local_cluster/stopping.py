@@ -11,10 +11,10 @@ from kcli.local_cluster.watch import RunningNode, stop_batches
 from kcli.runtime.clock import Clock, SystemClock
 
 POLL_S = 0.1
-"""The pause between two looks at the processes. A look costs a system call for each node."""
+"""The pause between two checks of the processes. A check costs a system call for each node."""
 LAST_WAIT_S = 3.0
-"""If the last nodes take longer than this, they wait for an active controller that no longer runs. A second SIGTERM
-ends their wait, because no other node is left that could become the leader of their partitions.
+"""If the last nodes take longer than this, they wait for an active controller that no longer runs. The wait is useless,
+because no other node could become the leader of their partitions. So a second SIGTERM ends the wait.
 """
 STOP_LIMIT_S = 60.0
 """A node that has not stopped within this time is killed. The node then checks its logs at its next start."""

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_RESTARTS = 5
-"""A node that dies again and again has a permanent problem, such as a full disk. Then a user must look at its log."""
+"""The most restarts. A node that dies again and again has a permanent problem, such as a full disk. So a user must read
+its log."""
 FIRST_PAUSE_S = 1.0
 PAUSE_FACTOR = 2.0
 """The pause before a restart doubles each time: 1, 2, 4, 8 and 16 seconds."""
 STEADY_S = 60.0
-"""A node that ran longer has recovered from its last death, so its restarts are counted from zero."""
+"""A node that ran for this time or longer has recovered from its last death. So its restarts are counted from zero."""
 
 
 @dataclass(slots=True)

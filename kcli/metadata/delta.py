@@ -1,9 +1,10 @@
-"""The step from one image to the next: replays metadata records and remembers the topics and keys that they change.
+"""The changes from one image to the next. A delta replays metadata records, and lists the topics and keys that they
+change.
 
 A delta starts from an image, replays the records of one or more batches in log order, and is applied once. A table of
 the image is copied when it is first changed, and the partitions of a topic are copied when the topic is first changed.
 Records are not validated again. If a record contradicts the image (for example, because its topic is unknown), the log
-or this program is broken. Such a record raises `MetadataLogError`.
+or this program is broken. The replay of such a record raises `MetadataLogError`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class PartitionDiff(NamedTuple):
 
 
 class _Table(Generic[K, V]):
-    """A map of the old image that is copied at the first write and remembers the keys that were written."""
+    """One map of the image. It is copied before the first write, so that the old image does not change. `touched` lists
+    the written keys."""
 
     __slots__ = ("_base", "_own", "touched")
 
@@ -109,8 +111,8 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-        """The changes from one image to another. This function is needed when a snapshot from another node replaces the
-        image."""
+        """Makes the delta that changes the image `old` to the image `new`. This is needed when a snapshot from another
+        node replaces the image."""
         delta = cls(old)
         delta._features.become(new.features)
         delta._brokers.become(new.brokers)
@@ -163,7 +165,8 @@ class MetadataDelta:
 
     @property
     def topics_created(self) -> tuple[TopicImage, ...]:
-        """The topics that the delta creates. Their partitions are still missing, because `apply` adds them."""
+        """The topics that the delta creates. They have no partitions here, because only `apply` adds the partitions to
+        the topics."""
         after, before = self._topics.current, self.image.topics.by_id
         return tuple(
             after[topic_id]
@@ -473,8 +476,8 @@ class MetadataDelta:
 def merge_partition_change(
     partition: PartitionImage, record: records.PartitionChangeRecord
 ) -> PartitionImage:
-    """The partition after the change. Every change increments the partition epoch. A change of the leader, even to the
-    same leader, also increments the leader epoch."""
+    """The partition after the change. Every record increments the partition epoch. A record that names a leader, even
+    the same leader as before, also increments the leader epoch."""
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if record.leader != records.NO_LEADER_CHANGE:
         leader, leader_epoch = record.leader, LeaderEpoch(leader_epoch + 1)

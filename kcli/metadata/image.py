@@ -2,7 +2,7 @@
 
 An image never changes. `MetadataDelta` (delta.py) builds the next image, which shares all unchanged parts with the
 image before it. A delta copies the table of topics, and the topics that change. So a topic with ten thousand partitions
-is copied once for each commit, and not once for each record.
+is copied once for each delta, and not once for each record.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ METADATA_VERSION = "metadata.version"
 
 
 def is_real_directory(directory: uuid.UUID) -> bool:
-    """Whether this is the id of a directory, and not an id with a special meaning."""
+    """Whether this id names a real directory. Other ids have special meanings, such as "unassigned"."""
     return directory.int >= _FIRST_REAL_DIRECTORY
 
 
 class LeaderRecoveryState(IntEnum):
-    """Whether the leader must still recover its log after an unclean election (KIP-704)."""
+    """The state of the leader after an unclean election: whether it must still recover its log (KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
@@ -76,8 +76,8 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The endpoint of one listener of a node. The values of `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT,
-    3 SASL_SSL."""
+    """The address of one listener of a node. The values of `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
+    SASL_SSL."""
 
     name: str
     host: str
@@ -201,8 +201,8 @@ class Topics:
 
     @property
     def unified_names(self) -> Mapping[str, str]:
-        """The topic names with '.' or '_', by their form in metrics. In this form, both characters are '_'. Two topics
-        must not have the same form."""
+        """The topic names that contain '.' or '_', by their names in metrics, in which every '.' is replaced by '_'.
+        Two topics must not have the same name in metrics."""
         if self._unified_names is None:
             self._unified_names = {
                 topic_names.unify_collision_characters(name): name
@@ -258,7 +258,7 @@ class MetadataImage:
         return None if topic_image is None else topic_image.partitions.get(partition)
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
-        """The dynamic configs that are set for a resource."""
+        """The dynamic configs of a resource: the keys that are set, and their values."""
         return self.configs.get(resource, _NO_CONFIG)
 
     def topic_config(self, name: str) -> Mapping[str, str]:

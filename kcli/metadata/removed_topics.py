@@ -1,4 +1,4 @@
-"""The topics whose removal is in the metadata log.
+"""Collects the topics that were removed, from the records of the metadata log.
 
 If a disk has a partition whose topic is not in the image, the topic may have been deleted. But the disk may also come
 from another cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this
@@ -37,7 +37,7 @@ class RemovedTopics:
                     self._names.add(self._created.pop(topic_id, ""))
 
     def has(self, topic: str, topic_id: uuid.UUID | None) -> bool:
-        """Whether the log of `topic` belongs to a removed topic.
+        """Whether the topic of a log on disk has been removed.
 
         A log has no topic id if the broker crashed soon after it made the log. No record of such a log was flushed, so
         no flushed record is lost if the log is deleted. So the log counts as removed if any topic with this name was

@@ -22,9 +22,11 @@ from kcli.protocol.records.metadata import (
 
 @dataclass(frozen=True, slots=True)
 class ReplayPoint:
-    """The result of a replay up to a batch: the image, and the records of the open transaction (None: no transaction).
+    """The result of a replay up to a batch: the image, and the records of the open transaction, or None without a
+    transaction.
 
-    A replay can continue from any point, so the records after a point can be replaced by others.
+    A new replay can start at any such point. So if the records after a point are replaced in the log, only the new
+    records are replayed.
     """
 
     image: MetadataImage
@@ -41,7 +43,7 @@ class ImageReplayer:
 
     @classmethod
     def at(cls, point: ReplayPoint) -> ImageReplayer:
-        """A replayer that continues from a point."""
+        """Makes a replayer that continues from a point."""
         return cls(point.image, point.transaction)
 
     @property

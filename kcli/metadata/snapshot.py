@@ -185,7 +185,7 @@ def _security_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
 
 
 def delegation_token_record(token: DelegationToken) -> records.DelegationTokenRecord:
-    """The record of a token. Each change of a token writes all of its fields again."""
+    """The record with all fields of a token. Each change of a token writes such a record."""
     return records.DelegationTokenRecord(
         owner=token.owner,
         requester=token.requester,

@@ -36,7 +36,7 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Kafka's limit for a batch of the metadata log (internal.metadata.max.batch.size.in.bytes)."""
 
 RECORD_OVERHEAD_BYTES = 21
-"""The most bytes that a record adds to its value: varints of length, deltas and counts."""
+"""The most bytes that a record has in addition to its value: varints for its length, deltas and counts."""
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
@@ -58,7 +58,7 @@ class SnapshotId:
 
 
 BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
-"""The id of the snapshot that `format` writes, which contains only the voters."""
+"""The id of the snapshot with only the voters, which `kcli storage format` writes."""
 
 
 def snapshot_id_of(file_name: str) -> SnapshotId | None:

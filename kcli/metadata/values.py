@@ -53,7 +53,7 @@ def broker_registration(record: RegisterBrokerRecord) -> BrokerRegistration:
 
 
 def known_id(value: uuid.UUID | None) -> uuid.UUID:
-    """Converts an id of a message to the id of a record.
+    """Converts an id in a message to an id in a record.
 
     A message has None in place of the zero id. A record has the zero id.
     """

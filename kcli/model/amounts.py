@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MISSING = "-"
-"""The text of a value that is not known."""
+"""The text that is shown for an unknown value."""
 
 NAMES_MAX = 20
-"""The most names in a list, so that a question fits on a screen."""
+"""The most names that `listed` shows, so that a question about the names fits on a screen."""
 
 
 def bytes_text(value: float | None) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class BatchFault(StrEnum):
-    """A fault. The value is the name of the field that counts such faults of a topic (`server.metrics`)."""
+    """A fault of a batch. The value is the name of the field in `server.metrics` that counts this fault for a topic."""
 
     KEYLESS = "keyless_records"
     MAGIC = "invalid_magic"

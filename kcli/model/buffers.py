@@ -8,7 +8,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class FileRange(Protocol):
-    """Bytes of an open file, which are read when they are sent. `len` returns the number of bytes.
+    """A range of bytes in an open file. The bytes are read when they are sent. `len` returns the number of bytes.
 
     Methods raise StorageError if the disk fails.
     """
@@ -29,4 +29,4 @@ class FileRange(Protocol):
 
 
 Part = Buffer | FileRange
-"""A part of an answer."""
+"""A part of a response: bytes in memory, or bytes of a file."""

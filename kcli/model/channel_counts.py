@@ -1,4 +1,4 @@
-"""The counts of the connections that a node opens to other nodes, for one purpose."""
+"""Counts the connections that a node opens to other nodes for one purpose, and their requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ChannelCounts:
-    """Connections, requests, answers and their bytes since the start."""
+    """The numbers of connections, of requests and answers, and of their bytes, since the start of the node."""
 
     opened: int = 0
     closed: int = 0

@@ -1,5 +1,5 @@
-"""Words of the command lines that kcli shows to users. Users copy these commands. So a name in a command must select
-only the resource with this name, even if the option expects a pattern.
+"""Builds the command lines that kcli shows to users. Users copy these commands. So a name in a command must select only
+the resource with this name, even if the option expects a pattern.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import shlex
 
 
 def option(name: str, value: str) -> tuple[str, ...]:
-    """The words of `--name value`. A value that begins with a dash is written with =, because it looks like an
-    option."""
+    """The words of the option `--name value`. If the value begins with a dash, the result is the one word
+    `--name=value`, because such a value looks like an option."""
     return (f"--{name}={value}",) if value.startswith("-") else (f"--{name}", value)
 
 

@@ -1,4 +1,5 @@
-"""The resources that have configurations and the sources of values, as on the wire and in the metadata log."""
+"""Enums of configurations: the types of resources, and the sources of values. The numbers are the same on the wire and
+in the metadata log."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class ConfigResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConfigResource:
-    """A topic, broker, group or client-metrics subscription. The empty broker name means the default of all brokers."""
+    """A resource that has a configuration: a topic, broker, group or client-metrics subscription. The empty broker name
+    means the default of all brokers."""
 
     type: ConfigResourceType
     name: str

@@ -21,9 +21,9 @@ ProducerId = NewType("ProducerId", int)
 NO_OFFSET = Offset(-1)
 FIRST_OFFSET = Offset(0)
 NO_TIMESTAMP = -1
-"""The timestamp of a record without a timestamp."""
+"""The value in the timestamp field of a record that has no timestamp."""
 NO_LEADER = BrokerId(-1)
-"""The leader of a partition that has no leader."""
+"""The value of a partition's leader if the partition has no leader."""
 NO_LEADER_EPOCH = LeaderEpoch(-1)
 FIRST_LEADER_EPOCH = LeaderEpoch(0)
 NO_PRODUCER_ID = ProducerId(-1)

@@ -29,7 +29,7 @@ def string_hash(text: str) -> int:
 
 
 def partition_hash(partition: tuple[str, int]) -> int:
-    """Java's `TopicPartition.hashCode`, computed from the number of the partition, then the name of the topic."""
+    """Java's `TopicPartition.hashCode` as an unsigned 32-bit number."""
     topic, number = partition
     return (31 * ((31 + number) & _UINT32) + string_hash(topic)) & _UINT32
 
@@ -63,7 +63,7 @@ def hash_order(names: Iterable[str]) -> list[str]:
 def copied_hash_order(names: Collection[str]) -> list[str]:
     """`names` in the order of a Java HashMap that was copied from another map.
 
-    Java gives a copy the smallest table for its keys, and the order depends on the size of the table.
+    The order depends on the size of the map's table. A copy has the smallest table that is large enough for its keys.
     """
     table = 1 << math.ceil(math.log2(max(1.0, len(names) / _LOAD_FACTOR + 1)))
     return map_order(names, string_hash, capacity=table)

@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r'["\\*?]')
 
 
 class MalformedObjectName(ValueError):
-    """A text is not an object name. The error has the text of Java's error."""
+    """The error for a text that is not an object name. Its message is the same as Java's."""
 
 
 def quoted(value: str) -> str:
@@ -32,7 +32,7 @@ def quoted(value: str) -> str:
 
 
 def unquoted(value: str) -> str:
-    """Converts a value of an object name back: removes quotation marks and backslashes."""
+    """Converts a value in an object name to the value itself: removes quotation marks and backslashes."""
     if not value.startswith('"'):
         return value
     return _ESCAPED.sub(lambda escaped: "\n" if escaped[1] == "n" else escaped[1], value[1:-1])

@@ -1,4 +1,4 @@
-"""Counts and observed values that a package only collects. The metrics of the node read them from time to time."""
+"""Collects counts and observed values, such as durations, until the metrics of the node read them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from array import array
 from typing import Protocol
 
 KEPT_MAX = 2_000
-"""The most values that wait for a reader. Without a metrics endpoint there is no reader. A metrics endpoint reads the
-values each second, and 2,000 values are more than a quantile needs."""
+"""The most values that are kept until they are read. If the node has no metrics endpoint, no code reads the values. A
+metrics endpoint reads them each second, and 2,000 values are more than a quantile needs."""
 
 
 class Values(Protocol):
-    """Observed values for one reader. `count` is the number of all values so far. `take` returns the values since the
-    last call.
+    """Observed values that one reader takes. `count` is the number of all values so far. `take` returns the values that
+    were added since its last call.
     """
 
     count: int
@@ -21,7 +21,7 @@ class Values(Protocol):
 
 
 class Largest:
-    """The largest value since the last look. A `Largest` needs less memory and time than `Observations`."""
+    """The largest value since the last call of `take`. A `Largest` needs less memory and time than `Observations`."""
 
     __slots__ = ("__weakref__", "count", "value")
 

@@ -9,9 +9,10 @@ from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAt:
-    """The first record at or after a point in time: its offset, timestamp in ms and leader epoch.
+    """The offset, the timestamp in ms and the leader epoch that ListOffsets returns for a partition.
 
-    All three are -1 if the partition has no such record. The timestamp or leader epoch is -1 if it is unknown.
+    All three are -1 if the partition has no record that was asked for. The timestamp or leader epoch is -1 if it is
+    unknown.
     """
 
     offset: int = NO_OFFSET

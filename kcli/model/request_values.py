@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 ACKS_ALL = -1
-"""The acks of a produce that is answered when all in-sync replicas have the records."""
+"""The value of `acks` in a Produce request that is answered when all in-sync replicas have the records."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -13,7 +13,7 @@ READ_COMMITTED = 1
 
 LATEST = -1
 EARLIEST = -2
-"""The timestamps of ListOffsets that mean the start and the end of a log."""
+"""The timestamps with which ListOffsets requests the end (LATEST) and the start (EARLIEST) of a log."""
 
 
 class OffsetSpec(IntEnum):

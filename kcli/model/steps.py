@@ -1,5 +1,5 @@
-"""Work in steps. A generator yields after each step, so that other work can run between two steps. At the end it
-returns the result."""
+"""Runs work that is divided into steps. The work is a generator that yields after each step, so that other work can run
+between two steps. At the end the generator returns its result."""
 
 from __future__ import annotations
 

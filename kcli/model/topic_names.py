@@ -51,5 +51,6 @@ def has_collision_characters(name: str) -> bool:
 
 
 def unify_collision_characters(name: str) -> str:
-    """Replaces '.' by '_', as names of metrics do. If two names become equal, only one of the two topics can exist."""
+    """Replaces '.' by '_', as Kafka does in the names of metrics. If two topic names become equal, only one of the two
+    topics can exist."""
     return name.replace(".", "_")

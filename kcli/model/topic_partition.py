@@ -1,4 +1,4 @@
-"""The name of a partition."""
+"""Types that identify a partition, by the name or by the id of its topic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition: the name of its topic, and its number. A `TopicPartition` is equal to the pair `(topic, partition)`.
-    Its text has Kafka's form `orders-0`."""
+    """A partition, by the name of its topic and its number. A `TopicPartition` is equal to the pair `(topic,
+    partition)`. Its text is `orders-0`, as in Kafka."""
 
     topic: str
     partition: int
@@ -19,7 +19,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition: the id of its topic, and its number. A later topic of the same name has another id (KIP-516)."""
+    """A partition, by the id of its topic and its number. A later topic of the same name has another id (KIP-516)."""
 
     topic_id: uuid.UUID
     partition: int

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, cast, dataclass_transform
 T = TypeVar("T")
 
 _NOT_COPIED = ("__dict__", "__weakref__")
-"""Attributes of the decorated class that a class with slots cannot have."""
+"""The attributes of the decorated class that are not copied, because a class with slots cannot have them."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -38,15 +38,15 @@ def wire_struct(cls: type[T]) -> type[T]:
 
 
 def compile_structs(module: ModuleType) -> None:
-    """Compiles the constructors of all structs of a module, and builds their tables for `dataclasses.fields`. All
-    fields of these structs have defaults."""
+    """Compiles the constructors of all structs in a module, and builds their tables for `dataclasses.fields`. All
+    fields of these structs must have defaults, because this function calls each constructor without arguments."""
     for each in tuple(vars(module).values()):
         if isinstance(each, type) and each.__module__ == module.__name__ and dataclasses.is_dataclass(each):
             each()
 
 
 class _Struct(Protocol):
-    """The type of an instance: it has a slot for each field, and fields of any type."""
+    """The type of an instance of a struct, which has a slot for each field."""
 
     __slots__: tuple[str, ...]
 
@@ -78,8 +78,8 @@ def _constructor(cls: type, names: tuple[str, ...], defaults: dict[str, object])
 
 
 class _Fields:
-    """The value of `cls.__dataclass_fields__`. At its first use, it is copied from a plain dataclass with the same
-    attributes."""
+    """The value of `cls.__dataclass_fields__` until its first use. At the first use, it is replaced by the fields of a
+    plain dataclass with the same attributes."""
 
     def __init__(self, defaults: dict[str, object]) -> None:
         self._defaults = defaults

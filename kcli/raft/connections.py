@@ -1,4 +1,5 @@
-"""The requests in flight: at most one for each server, and a pause after a failure."""
+"""The requests that wait for a response, at most one for each server. After a failure, a server gets no request for a
+short time."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from kcli.raft.requests import RaftRequest
 
 @dataclass(slots=True)
 class Connections:
-    """`backoff_s`: the time before the next request to a server after a failure. As in Kafka, this time does not
-    grow."""
+    """The requests in flight, by server. `backoff_s` is the pause after a failed request to a server. As in Kafka, the
+    pause does not grow."""
 
     backoff_s: float
     _in_flight: dict[BrokerId, Outgoing] = field(default_factory=dict)
@@ -27,7 +28,8 @@ class Connections:
         return outgoing
 
     def ended(self, request_id: int) -> Outgoing | None:
-        """Returns the request to which a response belongs, or None if the request was forgotten (`forget`)."""
+        """Removes and returns the request that has ended, or returns None if `forget` has already removed the
+        request."""
         for peer_id, outgoing in self._in_flight.items():
             if outgoing.request_id == request_id:
                 del self._in_flight[peer_id]
@@ -38,7 +40,7 @@ class Connections:
         self._paused_until[peer_id] = now + self.backoff_s
 
     def forget(self) -> None:
-        """Forgets all requests, because the state has changed: late responses no longer count."""
+        """Removes all requests, because the state of the node has changed. Their late responses will be ignored."""
         self._in_flight.clear()
         self._paused_until.clear()
 

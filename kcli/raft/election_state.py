@@ -1,4 +1,4 @@
-"""The election state that a voter must remember across restarts. The server stores this state in quorum-state."""
+"""The election state that a voter must not lose when it restarts. The server stores this state in quorum-state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elections: pre-votes, votes, and the requests that report the beginning or the end of a leader's epoch (KIP-595,
+"""Elections: pre-votes, votes, and the requests with which a leader reports that its epoch begins or ends (KIP-595,
 KIP-996)."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Elections:
                 return False
 
     def _campaign(self, deadline: float, now: float) -> bool:
-        """Begins an election at the deadline."""
+        """Begins an election if `deadline` has passed. Returns True if the election begins."""
         member = self._member
         if now < deadline or member.shutting_down or member.log.installing:
             return False
@@ -210,7 +210,7 @@ class Elections:
         self._member.state = replace(state, votes=votes)
 
     def pre_vote_unsupported(self, now: float) -> None:
-        """A voter does not support pre-votes, so the pre-vote ends and this node begins an election."""
+        """Ends the pre-vote and begins an election, because a voter does not support pre-votes."""
         if isinstance(self._member.state, Prospective):
             self._member.become_candidate(now)
 

@@ -27,10 +27,10 @@ from kcli.raft.states.follower import Download, Follower
 from kcli.raft.states.unattached import Unattached
 
 MAX_WAIT_S = 0.5
-"""The time that a leader may hold back the response to a Fetch, as in Kafka."""
+"""The longest time for which a leader may delay the response to a Fetch, as in Kafka."""
 
 SNAPSHOT_CHUNK_BYTES = 8 << 20
-"""The most bytes of a snapshot in a response, as in Kafka."""
+"""The largest part of a snapshot in one response, as in Kafka."""
 
 
 class Following:
@@ -100,7 +100,7 @@ class Following:
         )
 
     def _ask_bootstrap(self, now: float) -> None:
-        """Sends a Fetch to one of the bootstrap servers, chosen at random among those without a recent failure."""
+        """Sends a Fetch to a random bootstrap server. Servers with a recent failure are left out."""
         member = self._member
         if not member.connections.is_idle:
             return
@@ -111,7 +111,8 @@ class Following:
     def _bootstrap_servers(self) -> list[Peer]:
         """The configured servers and the known voters, without this node.
 
-        Kafka asks only the configured servers. The voters help if none of the configured servers knows the leader.
+        Kafka asks only the configured servers. This node also asks the voters, in case no configured server knows the
+        leader.
         """
         member = self._member
         listener = member.settings.default_listener
@@ -127,15 +128,16 @@ class Following:
     # --- responses to this node
 
     def leader_confirmed(self, now: float) -> None:
-        """Another server named the leader that this node knows. An observer that got no answer from this leader in time
-        tries the leader again."""
+        """Lets an observer try its leader again, because another server named the same leader. This has an effect only
+        if the leader did not answer in time."""
         member = self._member
         state = member.state
         if isinstance(state, Follower) and not member.is_voter and now >= state.fetch_deadline:
             member.state = replace(state, fetch_deadline=now + member.settings.fetch_timeout_s)
 
     def fetched(self, response: FetchResponse, now: float) -> None:
-        """The leader answered a Fetch. Raises QuorumError if the leader's log contradicts committed records."""
+        """Handles the leader's response to a Fetch. Raises QuorumError if the leader's log contradicts committed
+        records."""
         member = self._member
         state = member.state
         assert isinstance(state, Follower), "only the leader of a follower answers without an error"
@@ -178,7 +180,8 @@ class Following:
         member.draft.truncate = end_offset
 
     def reported(self, response: VoterChangeResponse, now: float) -> None:
-        """The leader answered UpdateRaftVoter. In kraft.version 1 the report is complete when it is in the log."""
+        """Handles the leader's response to UpdateRaftVoter. In kraft.version 1 the report is complete when its record
+        is in the log."""
         member = self._member
         state = member.state
         assert isinstance(state, Follower), "a follower reports"
@@ -187,7 +190,7 @@ class Following:
         member.state = replace(state, fetch_deadline=deadline, has_fetched=True, has_reported=is_noted)
 
     def report_unsupported(self) -> None:
-        """The leader does not know UpdateRaftVoter, so this node does not repeat the request."""
+        """Stops the reports to this leader, because the leader does not support UpdateRaftVoter."""
         state = self._member.state
         assert isinstance(state, Follower), "a follower reports"
         self._member.state = replace(state, has_reported=True)
@@ -227,7 +230,8 @@ class Following:
             member.log.installing = True
 
     def snapshot_refused(self, error: ErrorCode) -> None:
-        """The leader has deleted the snapshot, so the next Fetch asks for a newer one."""
+        """Ends the download of a snapshot that the leader has deleted. The response to the next Fetch will name a newer
+        snapshot."""
         state = self._member.state
         if isinstance(state, Follower) and error is ErrorCode.SNAPSHOT_NOT_FOUND:
             self._member.state = replace(state, download=None)

@@ -28,16 +28,16 @@ NOT_A_MEMBER = -1
 """The id of a reader that is not a member of the quorum."""
 
 LONGEST_WAIT_S = 5.0
-"""The longest time that a Fetch waits for new records. Nodes of a cluster ask for half a second, and any other reader
-can ask again."""
+"""The longest time that a Fetch waits for new records. The nodes of a cluster request a wait of half a second. Any
+other reader can send another Fetch."""
 MAX_PARKED = 500
-"""The most fetches that may wait. At this limit, a Fetch of an observer or of another reader is answered at once, so
-that there is always room for the requests of the voters."""
+"""The most Fetch requests that may wait. At this limit, only a Fetch of a voter may still wait. A Fetch of any other
+reader is answered immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A Fetch from the end of the log. The leader answers when there are new records, or without records at
+    """A Fetch that waits at the end of the log. The leader answers it when there are new records, or without records at
     `deadline`."""
 
     request: FetchRequest
@@ -45,8 +45,8 @@ class ParkedFetch:
 
 
 class Leading:
-    """`on_commit` is called when the high watermark rises. `parked` has the waiting fetches, by the token of the
-    request."""
+    """The work of a leader. `on_commit` is called when the high watermark rises. `parked` contains the Fetch requests
+    that wait, by their tokens."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -59,8 +59,8 @@ class Leading:
     def begin(self, elected: Candidate, now: float) -> None:
         """Appends the first batch of the epoch.
 
-        The batch includes the voters if the log does not have them yet (only the files of `format` do), or if this node
-        has new endpoints.
+        The batch includes the voters in two cases: if only the files of `kcli storage format` have them so far and the
+        log does not, or if this node has new endpoints.
         """
         member = self._member
         granted = [voter_id for voter_id in elected.votes.voters.ids if voter_id in elected.votes.granted]
@@ -79,7 +79,8 @@ class Leading:
         self.append_controls(records, now)
 
     def act(self, state: Leader, now: float) -> bool:
-        """Resigns or sends BeginQuorumEpoch if the deadline has passed. Returns True if the state changed."""
+        """Resigns if its check deadline has passed, and sends BeginQuorumEpoch when this is due. Returns True if the
+        state changed."""
         member = self._member
         for token in [token for token, fetch in self.parked.items() if fetch.deadline <= now]:
             self._answer_fetch(token, self.parked.pop(token).request)
@@ -139,7 +140,7 @@ class Leading:
             self._answer_fetch(token, self.parked.pop(token).request)
 
     def flushed(self, now: float) -> None:
-        """Counts the part of this node's own log that is on disk."""
+        """Stores how far this node's own log is on disk, and updates the high watermark."""
         member = self._member
         own = Progress(end_offset=member.log.flushed, fetched_at=now, caught_up_at=now)
         self._note(member.key, own, now)
@@ -188,8 +189,8 @@ class Leading:
                 self._fetch(token, request, now)
 
     def _fetch(self, token: int, request: FetchRequest, now: float) -> None:
-        """Stores the progress of the replica, whose log ends at `fetch_offset`. Then answers the request, or keeps it
-        until there are new records.
+        """Stores that the replica's log ends at the `fetch_offset` of its request. Then answers the request, or keeps
+        it until there are new records.
         """
         end = self._member.log.end
         if request.replica.id != NOT_A_MEMBER:

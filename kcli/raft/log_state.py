@@ -1,4 +1,4 @@
-"""What the node knows of its log: the epochs, the ends, the snapshots. The caller stores the records."""
+"""The metadata of the node's log: its epochs, its start and end, its snapshots. The caller stores the records."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class LogState:
 
     @property
     def last(self) -> EpochEnd:
-        """The end of the log and the epoch of the newest record. Without records, the epoch is that of the snapshot
-        before the log, or 0."""
+        """The end of the log and the epoch of the newest record. If the log has no records, the epoch is the epoch of
+        the snapshot before the log, or 0."""
         return EpochEnd(self._epochs[-1].epoch, self.end)
 
     @property
@@ -62,13 +62,13 @@ class LogState:
         ]
 
     def restart_at(self, snapshot_id: SnapshotId) -> None:
-        """The log is empty, and its next offset is the end of a snapshot from the leader."""
+        """Empties the log state. The log continues at the end of a snapshot from the leader."""
         self.start = self.end = self.flushed = snapshot_id.end_offset
         self.snapshots = (snapshot_id,)
         self._epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset)]
 
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
-        """The caller has these snapshots now, and deleted the log before `log_start`.
+        """Stores that the caller deleted the log before `log_start`, and that it now has these snapshots.
 
         Ignores a report from before the installation of the leader's snapshot.
         """
@@ -95,10 +95,11 @@ class LogState:
         return found
 
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
-        """Compares the end of a follower's log with this log. `epoch` is the epoch of the follower's newest record.
+        """Compares the end of a follower's log with this log. `fetch_offset` is the end of the follower's log, and
+        `epoch` the epoch of its newest record.
 
-        Returns None if the follower's log is the beginning of this log. Otherwise returns where the logs diverge, or
-        the newest snapshot if the log no longer has the records that the follower needs.
+        Returns None if the follower's log is the beginning of this log. Returns the end of the last common epoch if the
+        logs diverge. Returns the newest snapshot if this log no longer has the records that the follower needs.
         """
         if not fetch_offset and self.snapshots:
             return self.newest_snapshot

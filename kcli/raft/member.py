@@ -42,8 +42,8 @@ CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
 
 FIRST_BOOTSTRAP_ID = -2
-"""The id of the first bootstrap server, whose node id is unknown. The next bootstrap servers have -3, -4 and so on, as
-in Kafka."""
+"""The id that stands for the first bootstrap server, because the real node id is unknown. The next bootstrap servers
+get the ids -3, -4 and so on, as in Kafka."""
 
 
 class QuorumError(KcliError):
@@ -79,8 +79,8 @@ class Draft:
 
 
 class Member:
-    """`on_leadership_lost`: called when the node stops leading, so that requests that wait for the leader are
-    answered."""
+    """The state of a member of the quorum. The functions in `on_leadership_lost` are called when the node stops
+    leading. They answer the requests that wait for the leader."""
 
     def __init__(
         self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float], found: Start, now: float
@@ -133,7 +133,7 @@ class Member:
 
     @property
     def may_lead(self) -> bool:
-        """Whether this node may lead: it is a voter, or a voter whose removal may not be committed yet.
+        """Whether this node may lead: it is a voter, or it was a voter and its removal may not be committed yet.
 
         If the logs of the other voters are shorter than the log of this node, this node does not vote for them. Then
         only this node can be elected (Raft dissertation, 4.2.2).
@@ -151,7 +151,7 @@ class Member:
         return tuple(voter for voter in self.voters.voters if not voter.key.matches(self.key))
 
     def own_voter(self) -> Voter:
-        """The entry of this node in the list of voters, as the node reports it."""
+        """The entry that this node should have in the list of voters, from its settings."""
         settings = self.settings
         return Voter(
             self.key, dict(settings.own_endpoints), settings.min_kraft_version, settings.max_kraft_version
@@ -159,12 +159,12 @@ class Member:
 
     @property
     def is_listed_correctly(self) -> bool:
-        """Whether the list of voters has the present values of this node. True if this node is no voter, or does not
-        know its own endpoints."""
+        """Whether this node's entry in the list of voters is up to date. Also True if this node is not a voter, or does
+        not know its own endpoints."""
         return not (self.is_voter and self.settings.own_endpoints) or self.own_voter() in self.voters.voters
 
     def leader_only_error(self, epoch: LeaderEpoch) -> ErrorCode:
-        """The error of a request that only the leader of `epoch` may serve, or NONE."""
+        """The error code for a request that only the leader of `epoch` may serve. NONE if this node is that leader."""
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -242,7 +242,7 @@ class Member:
         )
 
     def become_voted(self, candidate: ReplicaKey, now: float) -> None:
-        """Votes for a candidate in the present epoch. The election timer begins again (Raft, section 5.2)."""
+        """Votes for a candidate in the present epoch, and restarts the election timer (Raft, section 5.2)."""
         state = self.state
         assert isinstance(state, Unattached | Prospective) and state.voted is None, "one vote in an epoch"
         deadline = self._election_deadline(now)
@@ -313,8 +313,7 @@ class Member:
         )
 
     def learn(self, epoch: LeaderEpoch, leader_id: BrokerId, endpoints: Endpoints, now: float) -> None:
-        """Another node has named an epoch, and possibly its leader. Moves to another state if the epoch or the leader
-        is new.
+        """Moves to another state if the epoch or the leader that another node has named is new to this node.
 
         Raises QuorumError if two leaders are named for one epoch, or if this voter is named as the leader but does not
         lead.
@@ -374,7 +373,7 @@ class Member:
                 lost()
 
     def persist(self) -> None:
-        """Writes the election state, unless it is written already."""
+        """Puts the election state into the next `Ready`, unless the same state was already written."""
         static_voters = self.voters.ids if self.kraft_version == 0 else None
         state = ElectionState(self.epoch, self.state.leader_id, self.state.voted, static_voters)
         if state != self._persisted:
@@ -382,7 +381,8 @@ class Member:
             self.draft.persist.append(state)
 
     def persist_level(self) -> None:
-        """Writes the election state again if kraft.version has changed, because its content depends on this level."""
+        """Writes the election state again if kraft.version has changed, because kraft.version decides which fields the
+        state has."""
         written = self._persisted
         if written is not None and (written.static_voters is None) != (self.kraft_version > 0):
             self.persist()
@@ -390,7 +390,8 @@ class Member:
     # --- start
 
     def _restored(self, stored: ElectionState | None, now: float) -> State:
-        """The state from quorum-state. If the log has a newer epoch, the stored state is ignored."""
+        """The state of the node after a start, from the election state in quorum-state. If the log has a newer epoch,
+        the stored election state is ignored."""
         log_epoch = self.log.last.epoch
         fresh = self._election_deadline(now)
         if stored is None or stored.epoch < log_epoch:

@@ -1,9 +1,9 @@
 """The messages that a raft node processes, and `Ready`, which contains the work that the caller must do for the node.
 
 A record is committed in these steps. The caller sends `Append`. The node returns a `Ready` that asks for an append and
-a flush. The caller reports with `Flushed` how far the log is on disk. The followers report the same with their next
-Fetch. If a majority of the voters now has more of the log on disk, the node returns `Ready.apply`, the new high
-watermark.
+a flush. The caller reports with `Flushed` how far the log is on disk. The next Fetch of each follower shows how far the
+log is on the follower's disk. If the offset that a majority of the voters has on disk has risen, the node returns this
+offset as `Ready.apply`, the new high watermark.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VotersAt:
-    """The voters and the kraft.version from the batch at `offset` on. For a snapshot, `offset` is the offset of its
-    last record.
+    """The voters and the kraft.version that are in force from `offset` on. If they come from a snapshot, `offset` is
+    the offset of its last record.
     """
 
     offset: Offset
@@ -73,22 +73,24 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The time of `RaftNode.deadline` has come."""
+    """The deadline `RaftNode.deadline` has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """The controller of this node failed: a leader gives up the lead, and the node stays a member."""
+    """The controller of this node failed. If the node leads, it gives up the lead. The node stays a member of the
+    quorum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The node is about to stop: a leader gives up the lead and reports this to the other voters."""
+    """The node will stop soon. If the node leads, it gives up the lead and reports this to the other voters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request from another node. One `Reply` with the same token follows, in this `Ready` or in a later one."""
+    """A request from another node. The node answers it with one `Reply` with the same token, in the next `Ready` or in
+    a later one."""
 
     token: int
     request: RaftRequest
@@ -185,7 +187,7 @@ Batch = ControlBatch | DataBatch | ReceivedBatch
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk:
-    """A part of a snapshot from the leader. Position 0 begins a new file, in place of an unfinished one.
+    """A part of a snapshot from the leader. A part at position 0 begins a new file, and replaces an unfinished file.
 
     After the last part the caller verifies the snapshot, makes it durable, empties the log up to the end of the
     snapshot, and reports `SnapshotInstalled`.
@@ -243,10 +245,10 @@ class Shrunk:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The work that the caller must do, in the order of the fields. If one part fails, the caller must not do the later
-    ones."""
+    parts."""
 
     persist: tuple[ElectionState, ...] = ()
-    """Write each state to the quorum-state file, and make it durable before the next."""
+    """Write each of these election states to the quorum-state file, and make each one durable before the next one."""
     truncate: Offset | None = None
     """Truncate the log to this offset, because the quorum has other records from this offset on."""
     append: tuple[Batch, ...] = ()
@@ -256,9 +258,9 @@ class Ready:
     write_snapshot: SnapshotChunk | None = None
     """Write this part of a snapshot."""
     send: tuple[Outgoing, ...] = ()
-    """Send these requests to other servers. The election state that they report is durable by now."""
+    """Send these requests to other servers. The election state that the requests contain is already durable."""
     replies: tuple[Reply, ...] = ()
-    """Send these responses. The election state that they report is durable by now."""
+    """Send these responses. The election state that the responses contain is already durable."""
     apply: Offset | None = None
     """Apply the records before this offset, the new high watermark. They are committed."""
     shrunk: tuple[Shrunk, ...] = ()

@@ -2,8 +2,8 @@
 work that the caller must do.
 
 The node uses no log, file, clock or socket. The caller carries out each `Ready` from top to bottom: it makes the vote
-durable, appends, flushes, and only then sends and replies. So other nodes never learn of a vote or a record that could
-be lost in a power failure. The caller also reports the time: `deadline` is when the node wants the next `Tick`.
+durable, appends, flushes, and only then sends and replies. So a vote or a record that could be lost in a power failure
+is never sent to other nodes. The caller also reports the time: it sends a `Tick` when `deadline` has passed.
 
 One epoch has at most one leader, because a leader needs the votes of a majority, and a voter votes once in an epoch. A
 follower sends Fetch to the leader. The offset of the Fetch shows which records the follower has on disk. The high
@@ -77,13 +77,13 @@ from kcli.raft.voters import NO_VOTERS, ReplicaKey, VoterSet
 __all__ = ["QuorumError", "RaftNode"]
 
 FATAL = (ErrorCode.INVALID_REQUEST, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-"""Errors of a response that do not go away if the request is repeated. The cause is a bug, or the nodes of the quorum
-do not have the permission for requests to each other."""
+"""Error codes of responses after which repeating the request does not help. The cause is a bug, or the nodes of the
+quorum do not have the permission to send requests to each other."""
 
 
 class RaftNode:
-    """`deadline`: the time at which the caller must send the next `Tick`, or None. Read `deadline` after each call of
-    `step`.
+    """A member of the quorum, as a state machine. `deadline` is the time at which the caller must send the next `Tick`,
+    or None. Read `deadline` after each call of `step`.
 
     `jitter` returns a random number in [0, 1).
     """
@@ -131,7 +131,7 @@ class RaftNode:
 
     @property
     def leader(self) -> Leader | None:
-        """The leader's view of all replicas, if this node leads."""
+        """The state Leader with the progress of all replicas, if this node leads. Otherwise None."""
         state = self._member.state
         return state if isinstance(state, Leader) else None
 
@@ -153,13 +153,13 @@ class RaftNode:
         return self._member.kraft_version
 
     def voters_at(self, offset: Offset) -> VotersAt:
-        """The newest change of the voters at or before `offset`."""
+        """The voters and the kraft.version that were in force at `offset`."""
         return self._member.history.at(offset)
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `Shutdown` is complete: each other voter has learned that this node no longer leads, or gives no
-        answer."""
+        """Whether `Shutdown` is complete: this node no longer leads, and each other voter has acknowledged this or does
+        not answer."""
         member = self._member
         if not isinstance(member.state, Resigned):
             return not isinstance(member.state, Leader)
@@ -309,7 +309,8 @@ class RaftNode:
     def _answered(
         self, outgoing: Outgoing | None, response: QuorumResponse | ProbeResponse, now: float
     ) -> None:
-        """Processes a response. A response to a request of an older state is dropped."""
+        """Processes the response to `outgoing`. If `outgoing` is None, the node has sent the request in an older state,
+        and the response is dropped."""
         if outgoing is None:
             return
         if isinstance(response, ProbeResponse):
@@ -320,8 +321,8 @@ class RaftNode:
             self._member.connections.pause(outgoing.peer.id, now)
 
     def _is_usable(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> bool:
-        """Learns the epoch and the leader from a response. Returns True if the rest of the response must be processed
-        too."""
+        """Takes over the epoch and the leader that a response names. Returns True if the rest of the response must be
+        processed too."""
         member = self._member
         if response.error in FATAL and not isinstance(response, VoterChangeResponse):
             kind = type(outgoing.request).__name__.removesuffix("Request")

@@ -1,8 +1,8 @@
-"""The requests between the members of the quorum, and their responses, as values.
+"""The requests and responses between the members of the quorum, as values.
 
-The caller translates them to and from the wire, and checks the cluster id and the topic partition. An outgoing response
-has all known endpoints of the leader. The caller sends only the endpoint for the listener on which the request came. An
-incoming response has at most one endpoint, under the name of the default listener.
+The caller converts these values to and from Kafka's messages, and checks the cluster id and the topic partition. An
+outgoing response has all known endpoints of the leader. The caller sends only the endpoint of the listener that
+received the request. An incoming response has at most one endpoint, under the name of the default listener.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class ReceivedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """Asks for a vote in `epoch`. `last`: the newest epoch of the candidate's log, and the end of the log.
+    """Vote or pre-vote: a candidate asks for a vote in `epoch`. `last`: the newest epoch of the candidate's log, and
+    the end of this log.
 
     A pre-vote only asks whether the receiver would vote for the candidate in the epoch after `epoch` (KIP-996). `voter`
-    is the expected receiver, or None if the version of the request does not have it.
+    is the voter that the request is addressed to, or None if the version of the request lacks this field.
     """
 
     epoch: LeaderEpoch
@@ -176,7 +177,7 @@ class EndEpochResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse:
-    """At most one of `diverging`, `snapshot_id` and `batches` is set.
+    """The response to a Fetch. At most one of `diverging`, `snapshot_id` and `batches` is set.
 
     `diverging`: the newest epoch that both logs can have in common, and the end of this epoch in the leader's log.
     `snapshot_id`: the leader no longer has the records, and the follower must download this snapshot. An outgoing
@@ -197,8 +198,8 @@ class FetchResponse:
 class FetchSnapshotResponse:
     """A part of a snapshot: `content` begins at `position` of a file of `size` bytes.
 
-    On the leader, the code that calls the node fills `size` and `content`. If the file or the position does not exist,
-    this code sets `error`.
+    On the leader, the caller of the node sets `size` and `content`. If the file or the position does not exist, the
+    caller sets `error`.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -213,7 +214,8 @@ class FetchSnapshotResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeResponse:
-    """The response to AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and to a new level of kraft.version."""
+    """The response to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter, and to a request for a new level of
+    kraft.version."""
 
     error: ErrorCode = ErrorCode.NONE
     epoch: LeaderEpoch

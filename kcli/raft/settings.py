@@ -10,12 +10,12 @@ from kcli.model.addresses import Address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSettings:
-    """The defaults of the times are Kafka's `controller.quorum.*` defaults.
+    """The settings of a raft node. The times have the same defaults as Kafka's `controller.quorum.*` keys.
 
-    `default_listener`: the listener over which controllers are reached. `bootstrap`: the servers that are asked for the
-    leader (controller.quorum.bootstrap.servers). `can_vote`: the node has the controller role. A node without it is
-    always an observer. `flushes`: the node flushes its log before the next Fetch. A node with the controller role must
-    do this. `own_endpoints`: the addresses of this node, by listener name.
+    `default_listener`: the name of the listener that is used to connect to controllers. `bootstrap`: the servers that
+    are asked for the leader (controller.quorum.bootstrap.servers). `can_vote`: the node has the controller role. A node
+    without it is always an observer. `flushes`: the node flushes its log before the next Fetch. A node with the
+    controller role must do this. `own_endpoints`: the addresses of this node, by listener name.
     """
 
     election_timeout_s: float = 1.0

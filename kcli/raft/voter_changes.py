@@ -1,8 +1,8 @@
 """Changes of the voters and of kraft.version (KIP-853).
 
 One change runs at a time, and the next change waits until the voters of the previous change are committed. So two
-consecutive sets of voters differ by one voter. Then a majority of the old set and a majority of the new set always have
-a voter in common.
+consecutive sets of voters differ by one voter. Any majority of the old set and any majority of the new set then have a
+voter in common.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcli.raft.states.leader import NEVER, Leader
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 CAUGHT_UP_WITHIN_S = 3600.0
-"""A new voter must have fetched within this time, as in Kafka."""
+"""A new voter must have sent a Fetch within this time, as in Kafka."""
 
 FIRST_DYNAMIC_LEVEL = 1
 """The level of kraft.version from which on the log contains the voters."""
@@ -36,7 +36,8 @@ FIRST_DYNAMIC_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change that is not answered yet. `offset`: the offset of its record, or None while a new voter is probed."""
+    """A requested change that is not answered yet. `offset`: the offset of its record, or None while the leader waits
+    for the versions of a new voter."""
 
     token: int
     voter: Voter | None
@@ -88,7 +89,7 @@ class VoterChanges:
     # --- AddRaftVoter
 
     def add(self, token: int, request: AddVoterRequest, now: float) -> None:
-        """Asks the new voter for its versions before the change."""
+        """Begins to add a voter: first asks the new voter for its versions."""
         refusal = self._refusal("Add", "adding", request.voter.key) or self._refusal_of_new(
             request.voter, now
         )
@@ -118,8 +119,8 @@ class VoterChanges:
         return None
 
     def probed(self, peer: Peer, response: ProbeResponse, now: float) -> None:
-        """The new voter answered. Refuses a voter that has not caught up, because the high watermark would have to wait
-        for it."""
+        """Adds the new voter after it has answered with its versions. Refuses a voter that has not caught up, because
+        the high watermark would have to wait for it."""
         voter = self._probed_voter(peer)
         if voter is None:
             return
@@ -178,7 +179,7 @@ class VoterChanges:
             self._append_voters(voters, now)
 
     def _refusal(self, verb: str, doing: str, key: ReplicaKey) -> tuple[ErrorCode, str | None] | None:
-        """The checks of AddRaftVoter and RemoveRaftVoter, in Kafka's order."""
+        """Makes the checks of AddRaftVoter and RemoveRaftVoter in Kafka's order. Returns the refusal, or None."""
         member = self._member
         error = member.leader_only_error(member.epoch)
         if error is not ErrorCode.NONE:
@@ -261,7 +262,8 @@ class VoterChanges:
         return ErrorCode.NONE, None
 
     def _reported_voters(self) -> VoterSet:
-        """The voters whose directory ids are known, from their reports and from this node's own settings."""
+        """The voters with their directory ids, endpoints and versions, from their reports and from this node's own
+        settings."""
         member = self._member
         state = member.state
         assert isinstance(state, Leader), "the leader was checked"

@@ -1,4 +1,4 @@
-"""The voters and the kraft.version, as the log changes them."""
+"""The history of the voters and of the kraft.version, which records in the log change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class VoterHistory:
     """The changes of the voters and of the kraft.version. A change is in force as soon as it is in the log of the node,
     even if it is not committed yet. If truncation removes the change from the log, the change is undone (KIP-853).
 
-    The first entry is from the configuration or from `format`, at offset -1.
+    The first entry has the offset -1. It comes from the configuration or from the files of `kcli storage format`.
     """
 
     def __init__(self, found: Start) -> None:
@@ -32,7 +32,7 @@ class VoterHistory:
         return self._entries[-1].kraft_version
 
     def at(self, offset: Offset) -> VotersAt:
-        """The entry in force at `offset`: the newest entry at this offset or an earlier one."""
+        """The newest entry at or before `offset`, which is in force at this offset."""
         return next((entry for entry in reversed(self._entries) if entry.offset <= offset), self._entries[0])
 
     def read(self, controls: tuple[RaftControl, ...], base_offset: Offset) -> None:
@@ -55,8 +55,8 @@ class VoterHistory:
         ]
 
     def restart_at(self, offset: Offset, kraft_version: int | None, voters: VoterSet | None) -> None:
-        """A snapshot replaced the log. If the snapshot does not name the voters, the voters of the first entry are in
-        force."""
+        """Begins a new history, because a snapshot replaced the log. If the snapshot does not name the voters, the
+        voters of the first entry are in force."""
         del self._entries[1:]
         if voters is not None:
             self._entries.append(VotersAt(offset, kraft_version or 0, voters))

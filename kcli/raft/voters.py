@@ -56,7 +56,8 @@ class VoterSet:
         return count > len(self.voters) // 2
 
     def majority_offset(self, end_offsets: Mapping[BrokerId, Offset]) -> Offset:
-        """The highest offset that a majority of the voters has reached. A voter without an entry has reached no offset.
+        """The highest offset that a majority of the voters has reached. A voter that `ends` does not contain has
+        reached no offset.
 
         If n end offsets are sorted highest first, n // 2 + 1 voters (a majority) have reached the offset at index n //
         2.
@@ -71,13 +72,13 @@ class VoterSet:
         return VoterSet(tuple(by_id[voter_id] for voter_id in map_order(by_id, int)))
 
     def without(self, key: ReplicaKey) -> VoterSet | None:
-        """Returns the other voters, or None if no voter has this id and directory."""
+        """Returns the voters without this one, or None if no voter has this id and directory."""
         if all(voter.key != key for voter in self.voters):
             return None
         return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
 
     def updated(self, update: Voter) -> VoterSet | None:
-        """Returns the voters with a new entry for one of them, or None if `update` is not a voter."""
+        """Returns the voters with `update` in place of its old entry, or None if `update` is not a voter."""
         if self.voter(update.key) is None:
             return None
         return VoterSet(tuple(update if voter.key.matches(update.key) else voter for voter in self.voters))

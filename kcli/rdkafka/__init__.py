@@ -1,1 +1,1 @@
-"""Producers and consumers of librdkafka that behave like Java's."""
+"""Producers and consumers of librdkafka that behave like the clients of Java."""

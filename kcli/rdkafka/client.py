@@ -21,9 +21,9 @@ _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed
 def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]) -> C:
     """Creates a librdkafka client.
 
-    A property that only Java has is ignored, and a value beyond librdkafka's limits is changed to the limit. Both cases
-    are logged as a warning. If librdkafka refuses another property, raises ConfigurationError with the name of the
-    property.
+    A property that only Java's clients have is ignored, and a value beyond librdkafka's limits is changed to the limit.
+    In both cases, a warning is logged. If librdkafka refuses a property for another reason, raises ConfigurationError
+    with the name of the property.
     """
     from confluent_kafka import KafkaException
 
@@ -50,7 +50,7 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
 
 
 def kafka_error(error: ClientError) -> KafkaError:
-    """Converts librdkafka's error to a KafkaError. An error that a broker returned gets Kafka's text.
+    """Converts an error of librdkafka to a KafkaError. If a broker returned the error, the KafkaError has Kafka's text.
 
     A local error (a lost connection, a time-out) becomes a TimeoutException with librdkafka's text.
     """
@@ -60,10 +60,11 @@ def kafka_error(error: ClientError) -> KafkaError:
 
 
 def fatal_error(raised: BaseException) -> KafkaError | None:
-    """Returns the error after which a producer cannot continue, such as a missing permission for idempotent writes.
+    """Returns the fatal error in an exception of confluent-kafka, or None. After a fatal error, such as a missing
+    permission for idempotent writes, a producer cannot continue.
 
-    confluent-kafka raises such an error from `poll` and `flush`. If a delivery report was due at the same time,
-    confluent-kafka raises a SystemError, and the error is the cause of this SystemError.
+    `poll` and `flush` of confluent-kafka raise such an error. If a delivery report was due at the same time, they raise
+    a SystemError, and the fatal error is the cause of this SystemError.
     """
     from confluent_kafka import KafkaException
 
@@ -74,8 +75,8 @@ def fatal_error(raised: BaseException) -> KafkaError | None:
 
 
 def is_fatal(error: ClientError) -> bool:
-    """Whether the client cannot continue, because it is fenced, or because the coordinator no longer accepts it as a
-    member.
+    """Whether the client cannot continue after this error, for example because it is fenced, or because the coordinator
+    no longer accepts it as a member.
     """
     from confluent_kafka import KafkaError
 

@@ -1,8 +1,8 @@
 """Translates the properties of Java's clients to librdkafka's configuration.
 
-Most keys have the same name and meaning in both. This module renames keys that have another name in librdkafka, and
-drops keys that concern only the JVM. This module keeps all other keys of Java. librdkafka refuses them, and
-`client.new_client` logs a warning.
+Most keys have the same name and meaning in Java and in librdkafka. This module renames keys that have another name in
+librdkafka, and drops keys that concern only the JVM. It keeps other keys that only Java has. librdkafka refuses these
+keys, and `client.new_client` logs a warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RENAMED = {
 }
 
 JAVA_NAMES = {name: key for key, name in _RENAMED.items()}
-"""The Java names of librdkafka's keys, if they differ."""
+"""The names in Java of those keys that have another name in librdkafka."""
 # The default and the minimum of message.max.bytes in librdkafka.
 _MESSAGE_BYTES, _MESSAGE_BYTES_MIN = 1_000_000, 1_000
 
@@ -99,7 +99,7 @@ def may_be_security(key: str) -> bool:
 
 
 def within_transaction(config: dict[str, object]) -> dict[str, object]:
-    """Limits the delivery time-out to the time-out of the transaction.
+    """Returns the configuration with a delivery time-out that is not longer than the transaction time-out.
 
     librdkafka, unlike Java, refuses a longer delivery time-out.
     """

@@ -1,4 +1,5 @@
-"""A librdkafka consumer with the defaults of Java's consumer, its order of records in a poll, and its commits."""
+"""Makes a librdkafka consumer behave like Java's consumer: the same defaults, the same order of records in a poll, and
+the same commits."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _ENDS = {"earliest": -2, "latest": -1}
 
 
 def gathered(consumer: Consumer, first: Message) -> list[Message]:
-    """Returns the messages of one poll of Java's consumer: the messages that were fetched together, by partition.
+    """Returns the messages that one poll of Java's consumer would return: the messages that were fetched together,
+    ordered by partition.
 
     Java returns partitions in the order of a hash map, so Kafka's tools always print a small topic in the same order.
     librdkafka returns the messages of each partition as soon as it has them.
@@ -60,8 +62,9 @@ class JavaPositions:
     """Sets the positions of a group in its partitions as Java's consumer does.
 
     Java's consumer commits its position in every partition, even if it has read no record there. For example, a group
-    waits at the end of a partition, stops, and starts again later. Because its position is committed, the group then
-    reads the records that were written meanwhile. librdkafka commits only the offsets of records that were read.
+    waits at the end of a partition, stops, and starts again later. Because its position was committed, the group then
+    reads the records that were written while it was stopped. librdkafka commits only offsets after records that were
+    read.
 
     The positions of all partitions are set together, so that the first fetch includes all partitions.
     """
@@ -108,7 +111,8 @@ def store_offsets(consumer: Consumer, messages: list[Message]) -> None:
     """Stores the offsets after these messages, for the next commit.
 
     The messages are records and reports of the end of a partition. Markers of transactions may follow the last record.
-    Java's consumer commits the offset after these markers. Only the report of the end has this offset.
+    Java's consumer commits the offset after these markers. The report of the end is the only message that contains this
+    offset.
     """
     from confluent_kafka import KafkaException, TopicPartition
 

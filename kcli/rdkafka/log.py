@@ -17,7 +17,7 @@ _FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"
 
 
 class Repeats(logging.Filter):
-    """Passes a line at most once in REPEAT_S.
+    """A filter of the log that lets the same line pass at most once in REPEAT_S seconds.
 
     Lines that differ only in the duration of an attempt count as the same line.
     """
@@ -56,7 +56,7 @@ def logger() -> logging.Logger:
 
 
 def _name_peer(record: logging.LogRecord) -> bool:
-    """Adds the name of the protocol to the message about an invalid response size.
+    """Adds the protocol of the peer to the message about an invalid response size.
 
     A port that speaks HTTP or TLS causes this error, because librdkafka reads the first bytes as the size of a
     response.

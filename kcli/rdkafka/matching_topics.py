@@ -26,7 +26,8 @@ Subscribe = Callable[[list[str]], None]
 
 
 def matcher(include: str) -> Callable[[str], bool]:
-    """Returns a predicate for topic names. Raises PatternError if `include` is not a regular expression."""
+    """Returns a function that tests whether a topic name matches `include`. It returns False for internal topics.
+    Raises PatternError if `include` is not a regular expression."""
     try:
         compiled = re.compile(include)
     except re.error as error:
@@ -35,14 +36,14 @@ def matcher(include: str) -> Callable[[str], bool]:
 
 
 def max_age_s(config: dict[str, object]) -> float:
-    """Returns the seconds between two requests for the list of topics, from a consumer's configuration."""
+    """Returns the interval in seconds at which the list of topics is requested, from a consumer's configuration."""
     return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 
 class MatchingTopics:
     """Keeps a consumer subscribed to the matching topics.
 
-    When the matching topics change, `subscribe` is called with all their names.
+    When the matching topics change, this class calls `subscribe` with the names of all matching topics.
     """
 
     def __init__(

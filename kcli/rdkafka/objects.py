@@ -1,4 +1,5 @@
-"""Types for the objects of confluent-kafka that kcli uses, because not all versions of that package are typed."""
+"""Types for the objects of confluent-kafka that kcli uses. They are needed because not all versions of confluent-kafka
+have type annotations."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ class Message(Protocol):
     def value(self) -> bytes | None: ...
     def headers(self) -> Headers | None: ...
     def timestamp(self) -> tuple[int, int]:
-        """Returns the type of the timestamp, and milliseconds since the epoch."""
+        """Returns the type of the timestamp, and the timestamp in milliseconds since the Unix epoch."""
         ...
 
     def latency(self) -> float | None:
-        """Returns the seconds from `produce` to the acknowledgement of a produced record."""
+        """Returns the time from `produce` to the acknowledgement of a produced record, in seconds."""
         ...
 
     def __len__(self) -> int:

@@ -33,10 +33,11 @@ JAVA_DEFAULTS: dict[str, object] = {
 RECORD_OVERHEAD_BYTES = 61 + 21
 """The header of a batch, and the longest encoding of a record's own fields.
 
-Java's producer adds both to the size of a record.
+Java's producer adds both sizes to the size of a record.
 """
 BATCH_BYTES = 16_384
-"""Java's batch.size. After this number of bytes in records without a key, the next partition is chosen (KIP-794)."""
+"""The default of batch.size in Java. After this number of bytes in records without a key, a new partition is chosen for
+such records (KIP-794)."""
 LINGER_MS, REQUEST_TIMEOUT_MS, DELIVERY_TIMEOUT_MS = 5, 30_000, 120_000  # the defaults of Java's producer
 IN_FLIGHT_MAX = 5  # the limit for an idempotent producer
 MAX_BLOCK_MS = 60_000  # max.block.ms
@@ -76,7 +77,8 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
 
 
 class Destination:
-    """Sends to one topic as Java's producer does: waits for its metadata, and chooses partitions."""
+    """Sends records to one topic as Java's producer does: waits for the metadata of the topic, and chooses
+    partitions."""
 
     def __init__(self, producer: Producer, topic: str, config: Mapping[str, object]) -> None:
         from confluent_kafka import KafkaException
@@ -125,8 +127,8 @@ class Destination:
     def sticky(self, size_bytes: int) -> int:
         """Chooses the partition of the next record without a key, whose size is `size_bytes`.
 
-        Consecutive records go to the same partition, so they stay in order. librdkafka's own partitioner changes the
-        partition after a time, so even a few records would go to different partitions.
+        Consecutive records go to the same partition, so they stay in order. librdkafka's own partitioner chooses a new
+        partition after a fixed time, so even a few records could go to different partitions.
         """
         if self._left_bytes <= 0:
             self._left_bytes = self._batch_bytes

@@ -20,10 +20,10 @@ from kcli.security.tls.stores import load_key_store, load_trust_store
 from kcli.security.token_sources import expiry
 
 PREFIXES = ("ssl.", "sasl.")
-"""The properties of Java's clients that this module translates, beside security.protocol."""
+"""The prefixes of the Java properties that this module translates. It also translates security.protocol."""
 
 OPAQUE_LIFETIME_S = 60.0
-"""The time after which librdkafka asks again for a token that does not name its end."""
+"""The time after which librdkafka requests a new token, if the old token does not contain its time of expiry."""
 
 # librdkafka's own names, which a user may also give. They are passed on unchanged.
 _OWN_NAMES = frozenset(
@@ -37,7 +37,7 @@ _OWN_NAMES = frozenset(
 )  # fmt: skip
 
 _OWN_CREDENTIALS = frozenset({"sasl.username", "sasl.oauthbearer.method", "sasl.oauthbearer.config"})
-"""librdkafka's names that give the credentials, so that no line of JAAS is needed."""
+"""Properties with librdkafka's own names. If one of them is set, the credentials are not read from sasl.jaas.config."""
 
 
 def is_security(key: str) -> bool:
@@ -71,7 +71,7 @@ def translate_security(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def _without_login(properties: Mapping[str, str], protocol: str) -> ClientSecurity:
-    """Reads the TLS of a client whose user and password have librdkafka's names."""
+    """Reads the TLS settings of a client whose credentials are set by properties with librdkafka's own names."""
     return client_security({**properties, "security.protocol": "SSL" if "SSL" in protocol else "PLAINTEXT"})
 
 
@@ -115,10 +115,10 @@ def _ciphers(suites: Sequence[str]) -> list[str]:
 
 
 def _login(credentials: ClientCredentials) -> dict[str, object]:
-    """Translates the credentials.
+    """Translates the SASL credentials to librdkafka's configuration.
 
-    librdkafka has neither Kerberos nor logins with delegation tokens. The tools of kcli connect through a relay in
-    these cases (`kcli/client/relay.py`). So only programs that do not use the relay get an error for these logins.
+    librdkafka has neither Kerberos nor logins with delegation tokens. For these logins, the tools of kcli connect
+    through a relay (`kcli/client/relay.py`). Only programs that do not use the relay get an error here.
     """
     if isinstance(credentials, BearerCredentials):
         return {"sasl.mechanisms": credentials.mechanism, "oauth_cb": Tokens(credentials)}
@@ -141,7 +141,7 @@ def _login(credentials: ClientCredentials) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Gives librdkafka a token whenever it needs one."""
+    """The callback from which librdkafka gets a token whenever it needs one."""
 
     credentials: BearerCredentials
 

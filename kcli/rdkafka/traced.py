@@ -1,4 +1,4 @@
-"""A producer of librdkafka whose records have spans. This module is imported only if traces are asked for."""
+"""A librdkafka producer that makes a span for each record. This module is imported only if traces are switched on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kcli.tracing.record_spans import Place, ProducerSpans, Sending
 
 PARTITION_UA = -1
 REPORT_ALL = {"delivery.report.only.error": False}
-"""A span ends with the report of its record, so librdkafka must report every record."""
+"""The setting that makes librdkafka report the delivery of every record. Without this report, the span of the record
+would not end."""
 
 
 class TracedProducer(confluent_kafka.Producer):  # type: ignore[misc]  # the class has no types

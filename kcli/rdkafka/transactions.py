@@ -13,7 +13,7 @@ from kcli.rdkafka.errors import TransactionError
 from kcli.rdkafka.objects import ClientError, Producer
 
 DEFAULT_DURATION_MS = 3000
-"""The default of kafka-producer-perf-test."""
+"""The default length of a transaction in kafka-producer-perf-test."""
 
 
 class Source(Protocol):
@@ -24,7 +24,8 @@ class Source(Protocol):
 
 
 def is_purged(error: ClientError) -> bool:
-    """Whether the error means that a record was not sent because its transaction was aborted."""
+    """Whether this error of a record means that the producer removed the record from its queue, because the transaction
+    was aborted."""
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
@@ -47,7 +48,7 @@ class Transactions:
     def begin(self) -> None:
         """Commits the open transaction if its time is over. Begins a transaction if none is open.
 
-        Must be called before each record.
+        The caller must call this method before it sends each record.
         """
         self.commit_if_due()
         if self._began is None:
@@ -101,7 +102,8 @@ class Transactions:
             raise TransactionError(text) from kafka_error(error.args[0])
 
     def while_waiting(self, source: Source) -> Callable[[int], bytes]:
-        """Returns a function like `source.read` that commits a due transaction while it waits for input."""
+        """Returns a function that reads like `source.read`, and commits a transaction that is due while it waits for
+        input."""
         read = source.read
         try:
             descriptor = source.fileno()

@@ -1,15 +1,16 @@
-"""The time for which a follower holds (delays) the requests of clients that already know this follower as the new
+"""Computes how long a follower holds (delays) requests of clients whose metadata already names this follower as the new
 leader.
 
-Brokers read a change of the metadata some milliseconds after each other. If the old leader reads a change of leaders
-first, it sends its clients to a broker that is still a follower. An error would make these clients pause, some of them
-for a second, and later requests of an idempotent producer could overtake the refused request. So the follower holds the
-requests until it has read the change too.
+Two brokers read a change of the metadata at times some milliseconds apart. If the old leader reads the change of
+leaders first, it sends its clients to a broker that still sees itself as a follower. An error would make these clients
+pause, some of them for a second, and later requests of an idempotent producer could overtake the refused request. So
+the follower holds the requests until it has read the change too.
 
-A client with old metadata also sends requests to a follower. The follower cannot distinguish the two kinds of requests.
-So it holds requests only in a window of WINDOW_MS, and at most until the end of the window. Then it refuses all
-requests for REST_MS (the rest). After that, the next request begins a new window. A broker that has just lost the
-leadership begins with a rest, because requests for the leader then come from clients with old metadata.
+A client with old metadata may also send its requests to a follower. The follower cannot distinguish requests after a
+change of leaders from requests with old metadata. So it holds requests only in a window of WINDOW_MS, and at most until
+the end of the window. Then it refuses all requests for REST_MS (the rest). After that, the next request begins a new
+window. A broker that has just lost the leadership begins with a rest, because requests for the leader then come from
+clients with old metadata.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WINDOW_MS = 100
-"""The length of a window. A broker reads a change of the metadata in a few milliseconds, and on a busy machine in a few
-tens of milliseconds. After an error, clients wait for at least 100 ms (retry.backoff.ms)."""
+"""The length of a window. A broker has read a change of the metadata after a few milliseconds, and on a busy machine
+after a few tens of milliseconds. After an error, clients wait for at least 100 ms (retry.backoff.ms)."""
 
 REST_MS = 1000
-"""The length of the rest. In this time, a client with old metadata reads the new metadata."""
+"""The length of the rest. This time is long enough for a client with old metadata to read the new metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Window:
     end_ms: int
 
     def at(self, now_ms: int) -> Window:
-        """The window for a request that arrives now: this window until the end of its rest, and then a new window."""
+        """The window for a request that arrives now: this window if its rest has not ended, otherwise a new window."""
         return self if now_ms < self.end_ms + REST_MS else Window(now_ms + WINDOW_MS)
 
     def remaining_ms(self, now_ms: int) -> int:

@@ -1,8 +1,9 @@
-"""The Fetch requests of one fetcher: the partitions to fetch, and the fetch session with the leader (KIP-227).
+"""Plans the Fetch requests of one fetcher: chooses the partitions in each request, and continues the fetch session with
+the leader (KIP-227).
 
 The first request of a session lists every partition. Later requests list only partitions whose values have changed
 since the last request, and partitions that are no longer fetched. So the work for a request grows with the number of
-changes, and not with the number of partitions. If the leader grants no session, every request is a full one.
+changes, and not with the number of partitions. If the leader grants no session, every request lists every partition.
 
 In a session the leader keeps the order of the partitions: a partition that had records moves to the end. Without a
 session `FetchPlan` keeps the same order. So a busy partition does not delay the others.
@@ -25,7 +26,7 @@ _EPOCH_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The values with which one partition is fetched."""
+    """The values for one partition in a Fetch request."""
 
     topic_id: uuid.UUID
     leader_epoch: LeaderEpoch
@@ -67,18 +68,18 @@ class FetchPlan:
         return key in self._wanted
 
     def want(self, key: TopicPartition, wanted: Wanted) -> None:
-        """Fetches a partition with these values from the next request on."""
+        """Adds a partition to the plan, or changes its values, from the next request on."""
         if self._wanted.get(key) != wanted:
             self._wanted[key] = wanted
             self._changed[key] = None
 
     def forget(self, key: TopicPartition) -> None:
-        """Stops fetching a partition."""
+        """Removes a partition from the plan, from the next request on."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
     def had_records(self, keys: Iterable[TopicPartition]) -> None:
-        """Moves partitions to the end of the order."""
+        """Moves partitions that had records to the end of the order."""
         for key in keys:
             if key in self._wanted:
                 self._wanted[key] = self._wanted.pop(key)
@@ -104,7 +105,8 @@ class FetchPlan:
         return PlannedFetch(self._session_id, self._session_epoch, tuple(listed), tuple(forgotten))
 
     def answered(self, session_id: int) -> None:
-        """Continues the session that the leader granted, or none if `session_id` is 0."""
+        """Continues the session that the leader granted. A `session_id` of 0 means that the leader granted no
+        session."""
         self._session_id = session_id
         if session_id == NO_SESSION:
             self._session_epoch = FIRST_EPOCH
@@ -114,16 +116,17 @@ class FetchPlan:
             self._session_epoch += 1
 
     def refused(self, error_code: ErrorCode) -> None:
-        """Begins another session after an error of the whole request. The next request also makes the leader drop the
-        old session, if there is one."""
+        """Begins a new session after an error of the whole request. The next request also makes the leader drop the old
+        session, if there is one."""
         if error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION
         self._session_epoch = FIRST_EPOCH
 
     def lost(self) -> None:
-        """Begins another session, because no answer came."""
+        """Begins a new session, because the leader did not answer."""
         self._session_epoch = FIRST_EPOCH
 
     def begin(self) -> None:
-        """Begins with another leader, or with the same leader at another address."""
+        """Forgets the session, because the next request goes to another leader, or to the same leader at another
+        address."""
         self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH

@@ -23,14 +23,14 @@ from kcli.errors import ErrorCode
 from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
 FIRST_PAUSE_MS = 20
-"""The first pause after a usual error. It is short, because the leader is often only a few milliseconds behind in
-reading the metadata, and producers with acks=all wait for this follower. The pause doubles up to
+"""The first pause after a usual error. The pause is short, because the leader has often read the metadata a few
+milliseconds later, and producers with acks=all wait for this follower. The pause doubles up to
 replica.fetch.backoff.ms."""
 DOUBLINGS_MAX = 20
 
 
 class Phase(Enum):
-    """What a follower does with a partition. The partition is in a Fetch request only while it is FETCHING."""
+    """The activity of a follower for a partition. The partition is in a Fetch request only while it is FETCHING."""
 
     FETCHING = "fetching"
     CUTTING = "cutting"  # records are dropped, and the state of producers is read again
@@ -73,8 +73,8 @@ class FollowedState:
         return self.lag is not None and self.lag <= 0
 
     def after(self, log: OwnLog, *, leader_high_watermark: Offset | None = None) -> FollowedState:
-        """The state after the log has changed, ready for the next fetch. `leader_high_watermark` is part of an answer
-        with records."""
+        """The state for the next fetch, after the log has changed. Pass `leader_high_watermark` if the change came from
+        an answer with records."""
         lag = self.lag
         if leader_high_watermark is not None:
             lag = max(0, leader_high_watermark - log.end_offset)
@@ -136,7 +136,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Drop all records. The next record has this offset."""
+    """Drop all records. The log begins again at `offset`."""
 
     offset: Offset
 
@@ -153,8 +153,8 @@ class AskStart:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that occur while a change of the
-    metadata reaches the brokers one after another."""
+    """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that are normal for a short time after
+    a change of the metadata, because brokers read it at different times."""
 
     reason: str
     is_usual: bool = False
@@ -162,7 +162,8 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Do not fetch until the metadata has a new leader epoch. `is_usual` is True if such metadata is expected soon."""
+    """Do not fetch until the metadata has a new leader epoch. `is_usual` is True if the new leader epoch is expected
+    soon."""
 
     reason: str
     is_usual: bool = False
@@ -179,9 +180,10 @@ Action = Ignore | Append | Cut | Restart | AskEnd | AskStart | BackOff | Fail
 
 
 def begin(leader_epoch: LeaderEpoch, log: OwnLog) -> tuple[FollowedState, Cut | None]:
-    """The first state in a leader epoch, and the cut that must come before the first fetch.
+    """The first state in a leader epoch, and the cut of the log that is necessary before the first fetch, or None.
 
-    A log without epochs cannot show where it diverges from the leader's log. So it keeps only committed records.
+    If a log has no epochs, the follower cannot find the offset at which its log diverges from the leader's log. So it
+    keeps only committed records.
     """
     state = FollowedState(leader_epoch, log.end_offset, log.latest_epoch, log.start_offset)
     if log.latest_epoch == NO_LEADER_EPOCH and log.high_watermark < log.end_offset:
@@ -190,7 +192,7 @@ def begin(leader_epoch: LeaderEpoch, log: OwnLog) -> tuple[FollowedState, Cut | 
 
 
 def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: OwnLog) -> Action:
-    """The action for an answer to a fetch. `asked` is the state in which the partition was put into the request."""
+    """The action for an answer to a fetch. `asked` is the state of the partition when the request was made."""
     if state.phase is not Phase.FETCHING or _asks_otherwise(state, asked):
         return Ignore()
     match answer.error_code:
@@ -207,15 +209,16 @@ def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: O
 
 
 def on_leader_end(leader_end_offset: Offset, log: OwnLog) -> Action:
-    """The action when the end of the leader's log is known, after OFFSET_OUT_OF_RANGE."""
+    """The action for the leader's answer with its log end offset. The follower has requested this offset after
+    OFFSET_OUT_OF_RANGE."""
     if leader_end_offset < log.end_offset:
         return _cut(leader_end_offset, log)
     return AskStart()
 
 
 def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
-    """The action when the start of the leader's log is known. By then it is known that the leader's log does not end
-    before this log."""
+    """The action for the leader's answer with its log start offset. The follower requests this offset only if the
+    leader's log does not end before its own log."""
     if leader_start_offset > log.end_offset:
         return Restart(leader_start_offset)
     # The leader has the offset now. If it answers with the same error again, a pause prevents a loop.
@@ -223,7 +226,7 @@ def on_leader_start(leader_start_offset: Offset, log: OwnLog) -> Action:
 
 
 def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
-    """The action if the leader answers with an error in place of its log end or start."""
+    """The action if the leader answers the request for its log end or start offset with an error."""
     if error_code is ErrorCode.FENCED_LEADER_EPOCH:
         return Fail(f"the leader epoch {state.leader_epoch} is fenced", is_usual=True)
     return BackOff(error_code.name, error_code in _USUAL_ERRORS)
@@ -234,8 +237,8 @@ def _asks_otherwise(state: FollowedState, asked: FollowedState) -> bool:
 
 
 def _on_divergence(answer: Answer, log: OwnLog) -> Action:
-    """The action after an answer with `diverging_epoch` (KIP-279): the last common epoch and its end in the leader's
-    log."""
+    """The action after an answer with a `diverging_epoch` (KIP-279). This answer contains the last common epoch, and
+    the end of this epoch in the leader's log."""
     epoch, end_offset = answer.diverging_epoch, answer.diverging_end_offset
     if end_offset == NO_OFFSET:
         return _cut(log.high_watermark, log)

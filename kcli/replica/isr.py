@@ -3,8 +3,8 @@
 The metadata contains the committed ISR. The leader proposes a change to the controller with AlterPartition (KIP-497),
 and at most one change is in flight. The maximal ISR is the set of replicas that may be in the ISR of the controller
 while a change is in flight. A joining replica belongs to the maximal ISR immediately. A leaving replica belongs to the
-maximal ISR until the change is committed. So a record that the whole maximal ISR has is on every replica that the
-controller could elect.
+maximal ISR until the change is committed. If every replica of the maximal ISR has a record, every replica that the
+controller could elect has this record.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Isr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """A change in flight: the proposed ISR, and the maximal ISR until the change is committed or given up.
+    """A change in flight: the proposed ISR, and the maximal ISR while the change is in flight.
 
-    Two changes are never equal, because an answer to an older change must not end a newer one with the same members.
+    Two changes are never equal, because an answer to an older change must not end a newer change with the same members.
     """
 
     members: tuple[BrokerId, ...]
@@ -48,13 +48,14 @@ class IsrChange:
 
 
 def expansion(isr: Isr, replica: BrokerId) -> IsrChange:
-    """The change with which a replica joins. From now on, the high watermark waits for the replica."""
+    """The change that adds a replica to the ISR. From now on, the high watermark waits for the replica."""
     members = (*isr.members, replica)
     return IsrChange(members, maximal=members)
 
 
 def reduction(isr: Isr, leaving: tuple[BrokerId, ...]) -> IsrChange:
-    """The change with which replicas leave. The high watermark waits for them until the change is committed."""
+    """The change that removes replicas from the ISR. The high watermark waits for these replicas until the change is
+    committed."""
     return IsrChange(tuple(each for each in isr.members if each not in leaving), maximal=isr.members)
 
 
@@ -80,7 +81,8 @@ _OUTDATED = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""Errors which mean that the controller has a newer state of the partition, or may have one."""
+"""Errors after which the leader must wait for metadata, because the controller has a newer state of the partition, or
+may have one."""
 
 
 def reaction_to(error: ErrorCode) -> Reaction:

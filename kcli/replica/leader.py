@@ -1,10 +1,10 @@
 """The state of a partition's leader. This state shows which records are committed, and whether the leader may accept
 new records.
 
-The high watermark is the smallest log end offset of the replicas that could be elected. These are the maximal ISR
-(isr.py), and the replicas that are about to join the ISR. The high watermark never goes back while the leader stays the
-same, and does not move while the ISR is smaller than min.insync.replicas (KIP-966). A partition with one replica has an
-ISR of one, so every append is committed at once.
+The high watermark is the smallest log end offset of the replicas that could be elected. Replicas that could be elected
+are the maximal ISR (isr.py), and the replicas that will soon join the ISR. The high watermark never goes back while the
+leader stays the same, and does not move while the ISR is smaller than min.insync.replicas (KIP-966). If a partition has
+only one replica, its ISR has one member, so every append is committed at once.
 
 A follower joins the ISR as soon as it has every committed record. A follower leaves the ISR if it has not caught up
 with the log end of the leader for `replica.lag.time.max.ms`. If a follower fetches from the log end, it has caught up
@@ -114,7 +114,7 @@ class LeaderState:
     def with_partition(
         self, *, replicas: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], partition_epoch: int
     ) -> LeaderState:
-        """The state with a newer committed state of the partition. A change in flight is forgotten."""
+        """The state after the metadata has a newer state of the partition. A change in flight is dropped."""
         required = effective_min_isr(self.min_insync_replicas, replicas=len(replicas))
         return replace(
             self, replicas=replicas, isr=Isr(isr, required), partition_epoch=partition_epoch, change=None
@@ -142,8 +142,8 @@ class LeaderState:
     # Followers.
 
     def new_followers(self, now_ms: int) -> dict[BrokerId, FollowerState]:
-        """The followers when a new leader begins. Their log end offsets are unknown, so the high watermark cannot move
-        until they fetch."""
+        """The states of the followers when a new leader begins. Their log end offsets are unknown, so the high
+        watermark cannot move until the followers in the ISR have fetched."""
         return {
             replica: self.new_follower(replica, now_ms)
             for replica in self.replicas
@@ -167,7 +167,8 @@ class LeaderState:
     def laggards(
         self, followers: Followers, log_end_offset: Offset, now_ms: int, lag_time_max_ms: int
     ) -> tuple[BrokerId, ...]:
-        """The members of the ISR that must leave it."""
+        """The members of the ISR that must leave the ISR, because they have not caught up for `lag_time_max_ms`. Empty
+        while a change of the ISR is in flight."""
         if self.change is not None:
             return ()
         return tuple(
@@ -184,9 +185,9 @@ class LeaderState:
         now_ms: int,
         lag_time_max_ms: int,
     ) -> list[BrokerId]:
-        """The replicas that are about to join the ISR: eligible replicas that had caught up a short time ago. The high
+        """The replicas that will soon join the ISR: eligible replicas that had caught up a short time ago. The high
         watermark waits for these replicas. Without this wait, the high watermark of a busy leader would stay ahead of
-        them, and they could never join."""
+        these replicas, and they could never join the ISR."""
         maximal = self.maximal_isr
         return [
             replica
@@ -199,7 +200,8 @@ class LeaderState:
     # Commits.
 
     def accepts(self, acks: int) -> bool:
-        """Whether records may be appended. With acks=all the ISR must be large enough."""
+        """Whether the leader may append records that were sent with these `acks`. With acks=all the ISR must be large
+        enough."""
         return acks != ACKS_ALL or self.isr.is_sufficient
 
     def high_watermark(
@@ -222,7 +224,8 @@ class LeaderState:
         return slowest if slowest > current else current
 
     def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:
-        """The error code for a produce with acks=all that waited for the records before `offset` to be committed.
+        """The error code for a Produce request with acks=all. The request waited until the records before `offset` were
+        committed, or until its time limit.
 
         NOT_ENOUGH_REPLICAS_AFTER_APPEND means that the records are committed, but the maximal ISR has become too small
         since the append.

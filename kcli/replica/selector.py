@@ -10,7 +10,8 @@ from kcli.model.ids import BrokerId, Offset
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A follower from which the consumer may read. `caught_up_ms` is the last time at which it had all records."""
+    """A follower from which the consumer may read. `caught_up_ms` is the last time at which the follower had all
+    records."""
 
     broker: BrokerId
     rack: str | None
@@ -19,8 +20,9 @@ class Candidate:
 
 
 Selector = Callable[[str, str | None, Iterable[Candidate]], BrokerId | None]
-"""Chooses a follower by the rack of the consumer, the rack of the leader and the followers that the consumer can use.
-The result is None if the consumer should read from the leader."""
+"""A function that chooses the replica for a consumer. Its arguments are the rack of the consumer, the rack of the
+leader, and the followers that the consumer can use. It returns a follower, or None if the consumer should read from the
+leader."""
 
 
 def leader_only(_rack: str, _leader_rack: str | None, _candidates: Iterable[Candidate]) -> BrokerId | None:
@@ -44,4 +46,4 @@ SELECTORS: dict[str, Selector] = {
     _PACKAGE + "LeaderSelector": leader_only,
     _PACKAGE + "RackAwareReplicaSelector": rack_aware,
 }
-"""The selectors by their Java class, which is the value of replica.selector.class."""
+"""The selectors by the names of their Java classes, which are the values of replica.selector.class."""

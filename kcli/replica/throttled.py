@@ -1,7 +1,8 @@
 """The throttled replicas of a topic: `*` for all replicas, or a list of pairs `partition:broker` (KIP-73).
 
-The keys leader.replication.throttled.replicas and follower.replication.throttled.replicas have such lists. A broker
-uses only the pairs with its own id: in the first list as the leader of a partition, in the second as a follower.
+The values of leader.replication.throttled.replicas and follower.replication.throttled.replicas are such lists. A broker
+uses only the pairs with its own id. It uses the first list for partitions that it leads, and the second list for
+partitions that it follows.
 """
 
 from __future__ import annotations

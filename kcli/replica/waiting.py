@@ -1,4 +1,4 @@
-"""Requests that wait for a commit, for bytes or for several partitions, and the rules by which their waits end.
+"""Requests that wait for a commit, for bytes or for several partitions, and the rules that decide when a wait ends.
 
 For each waiting request, the caller registers an object, called the waiter. The functions return the waiters of the
 requests that are due.
@@ -23,13 +23,13 @@ class Wait(Generic[Waiter]):
         self.waiter: Waiter | None = waiter
 
     def drop(self) -> None:
-        """Ends the wait early, for example after its time limit. The small entry stays in the queue until its offset is
-        committed, but the request does not stay in memory."""
+        """Ends the wait early, for example at the time limit of the request. The small entry of the wait stays in the
+        queue until its offset is committed, but the request does not stay in memory."""
         self.waiter = None
 
 
 class CommitQueue(Generic[Waiter]):
-    """The waiting requests of one partition, ordered by the offset that must be committed for each."""
+    """The waiting requests of one partition, ordered by the offsets that the high watermark must reach."""
 
     __slots__ = ("_arrivals", "_heap")
 
@@ -66,8 +66,8 @@ class CommitQueue(Generic[Waiter]):
 
 
 class FetchWait:
-    """A fetch that waits for `min_bytes`. The object counts appended bytes, so that the caller seldom has to measure
-    the readable bytes.
+    """A Fetch request that waits for `min_bytes`. This object counts appended bytes, so that the caller seldom has to
+    measure the readable bytes.
 
     The object keeps an upper bound of the readable bytes: the bytes that were readable at first, plus every later
     append. When this bound reaches `min_bytes`, the caller measures the true size. The true size can be smaller,
@@ -96,7 +96,7 @@ class FetchWait:
 
 
 class ProduceWait:
-    """A produce that waits until its records are committed in all its partitions."""
+    """A Produce request that waits until its records are committed in all its partitions."""
 
     __slots__ = ("_missing",)
 

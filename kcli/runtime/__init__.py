@@ -1,4 +1,5 @@
-"""The four interfaces to the outside world (called seams): clock, disk, network, randomness.
+"""The four interfaces between kcli and its environment (called seams): clock, disk, network, randomness.
 
-Each interface is a typing.Protocol with a real implementation here and a simulated one in kcli.testing.
+Each interface is a typing.Protocol. Its real implementation is in this package, and a simulated implementation is in
+kcli.testing.
 """

@@ -8,7 +8,8 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """The wall-clock time in milliseconds since the Unix epoch. It jumps when the machine's clock is set."""
+        """The wall-clock time in milliseconds since the Unix epoch. This time jumps forward or back when an operator
+        sets the machine's clock."""
         ...
 
     def monotonic(self) -> float:

@@ -36,8 +36,8 @@ class File(Protocol):
         ...
 
     def read_cached_into(self, position: int, buffer: memoryview) -> int | None:
-        """Fills `buffer` as far as the page cache contains the bytes. Returns the number of bytes. 0 means that the
-        file ends at `position`.
+        """Reads bytes from `position` on into `buffer`, as far as the page cache contains them. Returns the number of
+        bytes that were read. 0 means that the file ends at or before `position`.
 
         None means that the page cache does not contain the first bytes.
         """
@@ -118,7 +118,7 @@ class Disk(Protocol):
 
     def sync_volume(self, path: str) -> bool:
         """Syncs everything on the file system of a directory: files, sizes and names. Returns False, and syncs nothing,
-        if the system cannot do this."""
+        if the operating system cannot do this reliably."""
         ...
 
     def modified_ms(self, path: str) -> int: ...
@@ -139,7 +139,7 @@ class Disk(Protocol):
 
 
 class SystemFile:
-    """A real file. Its descriptor is closed by `close`, or when the last reference to this object is gone."""
+    """A real file. Its descriptor is closed by `close`, or when Python frees this object."""
 
     __slots__ = ("_fd", "path")
 
@@ -228,10 +228,11 @@ class SystemFile:
 
 
 class SystemFileLock:
-    """A POSIX record lock, like Java's FileLock, so that a broker of kcli and one of Kafka exclude each other.
+    """A POSIX record lock, like Java's FileLock. So a kcli broker and a Kafka broker cannot use the same log directory
+    at the same time.
 
-    The locks belong to the process. If a process takes the same lock twice, the system does not refuse the second lock.
-    So the table `held` refuses it.
+    The locks belong to the process. If a process takes the same lock twice, the operating system does not refuse the
+    second lock. So this class refuses a second lock on a path in `held`.
     """
 
     held: ClassVar[set[str]] = set()
@@ -347,17 +348,18 @@ class SystemDisk:
 
 
 SMALL_FILE_BYTES = 4096
-"""A file below this size is read in one call, because a start reads a few small files for each partition."""
+"""The size below which a file is read in one call. At its start, a broker reads a few small files for each
+partition."""
 
 LARGE_FILE_BYTES = 1 << 20
-"""The size of a read of other files."""
+"""The number of bytes that each further call reads from a larger file."""
 
 MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 """The most buffers that one call may write. With more, Linux returns EINVAL, which looks like a failed disk."""
 
 _NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""The flag of reads that do not wait for the device. Only Linux has this flag. On other systems, a cached read is a
-plain read."""
+"""The flag for reads that do not wait for the device. Only Linux has this flag. On other systems, the reads of cached
+bytes are normal reads, which may wait."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:

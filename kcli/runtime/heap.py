@@ -14,7 +14,8 @@ from collections.abc import Callable
 from kcli.runtime.process import resident_bytes
 
 WORTH_BYTES = 8 << 20
-"""The change of the process's memory after which a trim is worth its time: about 0.3 ms for each free megabyte."""
+"""The change of the process's memory that is large enough for a trim. A trim takes about 0.3 ms for each free
+megabyte."""
 
 
 class Heap:
@@ -31,8 +32,8 @@ class Heap:
         self._after_trim = 0
 
     def trim_if_changed(self) -> None:
-        """Returns free memory to the system, if the process has grown or shrunk since memory was last returned. If it
-        has shrunk, large objects were freed, and parts of them may still be in the heap. May take some milliseconds."""
+        """Returns free memory to the system, if the process has grown or shrunk since the last trim. A smaller process
+        has freed large objects, and parts of their memory may still be in the heap. May take some milliseconds."""
         if abs(self._resident_bytes() - self._after_trim) >= WORTH_BYTES:
             self._trim()
             self._after_trim = self._resident_bytes()

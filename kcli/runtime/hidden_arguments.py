@@ -1,6 +1,7 @@
 """Hides secrets of the command line from the list of processes, which all users of a machine can read.
 
-Only Linux is supported. The secrets can be seen until the program has started, so a file is a better place for them.
+Only Linux is supported. Other users can still see the secrets until this module has hidden them, so a file is a better
+place for secrets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _OPTIONS = frozenset({"--hmac", "--jmx-auth-prop"})
 """The options whose next argument is a secret."""
 
 _ARG_START, _ARG_END = 45, 46
-"""The fields of /proc/self/stat, after the name of the program, with the memory of the command line."""
+"""The indexes of two fields in /proc/self/stat, counted after the name of the program: the addresses at which the
+command line begins and ends in memory."""
 
 
 def secret_parts(words: Sequence[str]) -> list[tuple[str, int]]:

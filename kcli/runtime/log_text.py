@@ -1,4 +1,4 @@
-"""Makes texts of clients safe for a line of a log."""
+"""Makes texts that clients have sent safe for a line of a log."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 BACKLOG = 1024
-"""The connections that may wait in the kernel to be accepted. This number is enough for a burst of clients, and most
-kernels do not allow more."""
+"""The number of connections that may wait in the kernel to be accepted. This number is enough for many clients that
+connect at the same moment, and most kernels do not allow more."""
 
 HANDSHAKE_LIMIT_S = 10.0
 """The longest time for the TLS handshake of a client that connects to a server. A client needs some hundred

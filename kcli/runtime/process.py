@@ -1,4 +1,5 @@
-"""Figures of this process from the operating system, such as memory. The figures are only shown to operators."""
+"""Figures about this process from the operating system, such as its memory. kcli only shows these figures to
+operators."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _IO = "/proc/self/io"
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """Figures of this process. A figure is -1 if the operating system does not provide it."""
+    """Figures about this process. A figure is -1 if the operating system does not provide it."""
 
     cpu_seconds: float
     resident_bytes: int

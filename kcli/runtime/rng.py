@@ -1,4 +1,4 @@
-"""The interface to randomness. With a seeded `Rng` a run can be repeated."""
+"""The interface to randomness. If an `Rng` is made with a seed, a second run gets the same random values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Random values from a seed, the same in each run. Without a seed, the operating system makes them."""
+    """Makes random values. With a seed, the values are the same in each run. Without a seed, they come from the
+    operating system."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)

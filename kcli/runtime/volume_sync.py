@@ -15,14 +15,15 @@ import re
 import sys
 
 TRUSTED_FILE_SYSTEMS = frozenset({0xEF53, 0x5846_5342, 0x9123_683E})
-"""The types (`f_type` of statfs) of ext4, xfs and btrfs. On these, `syncfs` writes all data and the journal, and then
-flushes the cache of the device."""
+"""The types (`f_type` of statfs) of ext4, xfs and btrfs. On these file systems, `syncfs` writes all data and the
+journal, and then flushes the cache of the device."""
 
 FIRST_KERNEL = (5, 8)
 """The first Linux whose `syncfs` reports write errors."""
 
 STATFS_BYTES = 256
-"""More than the size of the structure `statfs` on any processor. Its first field, a long, is the type."""
+"""The size of the buffer for the structure `statfs`, which is smaller on every processor. The first field of the
+structure, a long, is the type of the file system."""
 
 
 def sync_volume(path: str) -> bool:

@@ -1,3 +1,3 @@
-"""The code of a node that uses sockets, disks and the event loop of asyncio. It runs the rules of the other
-packages.
+"""The code of a node that uses sockets, disks and the event loop of asyncio. It calls the other packages, which contain
+the rules and state machines.
 """

@@ -365,6 +365,6 @@ class BrokerRole:
 
 
 def _ids(logs: LogStore, chosen: Callable[[LogDirectory], bool]) -> list[uuid.UUID]:
-    """The ids of the chosen directories, for the registration. The broker cannot lead a partition in a directory that
-    is not registered (KIP-858)."""
+    """Returns the ids of the directories that `chosen` accepts. The broker registers these ids, because it cannot lead
+    a partition in a directory that is not registered (KIP-858)."""
     return [directory.id for directory in logs.directories if chosen(directory) and directory.id is not None]

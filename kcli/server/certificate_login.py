@@ -13,15 +13,18 @@ from kcli.server.network.connection import Authenticate, Connection
 
 
 def certificate_login(config: ListenerConfig) -> Authenticate:
-    """The login of a listener. Raises ConfigError if ssl.principal.mapping.rules is invalid."""
+    """Returns the function that makes the session of a new connection. Raises ConfigError if
+    ssl.principal.mapping.rules is invalid.
+    """
     rules = parse_rules(config.text("ssl.principal.mapping.rules"))
     return lambda connection: certificate_session(connection, rules)
 
 
 def certificate_session(connection: Connection, rules: PrincipalMapping) -> Session:
-    """The session of a client: the name in its certificate, or ANONYMOUS without a certificate.
+    """Returns the session of a client. The principal comes from the name in the client's certificate. A client without
+    a certificate is ANONYMOUS.
 
-    Raises ProtocolError if the rules give no name.
+    Raises ProtocolError if no rule applies to the name in the certificate.
     """
     assert connection.transport is not None, "the handshake is complete"
     tls = connection.transport.get_extra_info("ssl_object")

@@ -1,21 +1,22 @@
 """Decides when a server runs Python's cyclic garbage collector, and when it gives free memory back to the system.
 
 Nearly all objects are freed by their reference counts. The collector is needed only for unused objects that refer to
-each other in a cycle. To find cycles, the collector visits every object of a generation, about 3,000 objects in a
-millisecond. The event loop waits meanwhile. A node with 10,000 topics has half a million objects, so a visit of all
-objects would block every client for 0.2 s.
+each other in a cycle. To find cycles, the collector examines every object of a generation, about 3,000 objects in a
+millisecond. The event loop waits meanwhile. A node with 10,000 topics has half a million objects, so a collection that
+examines all objects would block every client for 0.2 s.
 
-Young objects. Python's collector has three generations, and visits an object once in each generation. Then
+Young objects. Python's collector has three generations, and examines an object once in each generation. Then
 `freeze_survivors` excludes the object from all later automatic collections ("freezes" it). So an automatic collection
-visits only new objects, no matter how large the metadata and the requests are. A frozen object is still freed by its
+examines only new objects, no matter how large the metadata and the requests are. A frozen object is still freed by its
 reference count.
 
-Before clients are served, long pauses do no harm, so the collector visits each object only once.
+Before clients are served, long pauses do no harm, so the collector examines each object only once, in long collections.
 
-Thorough collections. A cycle that was in use when it was frozen is found only by a visit of all objects. The number of
-allocated memory blocks decides when all objects are visited. If the number has grown by a quarter, there may be many
-such cycles. So all objects are visited in the next second in which no client sends or receives a byte. If the number
-stays doubled for ten minutes, all objects are visited without waiting for such a second.
+Thorough collections. If a cycle was in use when it was frozen, only a thorough collection finds it later, because such
+a collection examines all objects. The number of allocated memory blocks decides when a thorough collection runs. If the
+number has grown by a quarter, there may be many such cycles. So a thorough collection runs in the next second in which
+no client sends or receives a byte. If the number stays doubled for ten minutes, the collection runs without waiting for
+such a second.
 
 Free memory. Large requests and answers leave free memory in the heap of the C library. This memory is also given back
 in a second without traffic of clients. Python keeps some of the freed objects for reuse, and each of them can keep a
@@ -32,22 +33,25 @@ from collections.abc import Callable, Mapping
 
 THRESHOLDS = (700, 10, 2)
 """The first generation is collected after 700 new objects, as is Python's default. Each later generation is collected
-after 10 or 2 collections of the generation before it. So a collection visits at most about 25,000 new objects, which
+after 10 or 2 collections of the generation before it. So a collection examines at most about 25,000 new objects, which
 takes less than 10 ms."""
 START_THRESHOLDS = (10_000, 1_000, 1_000)
-"""While a node starts, it makes many objects, and nearly all of them stay. With these thresholds, the collector visits
-each of them once. With THRESHOLDS, the visits take 0.3 s of the start of 20,000 partitions."""
+"""While a node starts, it makes many objects, and nearly all of them stay. With these thresholds, the collector
+examines each object only once. With THRESHOLDS, the collections take 0.3 s when a node starts with 20,000
+partitions."""
 CHECK_SECONDS = 1.0
 QUIET_SECONDS = 1.0
-"""The time without a byte from or to any client after which a pause probably delays no client."""
+"""If no client has sent or received a byte for this time, a pause probably delays no client."""
 GROWTH_IF_QUIET = 1.25
-"""Growth of the allocated blocks since the last thorough collection. Python itself uses the same quarter."""
+"""The growth of the allocated blocks since the last thorough collection that leads to the next one. Python itself also
+uses a quarter."""
 GROWTH_ALWAYS = 2.0
 STEADY = 0.99
-"""If the number of blocks has fallen by more since the last check, the node still frees a large message."""
+"""If the number of blocks is less than this share of the number at the last check, the node is still freeing a large
+message."""
 GROWN_CHECKS_MAX = 600
-"""The checks for which the number of blocks must stay doubled. No request lives for ten minutes, so only metadata and
-leaks count."""
+"""The number of checks in a row in which the number of blocks must be doubled before a thorough collection runs at any
+time. No request lives for ten minutes, so only metadata and leaks can cause such a long growth."""
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
@@ -58,7 +62,7 @@ def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
 
 
 class GarbagePolicy:
-    """The policy of one process."""
+    """The rules by which one process collects garbage and frees memory."""
 
     def __init__(
         self,
@@ -93,8 +97,8 @@ class GarbagePolicy:
         self._check_later(last_active)
 
     def check(self, idle_seconds: float) -> None:
-        """Visits all objects if this is likely to free enough memory, and gives free memory back to the system. Called
-        every CHECK_SECONDS.
+        """Runs a thorough collection if this is likely to free enough memory, and gives free memory back to the system.
+        Called every CHECK_SECONDS.
         """
         blocks = self._allocated_blocks()
         self._most_blocks = max(self._most_blocks, blocks)
@@ -107,7 +111,7 @@ class GarbagePolicy:
             gc.collect()
             self._rebase()
         elif is_quiet and is_steady and self._most_blocks >= GROWTH_IF_QUIET * blocks:
-            # Large messages were freed. Frozen objects are not visited.
+            # Large messages were freed. This collection does not examine frozen objects.
             gc.collect()
             self._most_blocks = blocks
             self._blocks = min(self._blocks, blocks)
@@ -117,7 +121,7 @@ class GarbagePolicy:
     def _rebase(self) -> None:
         """Freezes all present objects, and measures growth from now on."""
         gc.freeze()
-        gc.collect()  # Visits no object, but decides when Python next collects the oldest generation.
+        gc.collect()  # Examines no object, but decides when Python next collects the oldest generation.
         self._blocks = self._most_blocks = self._allocated_blocks()
         self._grown_checks = 0
 

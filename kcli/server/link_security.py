@@ -93,7 +93,9 @@ class LinkSecurity:
         return known[1]
 
     def _keeping(self, config: ListenerConfig, security: ClientSecurity | None) -> ClientSecurity | None:
-        """The same settings, with the TLS context that is kept for the listener."""
+        """Returns the same settings with the kept TLS context of the listener, so that a context is used for many
+        connections.
+        """
         if security is None or security.tls is None:
             return security
         from kcli.security.tls.contexts import KeptContext

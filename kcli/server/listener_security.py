@@ -112,12 +112,14 @@ class NodeSecurity:
             tls.prepare()
 
     def look_at_files(self) -> None:
-        """Loads the TLS stores again whose files have changed."""
+        """Checks the files of the TLS stores, and loads each store whose file has changed."""
         for tls in self._tls.values():
             tls.look()
 
     def certificates(self) -> Iterator[tuple[str, str, float]]:
-        """The listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
+        """Yields the listener, the subject and the expiry time (in seconds since 1970) of each certificate of this
+        node.
+        """
         for listener, tls in self._tls.items():
             for subject, not_after_s in tls.certificates():
                 yield listener, subject, not_after_s

@@ -94,7 +94,9 @@ class ListenerTls:
             self._replace(config)
 
     def prepare(self) -> None:
-        """Loads the key store if one of the files has changed. The result is kept (stores.py). Runs in a thread."""
+        """Loads the key store if one of its files has changed, and keeps the result for `look` (see stores.py). Runs in
+        a thread.
+        """
         settings = store_settings(self._wanted.text)
         if file_stamps(settings.files) != self._stamps:
             with suppress(ConfigError):  # `look` reports the error
@@ -115,7 +117,7 @@ class ListenerTls:
             self._replace(self._wanted)
 
     def certificates(self) -> Iterator[tuple[str, float]]:
-        """The subject and the end (in seconds since 1970) of each certificate."""
+        """Yields the subject and the expiry time (in seconds since 1970) of each certificate."""
         for names, entry in zip(self._stores.keys.names, self._stores.keys.entries, strict=True):
             yield names.distinguished_name, entry.chain[0].not_valid_after_utc.timestamp()
 

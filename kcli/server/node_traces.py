@@ -20,11 +20,11 @@ from kcli.tracing.tracer import export_queue
 
 SERVICE = "kcli-broker"
 STOP_MAX_SECONDS = 2.0
-"""How long a stop of the node waits for the collector."""
+"""The longest time for which a stop of the node waits until the collector has the last spans."""
 
 
 class NodeTraces:
-    """The export of one node, from its start to `stop`."""
+    """Exports the traces of one node, from the start of the node to `stop`."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, metrics: Metrics) -> None:
         """Starts the export. Raises ConfigError if traces cannot be exported."""
@@ -39,7 +39,7 @@ class NodeTraces:
         )
 
     def around(self, dispatch: Dispatch) -> Serve:
-        """Returns the function that serves the requests of a listener."""
+        """Returns a function that serves requests with `dispatch` and makes their spans."""
         return traced(dispatch, self._tracer)
 
     async def stop(self) -> None:

@@ -1,7 +1,7 @@
 """The queue between the code that makes spans and the thread that exports them.
 
-`add` never waits. If the queue is full, the span is dropped and counted. If the collector does not answer,
-one line is logged. There is no second line until the collector has answered again.
+`add` never waits. If the queue is full, the span is dropped and counted. If the collector does not answer, one line is
+logged. The next such line is logged only if the collector has answered in between.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _log = logging.getLogger("kcli.tracing")
 _FLUSH_PAUSE_SECONDS = 0.005
 
 CLOSE_MAX_SECONDS = 5.0
-"""The longest time in which a process that ends waits for a collector."""
+"""The longest time for which a process waits for a collector before it ends."""
 
 
 class Exporter(Protocol):
     """Sends spans to a collector. Only the thread of the queue calls `export`."""
 
     def export(self, spans: Sequence[Span]) -> str | None:
-        """Sends the spans. Returns the reason if they could not be sent."""
+        """Sends the spans. Returns None, or the reason if the spans could not be sent."""
         ...
 
     def shutdown(self) -> None:
@@ -57,7 +57,7 @@ class ExportQueue:
         self._thread.start()
 
     def add(self, span: Span) -> None:
-        """Passes a span to the thread, or drops it if too many spans wait."""
+        """Passes a span to the thread of the queue, or drops the span if the queue is full."""
         self._added += 1
         if len(self._spans) >= self._queue_max:
             self.dropped += 1
@@ -75,8 +75,8 @@ class ExportQueue:
         return False
 
     def flush(self, max_seconds: float) -> None:
-        """Waits until all spans are exported or dropped, but at most `max_seconds`. If the collector did not accept the
-        last spans, this method does not wait."""
+        """Waits until all spans are exported or dropped, but at most `max_seconds`. Does not wait if the last export
+        has failed."""
         deadline = time.monotonic() + max_seconds
         while self.exported + self.dropped < self._added and not self._is_failing:
             if time.monotonic() >= deadline:
@@ -85,7 +85,8 @@ class ExportQueue:
             time.sleep(_FLUSH_PAUSE_SECONDS)
 
     def close(self, max_seconds: float = CLOSE_MAX_SECONDS) -> None:
-        """Exports the spans that wait, for at most `max_seconds`. The other spans are dropped."""
+        """Exports the waiting spans for at most `max_seconds`, and ends the thread. Spans that are not exported in this
+        time are dropped."""
         deadline = time.monotonic() + max_seconds
         self._closing = True
         self._wake.set()

@@ -12,8 +12,8 @@ _BROKER = "kafka.Produce"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a record. `where` is the service that did the work. For a wait between two services, `where` is
-    empty."""
+    """One step on the way of a record. `where` is the service that did the work. `where` is empty if the record waited
+    between two services."""
 
     name: str
     where: str
@@ -21,7 +21,8 @@ class Step:
 
 
 def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) -> list[Step]:
-    """Returns the steps of a record in order. A step is left out if the store does not have its span."""
+    """Returns the steps of a record in order. A step is left out if the trace does not contain the span of this
+    step."""
     mine = [span for span in spans if span.is_about(topic, partition, offset)]
     send = next((span for span in mine if span.operation in ("send", "create")), None)
     found = []
@@ -37,8 +38,9 @@ def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) 
 
 
 def _in_broker(spans: Sequence[StoredSpan], send: StoredSpan) -> list[Step]:
-    """Returns the span of the producer's request, and the stages of the request. The function finds the stages by ids,
-    not by times, because the clocks of two machines differ."""
+    """Returns the step in the broker and its stages, from the span of the Produce request and the spans of the
+    request's stages. The spans are found by their ids, not by their times, because the clocks of two machines
+    differ."""
     request = next((span for span in spans if span.name == _BROKER and span.parent_id == send.span_id), None)
     if request is None:
         return []

@@ -1,4 +1,4 @@
-"""Finds trace ids in headers that do not follow the W3C's standard: headers of Zipkin (B3) and of Jaeger's older
+"""Finds trace ids in headers that do not follow the W3C standard: the headers of Zipkin (B3) and of old Jaeger
 clients."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The export by opentelemetry-sdk. No other module imports opentelemetry, because its import takes a quarter of a
+"""Exports spans with opentelemetry-sdk. No other module imports opentelemetry, because the import takes a quarter of a
 second."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS = {kind: SpanKind(kind.value) for kind in Kind}
 
 
 class OtlpExporter:
-    """Converts spans to those of the SDK, and sends them with the SDK's exporter."""
+    """Converts spans to spans of the SDK, and sends them with the SDK's exporter."""
 
     def __init__(self, settings: TraceSettings) -> None:
         self._failures = _LastLine()
@@ -86,7 +86,8 @@ class OtlpExporter:
 
 
 def sampler() -> Callable[[TraceContext | None, str, str, Kind], bool]:
-    """Returns the sampler of OTEL_TRACES_SAMPLER, as a function of the parent, the trace id, the name and the kind."""
+    """Returns the sampler that OTEL_TRACES_SAMPLER names, as a function. Its arguments are the parent, the trace id,
+    the name and the kind of a span."""
     chosen = TracerProvider(shutdown_on_exit=False).sampler
 
     def is_sampled(parent: TraceContext | None, trace_id: str, name: str, kind: Kind) -> bool:
@@ -118,7 +119,7 @@ def _resource(settings: TraceSettings) -> Resource:
 
 
 class _LastLine(logging.Handler):
-    """Keeps the last warning of the SDK."""
+    """Keeps the text of the last warning that the SDK has logged."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

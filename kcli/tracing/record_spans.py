@@ -19,10 +19,10 @@ from kcli.tracing.trace_context import Header, TraceContext, has_context, of_hea
 from kcli.tracing.tracer import Tracer
 
 KEY_MAX_CHARS = 128
-"""The longest part of a key in an attribute. A key may have megabytes."""
+"""The number of characters of a key that an attribute shows. A whole key may have megabytes."""
 
 LINKS_MAX = 128
-"""The most links of a span, as OTEL_SPAN_LINK_COUNT_LIMIT in the SDK."""
+"""The most links of a span, the same as the SDK's default of OTEL_SPAN_LINK_COUNT_LIMIT."""
 
 SYSTEM = "messaging.system"
 OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
@@ -40,7 +40,7 @@ Attributes = dict[str, AttributeValue]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a record. `offset` is None if the broker has not reported it."""
+    """The topic, partition and offset of a record. `offset` is None if the broker has not reported it."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A record that is being sent: the headers to send, and the span that ends with the acknowledgement."""
+    """A record that is being sent: its headers, and its open span, which ends when the record is acknowledged."""
 
     headers: list[Header]
     context: TraceContext
@@ -66,7 +66,7 @@ class ProducerSpans:
         self._client_id = client_id
 
     def begin(self, topic: str, headers: Sequence[Header] | None) -> Sending:
-        """Begins the span of a record. The caller sends the returned headers."""
+        """Begins the span of a record. The caller must send the record with the returned headers."""
         started_ns = time.time_ns()
         if has_context(headers):
             of_sender = of_headers(headers)

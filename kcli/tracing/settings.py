@@ -25,18 +25,18 @@ PREFIX = "OTEL_"
 _HTTP = "http/protobuf"
 
 QUEUE_DEFAULT = 16_384
-"""The most spans that wait for the export: about 16 MB. The SDK's default of 2048 is too few for a tool that sends a
-file of records."""
+"""The most spans that may wait for the export, about 16 MB. The SDK's default of 2048 spans is too low for a tool that
+sends a file of records."""
 BATCH_DEFAULT, DELAY_DEFAULT_MS = 512, 1_000
 
 
 class TracingError(KcliError):
-    """Raised if traces are asked for and cannot be exported."""
+    """An error for traces that are switched on but cannot be exported."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSettings:
-    """The settings of an export. `service` is the service name if the environment has none.
+    """The settings of an export. `service` is the service name that is used if the environment does not set one.
 
     `endpoint` is the whole URL for OTLP over HTTP; None means that the SDK finds it in the environment. `attributes`
     describe the process, as in OTEL_RESOURCE_ATTRIBUTES. `environment` has the OTEL_ variables, so that another process
@@ -57,7 +57,8 @@ class TraceSettings:
 
 
 def asked(environ: Mapping[str, str]) -> bool:
-    """Whether the environment asks for traces. Raises TracingError for an exporter that does not exist here."""
+    """Whether the environment switches traces on. Raises TracingError if it names an exporter that kcli does not
+    have."""
     if environ.get(DISABLED, "").strip().lower() == "true":
         return False
     exporter = environ.get(EXPORTER, "").strip().lower()

@@ -2,7 +2,7 @@
 newer Jaeger).
 
 The names of spans and attributes have changed several times in OpenTelemetry's messaging conventions. `StoredSpan`
-always has the newest names. The answer of a store may contain errors. So a span is left out if one of its fields is
+always has the newest names. A span in the answer of a store may be invalid. It is left out if one of its fields is
 missing or has a wrong type.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 Json = object
 
 SPANS_MAX = 20_000
-"""Spans of a trace that are read. A larger trace cannot be shown on a screen."""
+"""The most spans of a trace that are read. A larger trace cannot be shown on a screen."""
 
 _OLD_NAMES = {
     "messaging.destination": "messaging.destination.name",
@@ -31,7 +31,7 @@ _OLD_NAMES = {
     "messaging.operation": "messaging.operation.name",
     "messaging.kafka.message_key": "messaging.kafka.message.key",
 }
-"""Names of attributes in older generations of the conventions."""
+"""The names of attributes in older versions of the conventions, each with its newest name."""
 
 _OPERATIONS = {
     "publish": "send",
@@ -48,12 +48,12 @@ _OPERATIONS = {
 
 
 class NotATrace(ValueError):
-    """Raised if the answer of a store has an unknown format."""
+    """An error for an answer of a store that has an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSpan:
-    """A span of a store. `parent_id` is empty for a root."""
+    """A span from a store. `parent_id` is empty if the span has no parent."""
 
     name: str
     service: str
@@ -202,7 +202,8 @@ def _span(
 
 
 def _identity(value: Json) -> str:
-    """Returns an id as hexadecimal digits. Protobuf's JSON has base64, and OTLP's own JSON has hexadecimal digits."""
+    """Converts an id in JSON to hexadecimal digits. In OTLP's own JSON, an id already has hexadecimal digits. In
+    Protobuf's JSON, it has base64. Returns an empty text for an invalid id."""
     text = _text(value)
     if len(text) in (16, 32) and all(digit in "0123456789abcdef" for digit in text.lower()):
         return text.lower()
@@ -245,7 +246,7 @@ def _shown(value: Json) -> str:
 
 
 def _number(value: Json) -> int | None:
-    """Returns a number. In JSON it may be a number or, for 64 bits, a text."""
+    """Returns a whole number from JSON, or None if it is invalid. A number with 64 bits may be a text in JSON."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         return int(value)
     return (

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 
 SAMPLED = 1
-"""The bit of the flags that says that the producer records its spans."""
+"""The bit in the flags of `traceparent` that is set if the sender records its span."""
 
 TRACESTATE_MAX_BYTES = 512
-"""The length up to which every participant must pass on a tracestate."""
+"""The longest `tracestate` that is passed on. The specification demands this for at least 512 characters."""
 
 _TRACEPARENT_MAX_BYTES = 256
-"""A later version of the specification may add fields, but a longer value is never looked at."""
+"""The longest `traceparent` that is read. Later versions of the specification may add fields, so values longer than
+today's are accepted."""
 
 Header = tuple[str, bytes | None]
 
@@ -31,7 +32,7 @@ _TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """The identity of a span. `trace_id` has 32 hexadecimal digits, and `span_id` has 16."""
+    """The ids of a span and its trace. `trace_id` has 32 hexadecimal digits, and `span_id` has 16."""
 
     trace_id: str
     span_id: str

@@ -11,7 +11,8 @@ from kcli.tracing.span import Kind, Span
 from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
 
 Sampler = Callable[[TraceContext | None, str, str, Kind], bool]
-"""Decides whether a span is recorded, from its parent, its trace id, its name and its kind."""
+"""A function that decides whether a span is recorded. Its arguments are the parent, the trace id, the name and the kind
+of the span."""
 
 
 class Sink(Protocol):
@@ -21,7 +22,8 @@ class Sink(Protocol):
 
 
 class BoundedSink(Sink, Protocol):
-    """A sink that is asked for room before spans are made."""
+    """A sink that has room only for a limited number of spans. The caller must call `has_room` before it makes
+    spans."""
 
     def has_room(self, spans: int) -> bool:
         """Returns whether this number of spans can be added. If not, they count as dropped."""

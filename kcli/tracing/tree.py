@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from kcli.tracing.stored import StoredSpan
 
 DEPTH_MAX = 50
-"""Deeper spans are shown at this depth. A store may return a chain of any length."""
+"""The largest depth at which a span is shown. A span below it is shown at this depth too, because a store may return a
+chain of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def rows(spans: Sequence[StoredSpan]) -> list[Row]:
 
 
 def _below(children: dict[str, list[StoredSpan]], first_ns: int) -> Iterator[Row]:
-    """Yields the rows of all roots, each followed by the rows below it.
+    """Yields the rows of all roots. Each row is followed by the rows of its children.
 
     There is no recursion, because a chain of spans may be longer than Python's limit of recursion.
     """

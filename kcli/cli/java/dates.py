@@ -1,4 +1,4 @@
-"""Java's SimpleDateFormat in English: the letters of a pattern and their formats."""
+"""Formats dates by the patterns of Java's SimpleDateFormat, with the English names of days and months."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The declaration of commands, and the parsers of Kafka's two syntaxes."""
+"""Declares commands, and parses the two command-line syntaxes of Kafka's tools."""

@@ -147,7 +147,8 @@ def _take_profile(
     reader: Reader,
     argv: list[str],
 ) -> None:
-    """Adds the options of the profile, except options that the command line contains or excludes."""
+    """Adds the options of the profile. Leaves out an option that the command line has, or that an exclusive group
+    forbids."""
     taken = {*reader.given, *reader.excluded(groups)}
     for name, text in profile.words(command, known, taken, argv):
         word = f"--{name}" if text is None else f"--{name}={text}"

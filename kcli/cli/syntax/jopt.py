@@ -65,7 +65,7 @@ def let_through(error: ParseError) -> int:
 
 
 def usage(command: Command) -> str:
-    """Returns the table of options, in joptsimple's layout with our texts."""
+    """Returns the table of options: joptsimple's layout, with kcli's own descriptions."""
     declared = sorted(_shown(command), key=lambda option: option.name)
     marked = any(option.required for option in declared)
     left = [_left_column(option, marked) for option in declared]

@@ -143,7 +143,7 @@ class Subcommand:
     """
     exclusive: tuple[Exclusive, ...] = ()
     is_kafkas: bool = True
-    """Whether Kafka's script has the action too. The shim of this script does not know other actions."""
+    """Whether Kafka's script has the action too. If False, the shim of Kafka's script refuses the action."""
     sections: tuple[tuple[str, str], ...] = ()
     """More sections for the manual page of a raw tool's command: titles, each with an example that is shown unchanged.
     """

@@ -1,4 +1,4 @@
-"""Profiles: servers, client settings and defaults of the tools under a name, in `~/.config/kcli/profiles.toml`.
+"""Reads `~/.config/kcli/profiles.toml`. A profile stores servers, client settings and default options under a name.
 
     [prod]
     bootstrap-server = "kafka1:9092,kafka2:9092"
@@ -252,8 +252,7 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """Returns the profile that `--profile` names or, without this option, the profile that the environment variable
-    names.
+    """Returns the profile that `--profile` names. Without this option, returns the profile that $KCLI_PROFILE names.
 
     Returns None if no profile is named, or if the command has no option --profile.
     """

@@ -1,7 +1,7 @@
 """The table of tools: the commands and their modules.
 
 A tool is a module below `kcli.cli.tools` with a `command` (see `options.Command`). The module is imported when the tool
-is called. A tool of several files is a package. For such a tool, the table has the name of the module with `command`.
+is called. A tool of several files is a package, and `Tool.place` names the module of this package that has `command`.
 """
 
 from __future__ import annotations

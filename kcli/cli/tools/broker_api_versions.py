@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: the versions of each API that every broker supports."""
+"""kafka-broker-api-versions: prints for each broker which versions of each API it supports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run(options: ClusterOptions, output: Output) -> None:
 
 
 def _rows(node: Node, ranges: tuple[ApiVersionRange, ...]) -> Iterator[ApiRow]:
-    """Yields the APIs that this tool or the broker knows, in the order of their keys."""
+    """Yields the APIs that this tool or the broker supports, in the order of their keys."""
     offered = {each.key: each for each in ranges}
     ours = {int(key): spec for key, spec in API.items() if spec.on_broker}
     for key in sorted({*offered, *ours}):

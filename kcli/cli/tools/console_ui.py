@@ -26,13 +26,13 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.network import SystemNetwork
 
 COLLECTED_AFTER_OBJECTS = 100_000
-"""New objects before the collector looks for unused cycles: some 30 ms of work."""
+"""The number of new objects after which Python's garbage collector runs. To create them takes about 30 ms."""
 
 REGISTRY = "schema.registry.url"
 """The property of Confluent's serializers with the URL of the schema registry."""
 
 TRACES = "kcli.traces.url"
-"""The property with the address of the store of traces."""
+"""The property with the URL of the trace store (Jaeger or Tempo)."""
 
 MAIN_CLUSTER = "main"
 """The name of the cluster of --bootstrap-server."""
@@ -135,8 +135,8 @@ async def run(options: ConsoleOptions, output: Output) -> None:
 
 
 def _collect_rarely() -> None:
-    """Makes Python's garbage collector run less often. An answer of a large cluster has a million objects, and the
-    collector would visit them several times while the answer is decoded."""
+    """Makes Python's garbage collector run less often. The answer of a large cluster becomes a million objects. The
+    collector would examine these objects several times while the answer is decoded."""
     gc.freeze()
     gc.set_threshold(COLLECTED_AFTER_OBJECTS, 10, 10)
 

@@ -105,7 +105,8 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
 
 
 def planned(options: E2eLatencyOptions) -> LatencyTest:
-    """Returns the plan from positional arguments or from options. Raises CommandError if they are invalid."""
+    """Returns the parameters from positional arguments or from options. Raises CommandError if an argument is
+    invalid."""
     if options.arguments:
         return _positional(options.arguments)
     names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size")
@@ -281,7 +282,7 @@ class _Run:
         return elapsed_ms
 
     def _send(self, value: bytes, key: bytes | None, headers: objects.Headers) -> None:
-        """Sends a record and waits for its report."""
+        """Sends a record and waits for its acknowledgement."""
         from confluent_kafka import KafkaException
 
         try:

@@ -77,7 +77,8 @@ Filter = Callable[[str, int], bool]
 
 
 async def run(options: GetOffsetsOptions, output: Output) -> None:
-    """Finds the partitions, asks their leaders, and prints the offsets sorted by name."""
+    """Finds the partitions, requests their offsets from the leaders, and prints the offsets sorted by partition
+    name."""
     _check(options)
     try:
         await _print_offsets(options, output)

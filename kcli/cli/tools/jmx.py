@@ -87,7 +87,7 @@ class JmxOptions(CommonOptions):
         default=ORIGINAL,
     )
     jmx_auth_prop: str | None = option(
-        "The user and the password, as user=password. The key kcli.metrics.users of the broker lists them.",
+        "The user and the password, as user=password. The broker's config kcli.metrics.users lists the users.",
         metavar="jmx-auth-prop",
     )
     jmx_ssl_enable: bool = option(
@@ -116,7 +116,7 @@ class Endpoint:
 
 
 async def run(options: JmxOptions, output: Output) -> None:
-    """Connects, finds the objects, and prints their attributes once or repeatedly."""
+    """Connects, finds the requested JMX objects, and prints their attributes once or repeatedly."""
     if options.date_format is not None:
         try:
             java_dates.check(options.date_format)

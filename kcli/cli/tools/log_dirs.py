@@ -74,7 +74,7 @@ async def run(options: LogDirsOptions, output: Output) -> int:
 
 
 def _brokers(text: str | None, existing: list[int]) -> list[int]:
-    """Returns the brokers to ask. Raises CommandError for a broker that does not exist."""
+    """Returns the brokers that are described. Raises CommandError for a broker that does not exist."""
     if not text:
         return existing
     try:

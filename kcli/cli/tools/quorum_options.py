@@ -1,4 +1,4 @@
-"""The options of the tools that ask brokers or controllers: kafka-features and kafka-metadata-quorum."""
+"""The options of the tools that send requests to brokers or controllers: kafka-features and kafka-metadata-quorum."""
 
 from __future__ import annotations
 

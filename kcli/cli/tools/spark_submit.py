@@ -121,7 +121,7 @@ def with_profile(job: Job[JobOptions], line: CommandLine, profile: Profile, dire
 
 
 def _built_in(job: Job[JobOptions], line: CommandLine, profile: Profile | None) -> int:
-    """Runs a built-in job. Its help and its errors have the same form as those of all commands."""
+    """Runs a built-in job. The help and the errors of the job have the same form as in all commands."""
     try:
         if profile is None:
             return _checked(job, line)

@@ -65,7 +65,7 @@ async def describe_configs(
     """Returns all settings of each resource, in the server's order, or the error of the resource.
 
     A request for a broker or its loggers goes to that broker. Other requests go to any broker. Resources with equal
-    settings share the same entries.
+    settings share the same `ConfigEntry` objects.
     """
     by_target: dict[int | Destination, list[ConfigResource]] = {}
     for resource in resources:

@@ -44,7 +44,8 @@ async def at_coordinators(
 ) -> dict[str, T | KafkaError]:
     """Calls `ask` with each coordinator and its groups. Returns the answer or the error for each group.
 
-    If a group has a retriable error, the call looks up the coordinator and asks again, until the time-out of the call.
+    If a group has a retriable error, the call looks up the coordinator and sends the request again, until the time-out
+    of the call.
     """
     wanted = tuple(dict.fromkeys(group_ids))
     found: dict[str, T | KafkaError] = {}

@@ -32,7 +32,7 @@ class FeatureDescription:
     max_supported: int
     finalized: int
     epoch: int | None
-    """The metadata offset of the finalized levels, or None if the node has not received any."""
+    """The metadata offset of the finalized levels, or None if the node has not received finalized levels."""
 
 
 async def describe_features(client: Client) -> list[FeatureDescription]:

@@ -1,9 +1,9 @@
 """Lag in time: the age of the first record that a group has not consumed yet.
 
-No API returns the timestamp of an offset, so the record itself is fetched. One Fetch request asks a leader for the next
-batch of each of its partitions. A broker guarantees a whole batch only for the first partition of a request (KIP-74). A
-partition without a whole batch is the first one in the next request. The requests are repeated until all partitions
-have an answer.
+No API returns the timestamp of an offset, so the record itself is fetched. One Fetch request to a leader requests the
+next batch of each of its partitions. A broker guarantees a whole batch only for the first partition of a request
+(KIP-74). A partition without a whole batch is the first one in the next request. The requests are repeated until all
+partitions have an answer.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
-"""The first ListOffsets version that supports each of these values.
+"""The first version of ListOffsets that supports each special timestamp.
 
-An older broker would read the value as a timestamp.
+An older broker would read the special value as a normal timestamp.
 """
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 ACTIVE_CONTROLLER_SECONDS = 2.0
-"""The time in which the active controller must be known. Without an active controller, brokers answer much later."""
+"""The longest wait for the id of the active controller. If there is no active controller, brokers answer much later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +93,10 @@ async def describe_quorum(client: Client) -> QuorumDescription:
 
 
 async def active_controller(client: Client) -> int:
-    """Returns the id of the active controller, or NO_LEADER if it is unknown or the client may not know it.
+    """Returns the id of the active controller, or NO_LEADER if the request fails or takes too long.
 
-    Metadata and DescribeCluster do not have this id. They name a random broker, which forwards requests.
+    Metadata and DescribeCluster do not return this id. Their controller id is a random broker, which forwards requests
+    to the active controller.
     """
     try:
         async with asyncio.timeout(ACTIVE_CONTROLLER_SECONDS):

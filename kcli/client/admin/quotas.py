@@ -55,7 +55,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ScramInfo:
-    """The public part of a credential. The mechanism is None if this client does not know it."""
+    """The public part of a credential. The mechanism is None if this client does not support it."""
 
     mechanism: Mechanism | None
     iterations: int
@@ -64,7 +64,7 @@ class ScramInfo:
 async def describe_client_quotas(
     client: Client, wanted: Mapping[str, object], *, strict: bool = True
 ) -> list[ClientQuota]:
-    """Returns the quotas of the entities that have all types of `wanted`.
+    """Returns the quotas of the entities that match `wanted` for each type in `wanted`.
 
     For each type, `wanted` has a name, None (the default entity) or ANY_NAME.
 

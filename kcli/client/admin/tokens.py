@@ -108,7 +108,8 @@ async def expire_delegation_token(client: Client, hmac: bytes, period_ms: int = 
 async def describe_delegation_tokens(
     client: Client, owners: Iterable[UserName] | None = None
 ) -> list[DelegationToken]:
-    """Returns the tokens that the client may see: those of the owners, or all tokens if no owners are given."""
+    """Returns the tokens of the owners, or of all owners if no owners are given. Tokens that the client may not see are
+    left out."""
     from kcli.protocol.messages.describe_delegation_token import (
         DescribeDelegationTokenOwner,
         DescribeDelegationTokenRequest,

@@ -2,5 +2,5 @@
 
 `doctor.py` makes all checks in order. It begins with the host names of the servers, and ends with a record that is
 written and read again. `ports.py` checks one port with plain sockets. `certificates.py` checks the certificate of a
-server. Everything works on Apache Kafka too.
+server. All checks also work with Apache Kafka.
 """

@@ -50,7 +50,8 @@ READ_WAIT_MS = 5000
 
 
 class ClusterWalk:
-    """A client of the cluster. `principal` is the client's own name in ACLs, as far as the client knows it."""
+    """Checks the cluster of one client. `principal` is the client's own name in ACLs, as far as its settings show
+    it."""
 
     def __init__(self, client: Client, principal: str) -> None:
         self._client = client

@@ -39,7 +39,7 @@ _SIZE = struct.Struct(">i")
 class Port:
     """The protocol of a port.
 
-    `mechanisms` is None if the port asks for no login, or if this is unknown. If the protocol is neither Kafka's
+    `mechanisms` is None if the port requires no login, or if this is unknown. If the protocol is neither Kafka's
     protocol nor TLS, `other` is the name of the protocol.
     """
 
@@ -84,7 +84,7 @@ def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None
 
 
 def look_at(address: Address, timeout_s: float = TIMEOUT_S) -> Port:
-    """Finds out whether a port uses TLS, whether it uses Kafka's protocol, and whether it asks for a login."""
+    """Finds out whether a port uses TLS, whether it uses Kafka's protocol, and whether it requires a login."""
     # TLS is tried first, because a broker without TLS immediately closes a connection that begins with a TLS handshake.
     # A server with TLS may wait for more bytes if a connection begins with a request in plain text.
     try:

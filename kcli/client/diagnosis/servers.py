@@ -238,7 +238,7 @@ def _versions(address: Address, connection: Connection) -> Finding:
 
 
 def _reason(error: Exception) -> str:
-    """A short text for an error, because some errors of the system have none."""
+    """A short text for an error. Some errors of the operating system have no text of their own."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     message = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)

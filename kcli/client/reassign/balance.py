@@ -32,7 +32,7 @@ BYTES_TOLERANCE = 0.1
 because an exchange copies two replicas."""
 
 LEAST_GAIN = 0.01
-"""The part of the average that an exchange must transfer. It bounds the number of exchanges."""
+"""An exchange must transfer at least this part of the average. This minimum limits the number of exchanges."""
 
 
 Pair = tuple[int, int]
@@ -263,7 +263,8 @@ def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int]
 
 
 def _uneven_counts(board: _Board) -> Iterator[Pair]:
-    """Yields the pairs of brokers whose counts differ by two or more, the largest and the smallest count first."""
+    """Yields the pairs of brokers whose counts differ by two or more. The pair with the largest and the smallest count
+    is first."""
     by_load = sorted(board.racks, key=board.load)
     for source in reversed(by_load):
         for target in by_load:
@@ -314,8 +315,8 @@ def _even_bytes(board: _Board) -> bool:
 
 
 def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
-    """Yields pairs of a broker above the average and a broker below the average, if at least one of the two differs too
-    much from the average. The brokers with the most and the fewest bytes come first.
+    """Yields pairs of a broker above the average and a broker below the average. At least one of the two differs from
+    the average by more than BYTES_TOLERANCE permits. The brokers with the most and the fewest bytes come first.
     """
     by_bytes = sorted(board.sizes, key=lambda broker: (board.sizes[broker], broker))
     for source in reversed(by_bytes):
@@ -326,7 +327,8 @@ def _uneven_bytes(board: _Board, mean: float) -> Iterator[Pair]:
 
 
 def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
-    """Moves a replica to `target` and a smaller one back, or moves one replica if `source` has more replicas.
+    """Moves a replica to `target` and a smaller replica back. If `source` has more replicas, may also move only one
+    replica.
 
     The transferred bytes are as near as possible to half of the difference between the two brokers, and at least
     `least`. Returns False if no such exchange exists.

@@ -9,8 +9,8 @@ from kcli.client.reassign.assignment import Assignment
 from kcli.model.topic_partition import TopicPartition
 
 REPLICAS_PER_BROKER = 10
-"""The most replicas that one broker receives in a batch. Few large copies end sooner than many that share the throttle,
-so more partitions are in sync again if the command is stopped."""
+"""The most replicas that one broker receives in a batch. All copies share the throttle, so each copy ends sooner if
+there are few. If the command is stopped, more copies are then complete."""
 
 REORDERED_PER_BATCH = 500
 """The most partitions in a batch without copies. Such a batch is one request."""

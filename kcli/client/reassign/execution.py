@@ -21,7 +21,7 @@ from kcli.model.amounts import bytes_text, listed
 from kcli.model.topic_partition import TopicPartition
 
 LEAST_RATE = 50_000_000
-"""The smallest throttle that is chosen, in bytes per second: less than half of a network of 1 Gbit/s."""
+"""The smallest throttle in bytes per second if the user sets none: less than half of a network of 1 Gbit/s."""
 
 GROWTH_FACTOR = 3
 """The throttle is at least this multiple of the growth of the busiest broker. A new replica must receive records faster
@@ -31,12 +31,12 @@ GROWTH_SECONDS = 3.0
 """The time for which the growth is measured. It is long enough for several flushes of a slow producer."""
 
 POLL_SECONDS = 1.0
-"""The pause between two looks at the moves. A look is one request to the controller."""
+"""The pause between two checks of the moves. A check is one request to the controller."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A batch whose moves are done. `copied_bytes` is the size of the copied replicas at the beginning."""
+    """A batch whose moves are done. `copied_bytes` is the size that the copied replicas had when the plan was made."""
 
     batch: int
     batches: int

@@ -23,8 +23,8 @@ _DYNAMIC = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BR
 class Survey:
     """The cluster at one moment.
 
-    A partition that is moving has the replicas of its target. `min_isr` has min.insync.replicas of all topics.
-    `throttled_brokers` and `throttled_topics` still have the throttle of an earlier run.
+    For a partition that is moving, `partitions` has the replicas after the move. `min_isr` has min.insync.replicas of
+    all topics. `throttled_brokers` and `throttled_topics` still have the throttle of an earlier run.
     """
 
     brokers: tuple[BrokerPlace, ...]

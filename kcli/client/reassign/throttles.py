@@ -34,7 +34,7 @@ def moves_of(
     running: Mapping[TopicPartition, Reassignment], proposed: Assignment, current: Assignment
 ) -> dict[TopicPartition, Move]:
     """Returns the moves that are in progress after the proposed moves have started. If a partition is already moving,
-    the brokers that send its records now are included.
+    the sources of its move are the brokers that send its records now.
     """
     moves = {
         partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))

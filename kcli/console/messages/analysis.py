@@ -21,20 +21,20 @@ from kcli.console.messages.work import Workers
 from kcli.protocol.batches.columns import Columns, Spans
 
 ANALYSIS_SECONDS = 3_600.0
-"""The longest analysis. At 100 MB/s, this is 360 GB."""
+"""The longest analysis. At 100 MB/s, an analysis reads 360 GB in this time."""
 
 FETCH_BYTES = 4 << 20
-"""The size of one Fetch answer. It is larger than that of a list, because the whole topic is read."""
+"""The size of one Fetch answer. It is larger than CHUNK_BYTES, because an analysis reads the whole topic."""
 
 MAX_HOURS = 24 * 366
-"""The most hours that are counted. The timestamps of a producer may be anything."""
+"""The most hours with a count of their own. The number is limited, because producers can set any timestamp."""
 
 HOUR_MS = 3_600_000
 SHARES = {"p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 class Figures:
-    """The figures of the records that were read. The figures of a large topic need no more memory than those of a small
+    """The figures of the records that were read. The figures need the same memory for a large topic as for a small
     topic."""
 
     def __init__(self) -> None:

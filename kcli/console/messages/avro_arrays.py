@@ -18,7 +18,7 @@ def without_endless_arrays(schema: AvroSchema) -> AvroSchema:
     """
     parts = list(_parts(schema, 0))
     empty = {"null"}
-    # A record is empty if all its fields are. So each round may find more empty types.
+    # A record is empty if all its fields are empty. So each round may find more empty types.
     while found := {name for part in parts if (name := _name(part)) not in empty and _is_empty(part, empty)}:
         empty |= found
     for part in parts:
@@ -52,11 +52,11 @@ def _name(schema: AvroSchema) -> str:
 
 
 def _is_empty(schema: AvroSchema, empty: set[str]) -> bool:
-    """Whether a value has no bytes. `empty` has the names of the types that are known to have none."""
+    """Whether the values of a schema have no bytes. `empty` has the names of types whose values have no bytes."""
     if isinstance(schema, str):
         return schema in empty or schema.rpartition(".")[2] in empty
     if isinstance(schema, list):
-        return False  # a union has the number of its branch
+        return False  # the bytes of a union begin with the number of its branch
     kind = schema.get("type")
     if kind in ("record", "error"):
         return all(_is_empty(each["type"], empty) for each in schema.get("fields", ()))

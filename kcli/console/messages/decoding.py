@@ -1,7 +1,7 @@
 """Shows the bytes of keys, values and headers: as JSON, text, hexadecimal numbers, or by a schema of a registry.
 
-With AUTO, the decoder finds out the format: bytes that begin with a known schema id of a registry, JSON, text in UTF-8,
-or other bytes. If a text is cut or has invalid bytes, the result has a mark, because a page must not show bytes that
+With AUTO, the decoder finds out the format. It tries in this order: a schema id that the registry has, JSON, text in
+UTF-8, other bytes. If a text is cut or has invalid bytes, the result is marked. Otherwise a page could show bytes that
 are not in the record.
 """
 
@@ -27,7 +27,7 @@ HEX_PREVIEW_BYTES = 64
 
 
 class Format(StrEnum):
-    """The formats that a page can ask for. SCHEMA means Avro, Protobuf or JSON by the schema id of the value."""
+    """The formats that a page can request. SCHEMA means Avro, Protobuf or JSON by the schema id of the value."""
 
     AUTO = "auto"
     JSON = "json"
@@ -83,7 +83,7 @@ class Decoder:
 
     @property
     def may_wait(self) -> bool:
-        """Whether a look-up of a schema may keep the thread waiting."""
+        """Whether the thread may have to wait until the registry sends a schema."""
         return self._schemas is not None and self._wanted in (Format.AUTO, Format.SCHEMA)
 
     def preview(self, raw: bytes | None) -> Shown:
@@ -260,8 +260,8 @@ MAX_INDENT = 100
 
 
 def cut(pieces: Iterable[str], limit: int) -> tuple[str, bool]:
-    """The first `limit` characters of a text, and whether the text has more. Takes no piece after the limit, because an
-    indented text may have 200 times the size of its value."""
+    """The first `limit` characters of a text, and whether the text has more. Does not take pieces after the limit,
+    because an indented text may have 200 times the size of its value."""
     found: list[str] = []
     length = 0
     for piece in pieces:
@@ -309,8 +309,8 @@ def json_pieces(value: Value, *, is_pretty: bool) -> Iterator[str]:
 
 
 def _tokens(tree: Tree) -> Iterator[str]:
-    """Yields the tokens of JSON. There is no recursion, because with recursion each token of a deep tree would take
-    much time."""
+    """Yields the tokens of JSON. The code is not recursive, because in a deep tree each token would then pass through
+    all levels."""
     levels: list[tuple[_Members, str]] = [(iter([((), tree)]), "")]
     while levels:
         members, closing = levels[-1]

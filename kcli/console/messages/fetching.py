@@ -1,7 +1,7 @@
 """Fetches raw batches of a topic with the asyncio client, and looks up the ends of its partitions.
 
-Only the fetch of a live tail waits for records. So an empty partition needs one look-up of its offsets, and never the
-time-out of a poll.
+Only a live tail sends Fetch requests that wait for new records. Other readers first request the offsets of a partition.
+So an empty partition is found with one request, without the time-out of a poll.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fetched:
 
 
 class UnknownTopic(UnknownTopicOrPartitionException):
-    """Raised if the topic does not exist, or the user may not see it. The look-up is not repeated."""
+    """Raised if the topic does not exist, or the user may not see it. The request for the topic is not repeated."""
 
     retriable = False
 

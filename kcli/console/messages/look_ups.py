@@ -16,7 +16,8 @@ LOOK_UPS_SECONDS = 60.0
 
 
 class LookUps:
-    """The look-ups of one request. `find` is called in threads. A live tail may look up more after a while."""
+    """The look-ups of one request. `find` is called in threads. After LOOK_UPS_SECONDS, a live tail may look up more
+    schemas."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry

@@ -27,7 +27,7 @@ for each record.
 
 
 class Stop:
-    """Ends the work of threads: at a deadline, or when the page is closed."""
+    """A condition that ends the work of threads. It is true after a deadline, or when the page is closed."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -42,7 +42,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A record that matches: its place, and its row for the page."""
+    """A record that matches the filter: its partition, offset and timestamp, and its row for the page."""
 
     partition: int
     offset: int
@@ -64,7 +64,7 @@ class Wanted:
         return 1 if self.decoders.key.may_wait or self.decoders.value.may_wait else CHECK_RECORDS
 
     def holds(self, record: ReadRecord) -> bool | None:
-        """Whether a record matches. None means unknown."""
+        """Whether a record matches the filter. None if the record needs too much work."""
         if self.record_filter is None:
             return True
         return self.record_filter.matches(record, self.decoders.key.tree, self.decoders.value.tree)

@@ -1,7 +1,7 @@
 """Makes decoders of the Protobuf schemas of a registry.
 
-Before the message, a value has the path of the message type in its file: the number of path elements and the elements,
-as zigzag varints. One zero byte means the first message type of the file.
+Before the message, a value has the path of the message type in its file. The path is the number of elements and the
+elements, as zigzag varints. One zero byte means the first message type of the file.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecord:
-    """A record with its place. `is_append_time` means that the broker set the timestamp."""
+    """A record with its partition and offset. `is_append_time` means that the broker set the timestamp."""
 
     partition: int
     offset: int

@@ -1,7 +1,7 @@
 """Gets schemas from a schema registry, and makes decoders of them.
 
-The console speaks only to the one address that it got at its start. A page sends ids of schemas, never addresses, and
-redirects are not followed. So a page cannot make the console send requests to other servers.
+The console sends requests only to the address in its settings. A page sends ids of schemas, never addresses, and the
+console does not follow redirects. So a page cannot make the console send requests to other servers.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ ANSWER_MAX_BYTES = 4 << 20
 
 REQUEST_SECONDS = 5.0
 MAX_SCHEMAS = 1_000
-"""The decoders in memory."""
+"""The most decoders in memory."""
 
 FAILED_SECONDS = 10.0
 """The time for which a failed look-up is remembered, so that a missing registry does not slow down every record."""
 
 SILENT_SECONDS = 10.0
-"""The time for which a registry that cannot be reached gets no requests. Each would keep a thread waiting."""
+"""The time for which a registry that cannot be reached gets no requests. Each such request would keep a thread
+waiting."""
 
 MAX_FAILURES = 10_000
 MAX_IMPORTS = 50
-"""The schemas that a schema of Protobuf may import, directly and indirectly."""
+"""The most schemas that a Protobuf schema may import, directly and indirectly."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -119,7 +120,8 @@ class SchemaRegistry:
         return found
 
     def kept(self, schema_id: int) -> SchemaCodec | None:
-        """Returns the decoder of a known schema, and None if it must be looked up. Raises a remembered FormatError."""
+        """Returns the decoder of a schema if it is in memory, or None if it must be requested from the registry. If a
+        recent request failed, raises its FormatError again."""
         if (known := self._known.get(schema_id)) is not None:
             return known
         for until, reason in (self._silence or (0.0, ""), self._failed.get(schema_id, (0.0, ""))):

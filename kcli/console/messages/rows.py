@@ -14,7 +14,7 @@ from kcli.tracing.other_contexts import trace_id_of
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 HEADERS = Decoder()
-"""Shows headers: their format is always found out."""
+"""Shows headers. A page cannot choose their format, so the decoder finds the format out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def row(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
 
 
 def whole(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
-    """A record for its own view."""
+    """A record for the view of one record, with more of its key and value than in a list."""
     return row(record, decoders) | {
         "key": dict(decoders.key.full(record.key).as_json()),
         "value": dict(decoders.value.full(record.value).as_json()),

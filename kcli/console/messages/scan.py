@@ -1,9 +1,9 @@
 """Reads the records of a topic for a list: forwards from an offset or a time, or backwards from the end.
 
-The records of all partitions are merged in the order of their timestamps. A lane is the state of one partition. A lane
-without a matching record knows only how far it has read, so the merge waits until this lane has read further. A scan
-ends at the end offsets that the partitions had when the scan began, or at a limit. At its end, a scan returns a cursor:
-the offsets at which the next scan continues.
+The records of all partitions are merged in the order of their timestamps. A lane is the state of one partition. If a
+lane has no matching record yet, its next match may come before the matches of other lanes. So the merge waits until
+this lane has read further. A scan ends at the end offsets that the partitions had when the scan began, or at a limit.
+At its end, a scan returns a cursor: the offsets at which the next scan continues.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from kcli.console.messages.rows import Json
 from kcli.console.messages.work import Workers, few_at_once
 
 WINDOWS_RECORDS = 5_000
-"""The records of the first windows of all partitions together."""
+"""The number of records in the first windows of all partitions together."""
 
 WINDOW_GROWTH = 4
-"""The factor by which the next window is larger, if a window had too few matching records."""
+"""The factor by which the next window is larger if a window had too few matching records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """The records that a page asks for. Without `partitions`, all partitions are read."""
+    """The records that a page requests. Without `partitions`, all partitions are read."""
 
     start: Start
     partitions: tuple[int, ...] | None = None
@@ -118,7 +118,7 @@ class Scan:
         ]
 
     def _end(self) -> str | None:
-        """The reason to end, or None."""
+        """The reason why the scan ends now, or None if it continues."""
         if self._sent >= self._request.wanted.limit:
             return "limit"
         if all(lane.is_read and not lane.matches for lane in self._lanes):
@@ -224,8 +224,8 @@ class Scan:
         return {"reason": reason, "cursor": dict(cursor), "errors": errors}
 
     def _continues_at(self, lane: Lane) -> int:
-        """The offset at which the next scan continues. Forwards, it is the next offset to read. Backwards, it is the
-        offset after that.
+        """The offset at which the next scan continues. For a forward scan, this is the next offset to read. For a
+        backward scan, it is the offset after the next offset to read.
         """
         if lane.matches:
             return lane.matches[0].offset + (1 if self._is_backward else 0)

@@ -31,7 +31,7 @@ MAX_HEADERS = 1_000
 
 
 class InvalidRecord(KcliError):
-    """Raised if a page sends a record that cannot be encoded. The message names the part."""
+    """Raised if a page sends a record that cannot be encoded. The message names the invalid part of the record."""
 
 
 class MayBeWritten(KafkaError):
@@ -64,7 +64,7 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """The place of a sent record."""
+    """The partition and the offset of a sent record."""
 
     partition: int
     offset: int

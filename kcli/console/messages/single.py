@@ -71,7 +71,7 @@ class Download:
         return self._left <= 0 or self._left_bytes <= 0 or bool(self._stop)
 
     def _lines(self, records: Iterator[ReadRecord]) -> bytes:
-        """The next lines, of about a megabyte. Empty after the last record."""
+        """The next lines, about a megabyte in total. The result is empty after the last record."""
         lines = bytearray()
         for record in records:
             if self._is_over:

@@ -1,8 +1,8 @@
 """Follows the new records of a topic for a page.
 
 The page sets the speed, because an event is made only after the page has taken the previous event. Until then, no
-record waits in memory. If the topic is faster than the page or the console, the tail continues near the end and reports
-how many offsets it has left out. So neither a fast topic nor a slow page makes the console grow.
+record waits in memory. If the topic is faster than the page or the console, the tail continues near the end. It reports
+how many offsets it has left out. So neither a fast topic nor a slow page increases the memory of the console.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Place:
 
 
 class Tail:
-    """One live tail. `events` yields until the page closes it."""
+    """One live tail. `events` yields its events until the page closes the stream."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Tail:
         self._stop = Stop(float("inf"))
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yields the rows of new records, and `progress` after each look at the topic."""
+        """Yields the rows of new records, and `progress` after new records or after QUIET_SECONDS."""
         await self._open()
         yield Event("progress", self._progress())
         loop = asyncio.get_running_loop()
@@ -91,8 +91,7 @@ class Tail:
             self._stop.close()
 
     def _reported(self, matches: list[Match]) -> Iterator[Event]:
-        """Yields the newest rows of one look at the topic, and the number of records that were left out since the last
-        look."""
+        """Yields the newest rows of one turn, and the number of records that were left out since the last turn."""
         matches.sort(key=lambda match: match.timestamp_ms)
         left_out = max(0, len(matches) - TURN_ROWS)
         self._dropped += left_out
@@ -128,7 +127,7 @@ class Tail:
         return matches
 
     async def _look_at_ends(self) -> None:
-        """Looks up the ends, so that only partitions with new records are read."""
+        """Requests the end offsets, so that only partitions with new records are read."""
         bounds, errors = await self._fetcher.bounds([place.partition for place in self._places])
         problem = next((error.message for error in errors.values()), None)
         self._has_news |= problem != self._problem
@@ -152,7 +151,7 @@ class Tail:
             fetched = await self._fetcher.fetch(
                 place.partition, place.offset, max_bytes=CHUNK_BYTES, max_wait_ms=max_wait_ms
             )
-        except KafkaError as error:  # the next turn looks at the ends again
+        except KafkaError as error:  # the next turn requests the end offsets again
             self._problem = error.message
             return False
         if not fetched.records:

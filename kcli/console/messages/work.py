@@ -1,4 +1,5 @@
-"""The threads of a console, and the limit on reading requests at the same time. All sessions share both."""
+"""The worker threads of a console, and the limit on simultaneous reading requests. All sessions share the threads and
+the limit."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ async def list_acls(call: Call) -> Rows:
 async def add_acls(action: Action) -> Outcome:
     """POST /acls {principal, permission, host, use or resource_type, name, pattern, operations, group}: adds ACLs.
 
-    `use` is producer or consumer. It stands for the operations that such a client needs on a topic, and a consumer also
-    on its group.
+    `use` is producer or consumer. It stands for the operations that such a client needs on the topic. For a consumer,
+    it also stands for the operations on the group.
     """
     wanted = _wanted(action)
     action.target = f"ACLs of {wanted[0].principal}"

@@ -28,15 +28,15 @@ from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
 
 MOVES_SHOWN_MAX = 500
-"""The moves of a preview that are sent. The summary counts all."""
+"""The most moves in the answer to a preview. The summary counts all moves."""
 
 MOVES_SECONDS = 2.0
-"""The time for which the list of moves is used again."""
+"""The time for which the list of moves is reused."""
 
 REPLICAS_MAX = 32_767
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\*?|\*")
-"""A topic, or the beginning of topic names with a star. Regular expressions are not accepted, because a bad expression
-could run for hours.
+"""The name of a topic, or the beginning of topic names and a star. Regular expressions are not accepted, because a bad
+expression could run for hours.
 """
 
 
@@ -85,7 +85,7 @@ def _own_run(call: Call) -> Run | None:
 
 
 async def list_moves(call: Call) -> Rows:
-    """GET /reassignments: the moves in progress, also those that other tools have started."""
+    """GET /reassignments: the moves in progress, including moves that other tools have started."""
     kept = await _kept_moves(call)
     return call.listing().rows(
         kept,

@@ -18,7 +18,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.metadata import MetadataResponseTopic
 
 SHOWN_MAX = 500
-"""The partitions of a preview that are sent. The summary counts all."""
+"""The most partitions in the answer to a preview. The summary counts all partitions."""
 
 COMMAND = ("--election-type", "preferred", "--all-topic-partitions")
 

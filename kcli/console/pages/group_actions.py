@@ -133,7 +133,7 @@ def _edits(action: Action) -> dict[TopicPartition, int]:
 
 
 def _partitions(text: str) -> list[TopicPartition]:
-    """Returns the partitions of a text such as orders:0,1. A name without partitions has none."""
+    """Returns the partitions in a text such as orders:0,1. For a text with only a topic name, the list is empty."""
     topic, _, numbers = text.partition(":")
     parts = numbers.split(",") if numbers else []
     if not topic or not all(each.isdecimal() and len(each) < 10 for each in parts):
@@ -142,7 +142,7 @@ def _partitions(text: str) -> list[TopicPartition]:
 
 
 async def _scope(action: Action, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """Returns the partitions of the reset. A topic that the group does not know gets all its partitions."""
+    """Returns the partitions to reset. A topic name without partition numbers means all partitions of the topic."""
     texts = action.texts("topics")
     if not texts:
         return [] if action.body.get("edits") and not action.flag("all_topics") else list(committed)
@@ -207,7 +207,7 @@ def _command(action: Action, group_id: str, position: Position, value: int) -> s
 
 
 def _file_command(action: Action, group_id: str, new: Mapping[TopicPartition, int]) -> str:
-    """The command lines that write offsets of single partitions to a CSV file, and reset the group by this file."""
+    """The command lines that write offsets of single partitions to a CSV file, and reset the group with this file."""
     lines = [f"{topic},{number},{new[TopicPartition(topic, number)]}" for topic, number in _sorted(new)]
     made = action.command(
         "consumer-groups",

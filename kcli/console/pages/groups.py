@@ -24,10 +24,11 @@ from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 SAMPLE_SECONDS = 3.0
-"""The time for which the sample behind a group's page is used again."""
+"""The time for which the sample on a group's page is reused."""
 
 READ_PARTITIONS_MAX = 200
-"""The most partitions whose first unread record is read for its age. For others, the age comes from the samples."""
+"""If more partitions than this have a lag, their first unread records are not read. Their ages then come from the
+samples."""
 
 Committed = Mapping[TopicPartition, CommittedOffset | KafkaError | None]
 
@@ -91,7 +92,7 @@ class Sample:
 
 
 class Memories:
-    """The `GroupMemory` of each session. It exists as long as the connection of the session."""
+    """The `GroupMemory` of each session. A `GroupMemory` exists as long as the connection of its session."""
 
     def __init__(self) -> None:
         self._by_connection: WeakKeyDictionary[ClusterConnection, GroupMemory] = WeakKeyDictionary()

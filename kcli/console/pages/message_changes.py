@@ -48,7 +48,8 @@ async def send_record(action: Action) -> Outcome:
 async def resend_record(action: Action) -> Outcome:
     """POST /topics/{topic}/messages/resend {partition, offset, target, …}: sends again a record that is in the topic.
 
-    Key, value and headers of the body replace those of the record. Without them, the bytes stay as they are.
+    A key, a value or headers in the body replace this part of the record. Parts that the body does not have are copied
+    unchanged.
     """
     topic, target = action.part("topic"), action.text("target")
     place = action.number("partition", most=PARTITION_MAX), action.number("offset")

@@ -16,7 +16,7 @@ from kcli.console.messages.rows import Decoders, Json
 from kcli.console.pages.message_sharing import schemas_of
 
 PARTITIONS_MAX = 10_000
-"""The most partitions that an address can name."""
+"""The most partitions that a URL can name."""
 
 
 def wanted_of(call: Call, *, is_download: bool = False) -> Wanted:

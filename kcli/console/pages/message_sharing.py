@@ -28,7 +28,7 @@ _REFUSALS: dict[type[Exception], tuple[HTTPStatus, str]] = {
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Converts errors of this package into the HTTP errors that a page gets."""
+    """Converts errors of the `with` block, such as an invalid filter, into HTTP errors for the page."""
     try:
         yield
     except KcliError as error:
@@ -38,12 +38,12 @@ def refusals() -> Iterator[None]:
 
 
 def workers_of(call: Call) -> Workers:
-    """The threads of the console."""
+    """The threads in which the console does slow work on records."""
     return call.shared.get("record workers", Workers, Workers.close)
 
 
 def schemas_of(call: Call) -> SchemaRegistry | None:
-    """The schemas of the cluster's registry, or None without a registry."""
+    """The schema registry of the cluster, or None if the settings name no registry."""
     url = call.rules.settings.schema_registry
     if url is None:
         return None

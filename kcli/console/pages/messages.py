@@ -35,7 +35,7 @@ from kcli.http.events import EventStream
 RAW_PIECE_BYTES = 1 << 20
 
 TAIL_API_MS = 4_000
-"""The time after which a live tail says that a partition does not answer. The tail then tries again."""
+"""The time after which a live tail reports that a partition does not answer. The tail then tries again."""
 
 
 async def read_records(call: Call, stream: EventStream) -> None:
@@ -116,8 +116,8 @@ async def download_records(call: Call) -> File:
 
 @asynccontextmanager
 async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[TopicFetcher]:
-    """A reader of the topic in the URL. The reader has its own connections, because a broker answers the requests of a
-    connection one after another, and a long Fetch would delay other requests of the page."""
+    """A reader of the topic in the URL. A broker answers the requests of a connection one after another, so a long
+    Fetch would delay other requests of the page. Therefore the reader has its own connections."""
     if (schemas := schemas_of(call)) is not None:
         schemas.start()
     async with call.connection.client() as client:

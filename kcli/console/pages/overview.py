@@ -22,12 +22,13 @@ from kcli.http.client import get
 from kcli.model.addresses import Address
 
 CHECKUP_SECONDS = 600.0
-"""The time for which the findings are shown before the check-up runs again. A check-up asks for every config and
+"""The time for which the findings are shown before the check-up runs again. A check-up requests every config and
 offset.
 """
 
 LOOKS = Looks()
-"""The looks at the groups. The page is shown meanwhile, because the check-up runs in the background."""
+"""The number of samples of groups, and their interval. They do not delay the page, because the check-up runs in the
+background."""
 
 TRAFFIC_SECONDS = 5.0
 TRAFFIC_SAMPLES_MAX = 360
@@ -54,7 +55,8 @@ class Checkup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """The sums over the brokers that answered, per second, and how many brokers did not answer."""
+    """The traffic at one time. `rates` has sums per second over the brokers that answered. `missing` is the number of
+    the other brokers."""
 
     at_ms: int
     rates: dict[str, float] = field(default_factory=dict)
@@ -103,8 +105,8 @@ def _sizes(storage: Storage) -> dict[str, object]:
 
 
 async def show_checkup(call: Call) -> dict[str, object]:
-    """GET /checkup: the findings, or a note that the check-up is still running, because a check-up can take longer than
-    the time limit of a request."""
+    """GET /checkup: the findings, or a note that the check-up is still running. A check-up can take longer than the
+    time limit of a request."""
     seconds = 1.0 if call.query("fresh") == "1" else CHECKUP_SECONDS
     found = call.connection.cache.begin("checkup", seconds, lambda: _check(call))
     if found is None:

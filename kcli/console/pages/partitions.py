@@ -29,11 +29,11 @@ class PartitionRow:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     state: str
-    """offline, under-replicated, not preferred, or nothing."""
+    """The problem of the partition: offline, under-replicated or not preferred. Empty if there is no problem."""
     first_offset: int | None
     end_offset: int | None
     records_max: int | None
-    """The offsets between the first and the end. Compaction and transactions leave fewer records."""
+    """The end offset minus the first offset. Compaction and transactions leave fewer records."""
     size_bytes: int | None
     """The size on the disk of the leader."""
 
@@ -58,7 +58,7 @@ async def _load(call: Call, topic: str) -> TopicPartitions:
     found = (await call.admin.describe_topics([topic]))[topic]
     if isinstance(found, KafkaError):
         raise found
-    # A partition without a leader would only delay the answer.
+    # The offsets of partitions without a leader are not requested, because this would only delay the answer.
     led = [TopicPartition(topic, each.partition) for each in found.partitions if each.leader is not None]
     first = await _offsets(call, led, OffsetSpec.EARLIEST)
     end = await _offsets(call, led, OffsetSpec.LATEST)
@@ -77,7 +77,7 @@ async def _offsets(call: Call, partitions: Sequence[TopicPartition], spec: Offse
 
 
 async def _sizes(call: Call, topic: TopicDescription) -> dict[tuple[int, int], int]:
-    """The bytes by partition and broker, as far as they are known."""
+    """The known sizes of replicas in bytes, by partition and broker."""
     by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for each in topic.partitions:
         for replica in each.isr:

@@ -101,7 +101,8 @@ class SessionPages:
 
 
 def _cluster(rules: LoginRules, session: Session) -> dict[str, object]:
-    """A cluster as the page shows it. `state` is open, given, user or login (the user must log in)."""
+    """A cluster as the page shows it. `state` is open (no login), given (the login of the settings), user (logged in)
+    or login (the user must log in)."""
     own = session.connections.get(rules.settings.name)
     uses_given = own is None and session.is_owner and rules.serves_given
     if own is not None:

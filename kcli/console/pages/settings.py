@@ -82,8 +82,8 @@ def config_changes(action: Action) -> list[AlterConfig]:
 
 
 def change_arguments(changes: Iterable[AlterConfig]) -> list[str]:
-    """The options of `kcli configs` for these changes. A value with a comma is in brackets, and a
-    secret is a placeholder."""
+    """The options of `kcli configs` for these changes. A value with a comma is in brackets, and a placeholder replaces
+    a secret."""
     changes = list(changes)
     added = [setting_text(each.name, each.value or "") for each in changes if each.op is ConfigOperation.SET]
     deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]

@@ -21,7 +21,7 @@ from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 10_000
-"""The most partitions whose end offsets one page asks for."""
+"""The most partitions whose end offsets are requested for one page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class _Found:
 
 
 async def show_sources(call: Call) -> dict[str, object]:
-    """GET /spark: the numbers of checkpoints and servers that the options name, and the errors of those that cannot be
-    read."""
+    """GET /spark: the numbers of checkpoints and servers that the options name, and an error for each of these that
+    cannot be read."""
     settings = call.rules.settings
     found = (await _kept_checkpoints(call)).value
     applications = (await _kept_applications(call)).value

@@ -18,7 +18,7 @@ from kcli.console.pages.topology import kept_topology
 from kcli.errors import KafkaError
 
 SIZES_SECONDS = 30.0
-"""The time for which sizes are used again. A broker with 100,000 replicas needs a second to list them."""
+"""The time for which sizes are reused. A broker with 100,000 replicas needs a second to list them."""
 
 SAMPLE_SECONDS = 30.0
 """The shortest time between two samples."""
@@ -76,7 +76,8 @@ async def kept_storage(call: Call) -> Aged[Storage]:
 
 
 def known_storage(call: Call) -> Storage | None:
-    """Returns the sizes if they are known. Otherwise begins to ask the brokers, and returns None immediately."""
+    """Returns the sizes if they are known. Otherwise begins to request the sizes from the brokers, and returns None
+    immediately."""
     found = call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
     return found if isinstance(found, Storage) else None
 

@@ -32,7 +32,7 @@ REPLICATION_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """A topic in the list. The size has all replicas, and is None while it is unknown."""
+    """A topic in the list. The size is the sum of all replicas, or None if it is unknown."""
 
     name: str
     is_internal: bool
@@ -45,8 +45,8 @@ class TopicRow:
 
 
 async def list_topics(call: Call) -> Rows:
-    """GET /topics: the topics with their states. ?internal=1 also has internal topics, ?problems=1 has only topics with
-    a problem."""
+    """GET /topics: the topics with their states. With ?internal=1, the list includes internal topics. With ?problems=1,
+    it has only topics with a problem."""
     topology = await kept_topology(call)
     listing = call.listing()
     # The sizes need requests to every broker. The list waits for them only if it is sorted by size.
@@ -130,7 +130,7 @@ async def list_partitions(call: Call) -> Rows:
 
 
 async def show_growth(call: Call) -> dict[str, object]:
-    """GET /topics/{topic}/growth: the sizes of the topic while this console was in use."""
+    """GET /topics/{topic}/growth: the sizes of the topic since the session first requested sizes."""
     await kept_storage(call)
     topic = call.part("topic")
     return {"points": [[each.at_ms, each.topics.get(topic)] for each in samples(call)]}

@@ -1,4 +1,5 @@
-"""The topics, and the numbers of partitions on each broker. Several pages use this answer of the cluster."""
+"""The brokers and topics of a cluster, and the number of partitions on each broker. Several pages share these
+values."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 OLDER_SECONDS = 50.0
-"""While a new answer is on its way, a list may show an answer that is too old by at most this time. The answer about
-100,000 partitions takes about a second.
+"""While a new answer is loaded, a list may show an answer that is at most this much older than LIST_SECONDS. An answer
+about 100,000 partitions takes about a second.
 """
 
 NO_PORT = -1
@@ -52,9 +53,9 @@ class Topology:
     leaders: Counter[int]
     replicas: Counter[int]
     preferred: Counter[int]
-    """The partitions whose first replica is the broker."""
+    """The number of partitions whose first replica is on the broker, by broker."""
     out_of_sync: Counter[int]
-    """The replicas that are not in the ISR of their partition, by broker."""
+    """The number of replicas that are not in the ISR of their partition, by broker."""
 
     @property
     def alive(self) -> tuple[Node, ...]:
@@ -111,8 +112,8 @@ async def _load(call: Call) -> Topology:
 
 
 def _with_absent(nodes: tuple[Node, ...], replicas: Iterable[int]) -> tuple[Node, ...]:
-    """The brokers, and those that have replicas but are not in the answer, because Kafka before 4.0 lists no fenced
-    brokers."""
+    """All brokers, sorted by id. A broker with replicas that is not in `nodes` is added as fenced, because Kafka before
+    4.0 lists no fenced brokers."""
     absent = set(replicas).difference(node.id for node in nodes)
     found = [*nodes, *(Node(broker, "", NO_PORT, is_fenced=True) for broker in absent)]
     return tuple(sorted(found, key=lambda node: node.id))

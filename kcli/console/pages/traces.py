@@ -16,7 +16,7 @@ from kcli.tracing.tree import Row, rows
 NO_STORE, NOT_FOUND, STORE_FAILED = "NO_TRACE_STORE", "TRACE_NOT_FOUND", "TRACE_STORE_FAILED"
 
 SHOWN_MAX = 2000
-"""The most spans on a page. A larger trace is cut, and the page says so."""
+"""The most spans on a page. A larger trace is cut, and the page shows that it is cut."""
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -51,7 +51,7 @@ class TraceAnswer:
     total_us: float
     spans: list[SpanRow]
     count: int
-    """The number of all spans, of which the first ones are shown."""
+    """The number of all spans. `spans` has at most the first SHOWN_MAX spans."""
     steps: list[StepRow]
     command: str
 

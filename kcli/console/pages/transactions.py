@@ -19,8 +19,8 @@ from kcli.runtime.clock import SystemClock
 
 OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 HANGING_SECONDS = 60.0
-"""The time for which the result of a search for hanging transactions is used again. A search asks for the offsets of
-every partition.
+"""The time for which the result of a search for hanging transactions is reused. A search requests the offsets of every
+partition.
 """
 
 
@@ -37,7 +37,7 @@ class TransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingRow:
-    """An open transaction in a partition that no coordinator will end (KIP-664)."""
+    """An open transaction that no coordinator will end (KIP-664), in one of its partitions."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ async def list_hanging(call: Call) -> Rows:
 async def abort_hanging(action: Action) -> Outcome:
     """POST /transactions/abort {topic, partition, start_offset}: ends a hanging transaction in one partition.
 
-    The records of the transaction are never seen by readers with read_committed.
+    Consumers with read_committed never get the records of the transaction.
     """
     topic, number = action.text("topic"), action.number("partition", most=2**31 - 1)
     start_offset = action.number("start_offset")

@@ -22,7 +22,7 @@ ITERATIONS_DEFAULT = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRow:
-    """A user, the mechanisms of its credentials with their iterations, and the number of ACLs with its name.
+    """A user, the mechanisms and iterations of the user's credentials, and the number of ACLs for the user.
 
     `acls` is None if the session may not see ACLs.
     """

@@ -10,9 +10,9 @@ from urllib.parse import quote
 from kcli.http.urls import UrlError, get_url, shown_url
 
 APPLICATIONS_MAX = 50
-"""The newest applications that are listed."""
+"""The most applications that are listed, the newest first."""
 DETAILS_MAX = 10
-"""Running applications whose jobs are counted. Each is one more request."""
+"""The most running applications whose jobs are counted. Each of them needs one more request."""
 ANSWER_MAX_BYTES = 8 << 20
 ANSWER_MAX_SECONDS = 10.0
 
@@ -21,7 +21,7 @@ ANSWER_MAX_SECONDS = 10.0
 class Application:
     """An application, in its newest attempt. Times are in milliseconds since 1970.
 
-    The numbers of jobs are None if they were not asked for.
+    The numbers of jobs are None if they were not requested.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Application:
 
 
 async def read_applications(url: str) -> list[Application]:
-    """Returns the applications that a server of Spark knows, newest first. Raises UrlError."""
+    """Returns the applications that a server of Spark lists, newest first. Raises UrlError."""
     found = await _json(url, f"/api/v1/applications?limit={APPLICATIONS_MAX}")
     read = [_application(each, shown_url(url)) for each in found[:APPLICATIONS_MAX] if isinstance(each, dict)]
     running = [each for each in read if each.is_running][:DETAILS_MAX]

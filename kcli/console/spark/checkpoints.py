@@ -36,8 +36,8 @@ class NoCheckpoint(KcliError):
 class Checkpoint:
     """The state of a query. Times are in milliseconds since 1970.
 
-    `batch` and `committed_ms` are None if no micro-batch is done. `offsets` are the ends of the last micro-batch that
-    is done. `planned_ms` is the time at which Spark planned a micro-batch that is not done, or None.
+    `batch` and `committed_ms` are None if no micro-batch is done. `offsets` are the end offsets of the last micro-batch
+    that is done. `planned_ms` is the time at which Spark planned a micro-batch that is not done, or None.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Checkpoint:
 
 
 def read_checkpoints(directory: str) -> list[Checkpoint]:
-    """Returns the checkpoint in a directory, or the checkpoints in its subdirectories (kcli.spark.streams makes those).
+    """Returns the checkpoint in a directory, or the checkpoints in its subdirectories (kcli.spark.streams makes such
+    subdirectories).
 
     Raises NoCheckpoint. This function reads files, so call it in a thread.
     """

@@ -47,7 +47,7 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000
 
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """`group.consumer.assignors`. The first assignor is used for groups whose members do not ask for an assignor."""
+    """`group.consumer.assignors`. The first assignor is used for groups whose members do not request an assignor."""
     consumer_max_size: int = MAX_INT32
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000

@@ -1,4 +1,4 @@
-"""The work of a group coordinator since the start, for its metrics."""
+"""Counts the work of a group coordinator since its start, for its metrics."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class GroupCounts:
-    """A commit, expiry or deletion of offsets is counted once for each partition. A classic group completes a rebalance
-    when its leader has sent the assignments. For a consumer group, each new group epoch counts as a rebalance."""
+    """The numbers of committed, expired and deleted offsets, and of rebalances. An offset is counted for each
+    partition. A rebalance of a classic group is counted when the leader has sent the assignments. For a consumer group,
+    each new group epoch counts as a rebalance."""
 
     commits: int = 0
     expirations: int = 0

@@ -1,7 +1,7 @@
 """`GroupProtocol`, the interface between `GroupShard` (group/shard.py) and one type of group, and the table of types.
 
-A new type of group is a package with a `GroupProtocol`, and a row in the table (`GroupShard`). Some records and
-requests exist for one type only, and `GroupShard` passes these directly to the package of the type. The methods of
+To add a type of group, write a package with a `GroupProtocol`, and add a row to the table in `GroupShard`. Some records
+and requests exist for one type only, and `GroupShard` passes them directly to the package of this type. The methods of
 `GroupProtocol` serve the requests that every type of group may get: requests of the classic protocol, offsets,
 deletion, deadlines. Each method takes a group id. `Protocols` calls a method only for groups of the type that the
 package serves.
@@ -37,10 +37,10 @@ Groups = dict[str, Group]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The times from which the retention of a group's offsets is counted (KIP-211)."""
+    """The start of the retention of a group's offsets, and whether the group ends with its last offset (KIP-211)."""
 
     empty_since_ms: int | None
-    """The time from which the retention of all offsets is counted. None means the time of each offset's own commit."""
+    """The start of the retention of all offsets. If this is None, the retention of each offset starts at its commit."""
     is_deserted: bool
     """Whether the group may be deleted when its last offset has expired."""
 
@@ -99,13 +99,12 @@ class GroupProtocol(GroupRequests, Protocol):
         ...
 
     def retention(self, group_id: str) -> Retention | None:
-        """The times from which the retention of the group's offsets is counted. None if no offset of the group may
-        expire."""
+        """The start of the retention of the group's offsets. None if no offset of the group may expire."""
         ...
 
     def expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
-        """Acts on a deadline that has passed. The deadline may belong to an earlier group of another type with this
-        id."""
+        """Handles a deadline that has passed, for example removes the member. The deadline may belong to an earlier
+        group of another type that had the same id."""
         ...
 
     def start(self, group_id: str, step: GroupStep) -> None:
@@ -113,7 +112,8 @@ class GroupProtocol(GroupRequests, Protocol):
         ...
 
     def resign(self, group_id: str, step: GroupStep) -> None:
-        """Answers the waiting requests of the group with an error after which clients look for the new coordinator."""
+        """Answers the waiting requests of the group with an error that makes the clients look for the new
+        coordinator."""
         ...
 
 

@@ -66,7 +66,7 @@ served in this pause."""
 
 
 class Uuids(Protocol):
-    """The part of an `Rng` that a shard needs."""
+    """The method of an `Rng` that a shard needs."""
 
     def uuid(self) -> uuid.UUID: ...
 
@@ -120,21 +120,21 @@ class GroupShard:
         token: Token[ConsumerGroupHeartbeatResponse],
         now_ms: int,
     ) -> GroupReady:
-        """Raises KafkaError if the heartbeat is refused."""
+        """Serves a ConsumerGroupHeartbeat. Raises KafkaError if the heartbeat is refused."""
         with _whole(now_ms) as step:
             self._consumer.consumer_heartbeat(request, caller, token, step)
         return step.ready()
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """Replaces the topics by the topics of a new image. `names` are the changed topics. `has_new` is True if some
-        of these topics are new."""
+        """Replaces the topics by the topics in a new metadata image. `names` are the changed topics. `has_new` is True
+        if some of these topics are new."""
         self._consumer.topics_changed(topics, names, has_new=has_new)
 
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, now_ms: int
     ) -> GroupReady:
-        """Takes the result of a `ResolveRegexes`. `version` is the version of the topics that were matched. If `found`
-        is None, the work failed."""
+        """Stores the topics that match the expressions of a `ResolveRegexes`. `version` is the version of the metadata
+        in which the topics were found. If `found` is None, the search failed."""
         with _whole(now_ms) as step:
             self._consumer.regexes_resolved(group_id, found, version, step)
         return step.ready()
@@ -257,8 +257,8 @@ class GroupShard:
         return step.ready()
 
     def delete_topics(self, topics: Collection[str], now_ms: int) -> GroupReady:
-        """Deletes every offset of topics that were deleted. If there are many offsets, deletes some of them at a
-        time."""
+        """Deletes the offsets that are committed for deleted topics. If there are many offsets, deletes some of them at
+        a time."""
         step: GroupStep = Step(now_ms)
         if self._deletion.begin(frozenset(topics), step):
             self._schedule_deletion(now_ms)
@@ -311,9 +311,9 @@ class GroupShard:
     def delete_offsets_of_group(
         self, group_id: str, before: int | None, token: Token[OffsetsDeleted], now_ms: int
     ) -> GroupReady:
-        """Deletes some offsets of a large group that will be deleted. Only the first call checks whether the group may
-        be deleted. In this call, `before` is None. If a member joins between two calls, it begins without offsets, in
-        the same way as after the deletion."""
+        """Deletes some offsets of a large group, before the group itself is deleted. In the first call, `before` is
+        None. Only the first call checks whether the group may be deleted. If a member joins between two calls, it finds
+        no offsets, as after the deletion."""
         step: GroupStep = Step(now_ms)
         code = self._deletion_error(group_id) if before is None else ErrorCode.NONE
         if code is ErrorCode.NONE:
@@ -342,7 +342,8 @@ class GroupShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> GroupReady | None:
-        """Acts on the earliest deadline, if it has passed. Returns None if no deadline has passed."""
+        """Does the work of the earliest deadline, if this deadline has passed. Returns None if no deadline has
+        passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -407,7 +408,7 @@ class GroupShard:
 
     def resign(self, now_ms: int) -> GroupReady:
         """Ends the work of this shard, because another broker becomes the coordinator. Waiting requests get an error
-        after which clients look for that broker."""
+        that makes the clients look for that broker."""
         step: GroupStep = Step(now_ms)
         for group_id in self._groups:
             protocol = self._protocols.of(group_id)
@@ -424,8 +425,8 @@ def _answered(token: Token[AnswerT], response: AnswerT, now_ms: int) -> GroupRea
 
 @contextlib.contextmanager
 def _whole(now_ms: int) -> Iterator[GroupStep]:
-    """A `Step` that takes effect completely or not at all. A consumer group changes as soon as records are added to the
-    step. If the code that uses the step raises an error, the group is restored, because the records are not written."""
+    """Yields a `Step` that takes effect completely or not at all. A consumer group changes as soon as records are added
+    to the step. If the `with` block raises an error, the records are not written, so the group is restored."""
     step: GroupStep = Step(now_ms)
     try:
         yield step

@@ -1,4 +1,5 @@
-"""The types of results (`Ready`, `Step`) and deadlines in the group coordinator. All types of groups use them."""
+"""The types `Ready` and `Step` for the group coordinator, and the kinds of its deadlines. All types of groups use
+them."""
 
 from __future__ import annotations
 

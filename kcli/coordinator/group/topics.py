@@ -1,4 +1,4 @@
-"""The topics of the cluster, as the group coordinator sees them, and a hash that shows whether topics have changed.
+"""The properties of topics that the group coordinator uses, and a hash that shows whether topics have changed.
 
 The hash (KIP-1101) covers the name, id and number of partitions of a topic, and the racks of each partition's replicas.
 The record of a group's epoch contains the hash of all topics to which the group subscribes. A broker that becomes the
@@ -24,7 +24,8 @@ _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
 VisibleTopics = Callable[[Iterable[str]], Generator[None, None, Container[str]]]
-"""Returns the names of the topics that a client may describe. A generator, so that other work can run meanwhile."""
+"""A generator function that returns those names of topics that a client may describe. It yields between the names, so
+that other work can run."""
 
 
 class Topic:

@@ -25,8 +25,8 @@ def expected_epoch(request: InitProducerIdRequest) -> int | None:
 
 
 def is_own(known: Transaction, request: InitProducerIdRequest) -> bool:
-    """Whether the request belongs to the known producer (KIP-360). This is True if the request names no producer id,
-    the present producer id, or the previous producer id with an exhausted epoch."""
+    """Whether the producer id in the request belongs to this transactional id (KIP-360). This is True if the request
+    names no producer id, the present producer id, or the previous producer id with an exhausted epoch."""
     if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
         return True
     return request.producer_id == known.previous_producer_id and request.producer_epoch >= EXHAUSTED_EPOCH

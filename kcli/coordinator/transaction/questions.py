@@ -37,8 +37,8 @@ def describe(transactional_id: str, known: Transaction | None) -> TransactionSta
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A transaction must match every part. For the filter by duration, a transactional id that never began a
-    transaction is older than all others."""
+    """The filters of a ListTransactions, all of which a transaction must match. A transactional id that never began a
+    transaction matches every filter by duration."""
 
     producer_ids: Container[int] | None
     states: Container[str] | None

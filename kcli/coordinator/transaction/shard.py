@@ -264,8 +264,8 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
         now_ms: int,
     ) -> TransactionReady:
-        """Takes a report of the caller: these partitions have their marker, or do not need a marker any more. The
-        report of the last partition completes the transaction."""
+        """Stores the caller's report that these partitions have their marker, or do not need it any more. When all
+        partitions are reported, the transaction is completed."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
@@ -312,8 +312,8 @@ class TransactionShard:
         return describe(transactional_id, self._transactions.get(transactional_id))
 
     def list_transactions(self, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction | None]:
-        """The transactions that match the filter, and None for each other one. The caller may pause between two of
-        them."""
+        """Yields each transaction that matches the filter, and None in place of each other transaction. The caller may
+        pause after every item."""
         for transactional_id in tuple(self._transactions):
             known = self._transactions.get(transactional_id)
             if known is None or not wanted.matches(transactional_id, known, now_ms):
@@ -328,7 +328,8 @@ class TransactionShard:
         return self._timers.next_deadline_ms
 
     def tick(self, now_ms: int) -> TransactionReady | None:
-        """Acts on the earliest deadline, if it has passed. Returns None if no deadline has passed."""
+        """Does the work of the earliest deadline, if this deadline has passed. Returns None if no deadline has
+        passed."""
         key = self._timers.pop_expired(now_ms)
         if key is None:
             return None
@@ -369,8 +370,8 @@ class TransactionShard:
     def _slice(
         self, waiting: deque[str], is_due: Callable[[str, Transaction], bool], most: int
     ) -> dict[str, Transaction]:
-        """Takes the next transactions that are due. Visits all transactions only at the beginning of a round, when no
-        transaction of the last round waits any more."""
+        """Removes and returns the next transactions of `waiting` that are still due. Looks for due transactions among
+        all transactions only if `waiting` is empty."""
         if not waiting:
             waiting.extend(name for name, known in self._transactions.items() if is_due(name, known))
         due: dict[str, Transaction] = {}
@@ -478,7 +479,7 @@ class TransactionShard:
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:
-        """Ends the work of this shard, because another broker becomes the coordinator. No request is answered here:
+        """Ends the work of this shard, because another broker becomes the coordinator. This method answers no request:
         each waiting request waits for the write of its records, and the caller answers it with an error."""
         return Ready()
 

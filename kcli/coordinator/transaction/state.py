@@ -67,8 +67,8 @@ LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The state of a transactional id. `last_producer_epoch` is not in the log, so a coordinator knows it only if it
-    has raised the epoch itself."""
+    """The state of a transactional id. `last_producer_epoch` is not in the log, so it is set only if this coordinator
+    itself has raised the epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -98,7 +98,8 @@ def new_transactional_id(producer_id: int, timeout_ms: int, now_ms: int) -> Tran
 def with_next_epoch(
     before: Transaction, expected_epoch: int | None, timeout_ms: int, now_ms: int
 ) -> Transaction | None:
-    """The state after a producer starts. None if `expected_epoch` is old, because another producer has taken over.
+    """The state after a producer starts. If `expected_epoch` is old, another producer has taken over, and the result is
+    None.
 
     If `expected_epoch` is the epoch before the present epoch, the producer has lost an answer and repeats its request.
     The producer then gets the present epoch again.

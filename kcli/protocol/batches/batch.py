@@ -67,7 +67,8 @@ __all__ = [
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12
-"""The size of base offset and length, the fields that batch_length does not count."""
+"""The size of the first two fields of a batch, base offset and length. The value in the field length does not include
+these bytes."""
 
 # The bytes up to the magic: offset, length, crc or leader epoch, magic.
 PREFIX_SIZE = 17
@@ -146,7 +147,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression codec. Raises InvalidRecordException for the ids 5 to 7, which no codec has."""
+        """The compression codec. Raises InvalidRecordException for the ids 5 to 7, because they do not belong to a
+        codec."""
         try:
             return _CODECS[self.attributes & CODEC_MASK]
         except IndexError:
@@ -232,7 +234,8 @@ def _read_legacy_header(buffer: Buffer, position: int, magic: int) -> BatchHeade
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Yields position and header of each complete batch. As in Kafka, an incomplete batch at the end is skipped."""
+    """Yields the position and the header of each complete batch. As in Kafka, an incomplete batch at the end is
+    skipped."""
     end = len(buffer)
     while end - position > PREFIX_SIZE:
         _, length, _, magic = _PREFIX.unpack_from(buffer, position)
@@ -271,7 +274,7 @@ def assign(
 
 
 def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
-    """Sets the timestamp type LogAppendTime, the broker's time as max timestamp, and a new checksum.
+    """Sets the timestamp type to LogAppendTime, sets the max timestamp to the broker's time, and renews the checksum.
 
     The max timestamp is then the timestamp of every record.
     """
@@ -281,7 +284,7 @@ def set_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: i
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, max_timestamp_ms: int, *, log_append_time: bool = False
 ) -> None:
-    """Replaces the max timestamp and the timestamp type, and sets a new checksum."""
+    """Replaces the max timestamp and the timestamp type, and renews the checksum."""
     (length,) = _INT32.unpack_from(buffer, position + 8)
     (attributes,) = _INT16.unpack_from(buffer, position + CRC_END)
     attributes = attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time else 0)
@@ -454,9 +457,9 @@ def encode_batch(
     """Encodes one batch of magic 2.
 
     A record whose `offset` is -1 gets the next offset after the record before it. If `log_append_time_ms` is given, the
-    batch has the timestamp type LogAppendTime. When compaction removes records, a batch keeps its offset range. So
-    `last_offset_delta` and `max_timestamp_ms` take precedence over the values of the records. A batch without records
-    has `last_offset_delta` + 1 offsets.
+    batch has the timestamp type LogAppendTime. If `last_offset_delta` or `max_timestamp_ms` is given, it takes
+    precedence over the value that follows from the records. Compaction needs this, because a batch keeps its offset
+    range when records are removed. A batch without records has `last_offset_delta` + 1 offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0

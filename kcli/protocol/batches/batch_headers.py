@@ -1,8 +1,8 @@
 """Reads the positions and headers of many record batches (magic 2) into numpy arrays.
 
-`read_headers` visits the batches of a fetch response or a segment, checks sizes, counts and checksums, and copies the
-61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1 are first
-converted to batches. An error about a corrupt batch contains the partition and the offset of the batch.
+`read_headers` goes through the batches of a Fetch response or a segment. It checks sizes, counts and checksums, and
+copies the 61-byte headers into one structured array. `columns.decode` then reads the records. Messages of magic 0 and 1
+are first converted to batches. An error about a corrupt batch contains the partition and the offset of the batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _ABORT_MARKER = 0
 
 @dataclass(frozen=True, slots=True)
 class BatchHeaders:
-    """The positions and headers of the complete batches in `raw`. After them, `raw` may have an incomplete batch."""
+    """The positions and headers of the complete batches in `raw`. After these batches, `raw` may contain the beginning
+    of another batch."""
 
     raw: bytes
     positions: Ints
@@ -171,7 +172,7 @@ def _check_crcs(table: BatchHeaders) -> None:
 
 
 def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
-    """The error about batch number `row`, with its partition and offset."""
+    """Makes the error about batch number `row`. Its text has the partition and the offset of the batch."""
     offset, position = int(table.headers[row]["base_offset"]), int(table.positions[row])
     return CorruptRecordError(
         f"the batch at offset {offset} of {table.partition} (position {position}) {what}"

@@ -9,8 +9,8 @@ from kcli.protocol.wire.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES, read_
 
 
 class ByteStream:
-    """A stream of bytes. Its reader takes bytes from the front, and taken bytes do not come again. `front[at:]` are the
-    bytes that are buffered and not taken yet. `taken` is the number of bytes that were taken so far."""
+    """A stream of bytes. Its reader takes (reads and removes) bytes from the front. `front[at:]` are the bytes that are
+    buffered and not taken yet. `taken` is the number of bytes that were taken so far."""
 
     __slots__ = ("_pieces", "at", "front", "taken")
 
@@ -25,7 +25,7 @@ class ByteStream:
         return len(self.front) - self.at
 
     def grow(self) -> bool:
-        """Adds the next piece to the front. Returns False at the end of the stream."""
+        """Appends the next piece to `front`. Returns False at the end of the stream."""
         piece = next(self._pieces, None)
         if piece is None:
             return False
@@ -53,7 +53,7 @@ class ByteStream:
         return False
 
     def advance(self, size_bytes: int) -> None:
-        """Takes buffered bytes."""
+        """Takes `size_bytes` of the buffered bytes."""
         self.at += size_bytes
         self.taken += size_bytes
 

@@ -46,20 +46,20 @@ from kcli.protocol.batches.record_starts import (
 )
 
 CHUNK_RECORDS = 32_768
-"""The number of records of a chunk. With this number, the columns of a chunk stay in the CPU's cache. Values from 16k
+"""The number of records in a chunk. With this number, the columns of a chunk fit into the CPU's cache. Numbers from 16k
 to 64k are equally fast."""
 
 CHUNK_BYTES = 64 << 20
-"""When a chunk has this decompressed size, it gets no further batch. A batch is never split."""
+"""The decompressed size at which a chunk is complete. A batch is never split, so a chunk may be larger."""
 
 
 MAX_RATIO = 64
-"""The usual limit of the compression ratio. If the record count of a header is plausible only with a higher ratio, the
-count is not trusted before the batch is decompressed."""
+"""The compression ratio that is assumed at most. If the record count in a header is possible only with a higher ratio,
+the count is not trusted before the batch is decompressed."""
 
 
 MIN_INT32 = -1 << 31
-"""The smallest number that a length can have."""
+"""The lower bound for a length that is read from a record."""
 
 
 class Depth(IntEnum):
@@ -173,8 +173,8 @@ def _decode_chunk(table: BatchHeaders, rows: Ints, depth: Depth) -> Iterator[Col
 
 
 def walks(table: BatchHeaders, rows: Ints) -> Iterator[RecordWalk]:
-    """Yields the records of the batches `rows`, for callers that need the bytes of each record. Every batch must have a
-    record."""
+    """Yields the records of the batches `rows`, for callers that need the bytes of each record. Every batch must have
+    at least one record."""
     for walk in whole_walks(table, rows):
         if isinstance(walk, GiantBatch):
             yield from walk.walks()
@@ -213,16 +213,16 @@ class GiantBatch:
 
 
 def _is_dense(headers: NDArray[np.void], counts: Ints) -> bool:
-    """Whether the batches have a record for every offset, according to their headers. False if a batch is too small for
-    the count of records in its header, because such a count must not cause a large allocation."""
+    """Whether the batches have a record for every offset, according to their headers. Also False if a batch has too few
+    bytes for the number of records in its header: a wrong number must not cause a large allocation."""
     room = headers["length"].astype(np.int64) * np.where(headers["attributes"] & CODEC_MASK, MAX_RATIO, 1)
     dense = (headers["last_offset_delta"] + 1 == counts) & (counts * MIN_RECORD_SIZE <= room)
     return bool(dense.all())
 
 
 def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints, Ints] | GiantBatch]:
-    """Yields tuples (rows, buffer, starts, ends): the records of the batches `rows` are between `starts` and `ends` in
-    `buffer`.
+    """Yields tuples (rows, buffer, starts, ends). In `buffer`, the records of the batch `rows[i]` begin at `starts[i]`
+    and end at `ends[i]`.
 
     Without compression the buffer is the input. Otherwise the decompressed batches are joined in new buffers, each of
     about CHUNK_BYTES. A giant batch is yielded separately.
@@ -254,7 +254,7 @@ def _areas(table: BatchHeaders, rows: Ints) -> Iterator[tuple[Ints, bytes, Ints,
 
 
 def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -> bytes | None:
-    """The decompressed records of a batch. None if they are too large for memory."""
+    """The decompressed bytes of a batch's records. None if they have more than MAX_DECOMPRESSED_BYTES."""
     try:
         known = Codec(codec)
     except ValueError:
@@ -268,8 +268,8 @@ def _decompressed(table: BatchHeaders, row: int, codec: int, area: memoryview) -
 
 
 def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: Ints) -> RecordWalk:
-    """The records of the batches `rows`. In `buffer`, the encoded records of batch number i begin at `begins[i]` and
-    end at `ends[i]`.
+    """Makes a `RecordWalk` over the records of the batches `rows`. In `buffer`, the encoded records of the batch
+    `rows[i]` begin at `begins[i]` and end at `ends[i]`.
     """
     counts = table.headers["count"][rows].astype(np.int64)
     crowded = np.flatnonzero(counts * MIN_RECORD_SIZE > ends - begins)
@@ -284,7 +284,7 @@ def walk_of(table: BatchHeaders, rows: Ints, buffer: bytes, begins: Ints, ends: 
 
 
 def part_walk(table: BatchHeaders, row: int, part: RecordPart) -> RecordWalk:
-    """One or more adjacent records of the batch `row`."""
+    """Makes a `RecordWalk` over one part of the records of the batch `row`."""
     ends = np.append(part.starts[1:], len(part.buffer))
     if (ends - part.starts < MIN_RECORD_SIZE).any():
         raise corrupt(table, row, f"holds a record of less than {MIN_RECORD_SIZE} bytes")
@@ -368,7 +368,7 @@ class RecordWalk:
         return HeaderColumns(offsets, keys, values)
 
     def _check_offsets(self, offsets: Ints, deltas: Ints) -> None:
-        """Checks that the offset deltas of a batch rise and do not exceed the last offset delta of its header."""
+        """Checks that the offset deltas of a batch rise and do not exceed the last offset delta in its header."""
         lasts = np.repeat(self.headers["last_offset_delta"].astype(np.int64), self.counts)
         wrong = (deltas < 0) | (deltas > lasts)
         wrong[1:] |= offsets[1:] <= offsets[:-1]

@@ -19,7 +19,7 @@ from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeExcept
 from kcli.model.buffers import Buffer
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""A batch that has more bytes after decompression is never in memory as a whole. The value is 128 times Kafka's default
+"""The largest decompressed batch that may be in memory as a whole. The value is 128 times Kafka's default of
 max.message.bytes."""
 
 PIECE_BYTES = 1 << 20
@@ -28,8 +28,8 @@ the calls for each piece take little of the total time.
 """
 
 MAX_PARTS = 256
-"""The most blocks or frames that become one piece. There is a limit, because a hostile stream may have many thousands
-of empty blocks."""
+"""The most blocks or frames in one piece. There is a limit, because a malicious client can send a stream with many
+thousands of empty blocks."""
 
 
 class Codec(IntEnum):
@@ -48,7 +48,7 @@ class Codec(IntEnum):
 
 
 def codec_named(name: str) -> Codec:
-    """The codec with this name in `compression.type`. The name `uncompressed` of topic configs gives no compression."""
+    """The codec with this name in `compression.type`. The value `uncompressed` means Codec.NONE."""
     try:
         return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     except KeyError:
@@ -79,8 +79,8 @@ def deflate(codec: Codec, pieces: Iterable[Buffer], level: int | None = None) ->
 
 
 def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Decompresses `payload`. Raises CorruptRecordException if it is invalid, InflatesTooFar if it decompresses to more
-    than `limit` bytes."""
+    """Decompresses `payload`. Raises CorruptRecordException if `payload` is invalid, and InflatesTooFar if the result
+    would have more than `limit` bytes."""
     parts: list[bytes] = []
     size = 0
     for part in _parts(codec, payload):
@@ -92,7 +92,7 @@ def decompress(codec: Codec, payload: Buffer, limit: int = MAX_DECOMPRESSED_BYTE
 
 
 def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
-    """Decompresses `payload`. Returns None if this would take long.
+    """Decompresses `payload`. Returns None if the decompression would take long.
 
     The work takes long if the decompressed payload has more than `limit` bytes or MAX_PARTS blocks.
     """
@@ -139,9 +139,7 @@ def _parts(codec: Codec, payload: Buffer) -> Iterator[bytes]:
 
 
 class InflatesTooFar(CorruptRecordException):
-    """A batch has more bytes after decompression than its reader accepts in one piece. The bytes up to this limit are
-    valid.
-    """
+    """The decompressed batch is larger than its reader's limit. The bytes up to this limit are valid."""
 
 
 def _broken(codec: Codec, why: object) -> CorruptRecordException:
@@ -291,8 +289,8 @@ def _lz4(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
 
 
 def _unlz4(payload: Buffer) -> Iterator[bytes]:
-    """Decompresses block by block. Messages of magic 0 have wrong header checksums (KAFKA-3160), and the functions for
-    whole frames refuse them."""
+    """Decompresses block by block. The library's functions for whole frames cannot be used: they refuse the wrong
+    header checksums that messages of magic 0 have (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
@@ -389,8 +387,8 @@ def _rotate(value: int, turn: int) -> int:
 
 ZSTD_DEFAULT_LEVEL = 3
 _ZSTD_PART_BLOCKS = 8
-"""The number of blocks that are decompressed in one call. The library cannot limit its output, and a block may become
-128 KiB. So the number of blocks is limited.
+"""The number of blocks that one call decompresses. The library cannot limit the size of its output, and a decompressed
+block can have 128 KiB. So the number of blocks is limited.
 """
 _ZSTD_MAX_HEADER_BYTES = 18
 _ZSTD_BLOCK_HEADER_BYTES = 3
@@ -400,8 +398,8 @@ _ZSTD_SKIPPABLE = range(0x184D_2A50, 0x184D_2A60)
 
 
 def _zstd(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
-    """Compresses as the Java client does: without content size and checksum, and with a flush at the end. So the last
-    block is empty."""
+    """Compresses as the Java client does: without content size and checksum, and with a flush at the end. Because of
+    the flush, the last block is empty."""
     import zstandard
 
     stream = zstandard.ZstdCompressor(level=level).compressobj()
@@ -443,7 +441,7 @@ def _first_zstd_block(view: memoryview, position: int) -> int:
 
 
 def _zstd_blocks(view: memoryview, block: int) -> int:
-    """The position after the next few blocks of a frame. After the last block, it is the position after the
+    """The position after the next few blocks of a frame. If they include the last block, the position is after the
     checksum."""
     for _ in range(_ZSTD_PART_BLOCKS):
         head = int.from_bytes(view[block : block + _ZSTD_BLOCK_HEADER_BYTES], "little")
@@ -460,7 +458,7 @@ _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.Z
 
 
 def begins_as(codec: Codec, data: Buffer) -> bool:
-    """Whether `data` begins like data of this codec. Snappy data may begin with any bytes, so the result for snappy is
-    always True."""
+    """Whether `data` begins with the first bytes of this codec's format. Snappy data may begin with any bytes, so the
+    result for snappy is always True."""
     expected = _FIRST_BYTES.get(codec, b"")
     return bytes(data[: len(expected)]) == expected

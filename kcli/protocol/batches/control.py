@@ -46,7 +46,8 @@ class ControlType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """The marker that ends the transaction of the batch's producer in this partition."""
+    """The marker that ends a transaction in a partition. The header of the batch names the producer of the
+    transaction."""
 
     committed: bool
     coordinator_epoch: int

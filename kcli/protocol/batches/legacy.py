@@ -34,7 +34,8 @@ _INT32 = struct.Struct(">i")
 
 
 class Record(NamedTuple):
-    """A record of any magic. For an encoder, offset -1 means the next offset. Sequence -1 means no sequence number."""
+    """A record in a batch or message of any magic. The encoder replaces offset -1 by the next offset. Sequence -1 means
+    no sequence number."""
 
     offset: int = -1
     timestamp_ms: int = NO_TIMESTAMP
@@ -88,8 +89,8 @@ def read_messages(entry: bytes, *, limit: int) -> Iterator[Record]:
 
 
 def read_checked_messages(entry: bytes, *, limit: int) -> Iterator[CheckedRecord]:
-    """Yields the same records as `read_messages`, with their checksums. A wrong checksum raises no error. The yielded
-    value reports it."""
+    """Yields the same records as `read_messages`, with their checksums. A wrong checksum raises no error: `is_valid` of
+    the yielded value is False."""
     header, outer = _read_message(entry, 0, len(entry))
     codec = header.attributes & _CODEC_MASK
     if not codec:

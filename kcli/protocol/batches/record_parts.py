@@ -23,7 +23,7 @@ LARGE_BYTES = 8 << 20
 """Records up to this size are buffered as a whole. The value is eight times Kafka's default max.message.bytes."""
 
 MOST_RECORDS = 65_536
-"""The most records of a part. Their columns take about 10 MB."""
+"""The most records in a part. If a caller reads a part into columns, the columns take about 10 MB."""
 
 _RUN = 32
 """If at least this many records have equal sizes, numpy finds their starts. For fewer records, a loop over the records
@@ -47,7 +47,7 @@ class RecordPart:
 
 
 class LargeRecord:
-    """A record that is read in pieces. `rest` has its bytes from the length of the key on."""
+    """A record that is read in pieces. `rest` yields the bytes from the length of the key on."""
 
     __slots__ = ("_area", "_left", "offset_delta", "timestamp_delta")
 
@@ -66,8 +66,8 @@ class LargeRecord:
         return header.base_timestamp_ms + self.timestamp_delta
 
     def check(self) -> bool:
-        """Reads the rest and returns whether the key is null. Raises InvalidRecordException if the fields do not fill
-        the record."""
+        """Reads and checks the other fields of the record, and returns whether the key is null. Raises
+        InvalidRecordException if the fields do not fill the record exactly."""
         area = self._area
         end = area.taken + self._left
         is_null = self._skip_field(end) < 0
@@ -113,7 +113,7 @@ class LargeRecord:
 def batch_parts(
     batch: Buffer, header: BatchHeader, *, whole: bool = False
 ) -> Iterator[RecordPart | LargeRecord]:
-    """The records of one whole batch of magic 2. See `record_parts`."""
+    """Yields the records of one whole batch of magic 2 in parts, as `record_parts` does."""
     area = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     return record_parts(inflate(header.codec, area), header.records_count, whole=whole)
 
@@ -158,7 +158,7 @@ def record_parts(
 
 
 def _whole_records(area: ByteStream, most: int) -> RecordPart:
-    """Takes the whole records at the front, at most `most` records."""
+    """Takes the whole records that are buffered at the front of the stream, at most `most` records."""
     raw, begin = area.front, area.at
     found: list[Ints] = []
     number, at = 0, begin

@@ -13,14 +13,14 @@ _ATTRIBUTES_BYTES = 1
 
 
 SMALL_RECORD_BYTES = 128
-"""Records up to this average size are copied byte by byte with numpy. For larger records, copying one record after
-another is faster."""
+"""If records have at most this average size, numpy copies them byte by byte. For larger records, copying one record
+after another is faster."""
 
 
 def with_new_prefixes(
     buffer: memoryview, fields: Sequence[Ints], tails: Ints, ends: Ints
 ) -> list[bytes | memoryview]:
-    """Returns two pieces for each record: its new prefix, and its unchanged rest `buffer[tail:end]`.
+    """Returns two pieces for each record: a new prefix (its first fields), and the unchanged rest `buffer[tail:end]`.
 
     A prefix has the length, the attributes (always 0), and a varint for each of `fields`. The fields are the timestamp
     deltas, or the timestamp deltas and the offset deltas.

@@ -1,7 +1,7 @@
 """Finds the start of every record in many batches, with numpy.
 
 A record is a length (a varint) and a body, so the start of a record is known only after the record before it. Two
-methods avoid one step of Python code for each record:
+methods find the starts without a step of Python code for each record:
 
 * **runs**. If a record at position p has size s, the next record starts at p+s. If this record has size s again, the
   third record starts at p+2s, and so on. One numpy operation compares many such lengths. Usually all records have the
@@ -25,16 +25,16 @@ Bytes: TypeAlias = NDArray[np.uint8]
 Bools: TypeAlias = NDArray[np.bool_]
 
 FIRST_WINDOW = 64
-"""The records that a run compares at first. From record 64 on, the offset delta takes a second byte. This changes the
-size of the records and ends most runs."""
+"""The number of records that are compared in the first round. From record 64 on, the offset delta takes a second byte.
+The second byte changes the size of the records, so most runs end there."""
 
 LATER_WINDOW = 8192
-"""The records that later runs compare: the offset deltas below this number take at most two bytes."""
+"""The number of records that are compared in later rounds. Offset deltas below this number take at most two bytes."""
 
 SHORT_RUN = 6
 SHORT_ROUND = 256
-"""Single steps are faster (measured) if runs are shorter than SHORT_RUN on average, or if a round finds fewer records
-than SHORT_ROUND."""
+"""The limits at which the search for runs ends. If runs are shorter than SHORT_RUN on average, or if a round finds
+fewer records than SHORT_ROUND, single steps are faster (measured)."""
 
 FEW_LANES = 40
 """If fewer batches than this are left, a step of the plain loop for each batch is faster than a numpy step
@@ -54,8 +54,8 @@ def varints(buffer: Bytes, at: Ints, max_size: int = MAX_VARINT_SIZE) -> tuple[I
     """Returns the values of the zigzag varints at the positions `at`, and the positions after the varints.
 
     For a position outside the buffer, the nearest byte is read. If a varint does not end within `max_size` bytes, its
-    value is outside every valid range. The caller must compare all values with bounds. This comparison finds both
-    errors.
+    value is outside every valid range. The caller must check that all values are in their valid ranges. This check
+    finds both errors.
     """
     first = buffer.take(at, mode="clip")
     value = first.astype(np.int64)
@@ -166,8 +166,8 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
 
 
 def _spells(buffer: Bytes, guesses: Ints, at: Ints, length_size: Ints, ahead: Ints) -> Bools:
-    """Whether the length varint at each guessed start of a record is equal to the length varint of the first record of
-    the run."""
+    """Whether each guessed start is right: the varint at this position must be equal to the length varint of the first
+    record of the run."""
     same: Bools = buffer.take(guesses, mode="clip") == np.repeat(buffer.take(at, mode="clip"), ahead)
     for nth in range(1, int(length_size.max())):
         matters = length_size > nth

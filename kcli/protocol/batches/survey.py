@@ -4,13 +4,13 @@ Kafka reads every record that a producer sends. In Python, such a read would tak
 `survey` has three fast methods:
 
 * **runs**, for many records of the same shape in a row. This method reads the first record. Then it compares the
-  lengths and counts of the first record with those of all other records, and checks that offset deltas increase by one.
-  Strided slices make these comparisons fast.
+  lengths and counts of the first record with the lengths and counts of all other records, and checks that offset deltas
+  increase by one. Strided slices make these comparisons fast.
 * **columns**, for many records of different shapes: numpy, which is imported at its first use.
 * **steps**, for a few records: one record after another.
 
-A method accepts only valid records of usual kinds, and takes a few milliseconds at most. For all other records the
-result is None. The caller then reads the batch record by record and reports the error, if there is one.
+These methods accept only valid records of usual kinds, and take a few milliseconds at most. For all other records the
+result of `survey` is None. The caller then reads the batch record by record and reports the error, if there is one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MANY = 20
 """From this number of records on, the method runs is faster than the method steps (measured)."""
 
 COLUMNS_FROM = 250
-"""From this number of records of different shapes on, the method columns is faster than the method steps, although it
-copies the records (measured)."""
+"""From this number of records of different shapes on, the method columns is faster than the method steps (measured),
+although it copies the records."""
 
 COLUMNS_UNTIL = 20_000
 """The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""
@@ -43,8 +43,8 @@ COPIED_BYTES = 65_536
 """A batch of few records is copied to `bytes` if it has at most this many bytes. A larger batch is read in place."""
 
 MAX_STRUCTURE = 32
-"""The most bytes of lengths and counts in a record of a run. A record with many headers has more such bytes, and is
-read by the method steps."""
+"""The most bytes that the lengths and counts in a record of a run may have. In a record with many headers, they have
+more bytes. Then the method steps reads the record."""
 
 _MORE = 0x80
 _ONE_BYTE = 64  # offset deltas below take one byte,
@@ -67,8 +67,8 @@ _CONTINUED = bytes(range(_MORE, 256))
 
 
 class Survey(NamedTuple):
-    """The result for one batch: the largest timestamp, a lower bound of all timestamps, whether the offsets have no
-    gaps, and whether a key is null."""
+    """The result for one batch: its largest timestamp, a lower bound of its timestamps, whether its offsets are without
+    gaps, and whether at least one key is null."""
 
     newest_ms: int
     oldest_ms: int
@@ -315,8 +315,8 @@ def _run(
 
 
 def _same_width_until(index: int) -> int:
-    """The end of the range of offset deltas that begins at `index`. All varints in the range have the same number of
-    bytes. If they have a third byte, this byte is the same in all of them."""
+    """The end of a range of offset deltas that begins at `index`. The varints of all deltas in the range have the same
+    number of bytes. If they have three bytes, the third byte is the same in all of them."""
     if index < _ONE_BYTE:
         return _ONE_BYTE
     return (index // _TWO_BYTES + 1) * _TWO_BYTES

@@ -26,8 +26,8 @@ _LOW, _SECOND, _THIRD = np.uint64(0x7F), np.uint64(0x3F80), np.uint64(0x1F_C000)
 
 
 def survey_columns(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
-    """Returns the newest and the oldest timestamp, whether the offsets have no gaps, and whether a key is null. None if
-    the records are invalid."""
+    """Returns the newest and the oldest timestamp, whether the offsets are without gaps, and whether at least one key
+    is null. None if the records are invalid."""
     return _usual(header, raw, begin) or _thorough(header, raw, begin)
 
 
@@ -109,7 +109,8 @@ def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:
 
 
 def _offset_deltas(count: int) -> tuple[Words, Words, NDArray[np.int64]]:
-    """For the numbers 0, 1, 2 and so on: the varint as a word, a mask of its bytes, and the number of its bytes."""
+    """Returns three arrays for the offset deltas 0, 1, 2 and so on: the varint of each delta as a word, a mask of the
+    varint's bytes, and the number of these bytes."""
     zigzag = np.arange(count, dtype=np.uint64) << _U[1]
     width = np.ones(count, np.int64)
     width[_ONE_BYTE:] = 2

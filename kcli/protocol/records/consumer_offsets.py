@@ -69,8 +69,8 @@ class MemberMetadata:
 
 @record(versions=(0, 4), flexible_since=4)
 class GroupMetadataValue:
-    """A classic group. The subscriptions and assignments of its members are kept as bytes, which the embedded protocol
-    defines."""
+    """A classic group. The subscriptions and assignments of its members are bytes. Their format depends on the group's
+    protocol type, such as `consumer`."""
 
     protocol_type: str = ""
     generation: Int32 = 0
@@ -112,8 +112,8 @@ class TopicMetadata:
 
 @record(versions=(0, 0))
 class ConsumerGroupPartitionMetadataValue:
-    """The partition counts of the topics of a group. Kafka 4.1 writes only tombstones of this record, because the
-    metadata hash replaced it (KIP-1101)."""
+    """The topics to which a group subscribes, with their numbers of partitions. Kafka 4.1 writes only tombstones of
+    this record, because the metadata hash replaced it (KIP-1101)."""
 
     topics: tuple[TopicMetadata, ...] = ()
 

@@ -20,7 +20,7 @@ _INT16 = struct.Struct(">h")
 
 
 class UnknownRecordTypeError(CorruptRecordError):
-    """A key has a type that this release does not know. Coordinators skip such records (KIP-915)."""
+    """The key of a record has a type that this release does not know. Coordinators skip such records (KIP-915)."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"Unknown record type {record_type}")
@@ -28,7 +28,7 @@ class UnknownRecordTypeError(CorruptRecordError):
 
 
 class CoordinatorRecords(Generic[K, V]):
-    """The records of one coordinator's topic. Each key class has a value class and the version in which it is
+    """The records of one coordinator's topic. Each key class has a value class, and a version in which values are
     written."""
 
     def __init__(self, types: Mapping[type[K], tuple[type[V], int]]) -> None:

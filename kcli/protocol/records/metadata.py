@@ -323,7 +323,7 @@ _TYPES: dict[int, type[MetadataRecord]] = {schema_of(cls).key: cls for cls in Me
 
 
 def write_version_for(record: MetadataRecord, metadata_version: int) -> int:
-    """The version in which a cluster at this level of metadata.version writes `record`."""
+    """The version of `record` that the controller of a cluster at this level of metadata.version writes."""
     match record:
         case RegisterBrokerRecord():
             return 1 + _reached(
@@ -345,7 +345,7 @@ def _reached(metadata_version: int, *thresholds: int) -> int:
 
 
 def _lowest_version(change: BrokerRegistrationChangeRecord) -> int:
-    """The lowest version with all fields that the record changes. Kafka's controller writes this version."""
+    """The lowest version that has all fields that the record changes. Kafka's controller writes this version."""
     if change.cordoned_log_dirs is not None:
         return 3
     if change.log_dirs:

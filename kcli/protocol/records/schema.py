@@ -38,7 +38,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of fixed width. `code` is its big-endian struct code."""
+    """A number of fixed width. `code` is its format character in Python's module `struct`. Numbers are big-endian."""
 
     code: str
 
@@ -55,8 +55,8 @@ _SAME_AS_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class tag:
-    """Marks a tagged field. The field is not written if it has its default value or, if `absent` is given, the value
-    `absent`."""
+    """Marks a tagged field. The field is not written if it has its default value. If `absent` is given, the field is
+    not written if it has the value `absent` instead."""
 
     number: int
     absent: object = _SAME_AS_DEFAULT
@@ -64,8 +64,8 @@ class tag:
 
 @dataclass(frozen=True, slots=True)
 class since:
-    """Marks the first version with a field. An earlier version cannot express a value other than the default: such a
-    value raises an error, or is dropped if the field is `ignorable`."""
+    """Marks the first version with a field. In an earlier version, writing a value other than the default raises an
+    error. If the field is `ignorable`, the value is dropped instead."""
 
     version: int
     ignorable: bool = False
@@ -73,7 +73,7 @@ class since:
 
 @dataclass(frozen=True, slots=True)
 class only:
-    """Marks the only version with a field. Other versions drop its value."""
+    """Marks the only version with a field. In other versions, the value of the field is not written."""
 
     version: int
 
@@ -98,7 +98,8 @@ MAX_VERSION = NEVER_FLEXIBLE - 1
 def record(
     key: int = -1, *, versions: tuple[int, int] = (0, MAX_VERSION), flexible_since: int = 0
 ) -> Callable[[type[T]], type[T]]:
-    """Declares a record class with its schema. A nested struct has the versions and flexibility of its record."""
+    """Declares a record class with its schema. A nested struct is encoded in the version of its record, and is flexible
+    if its record is flexible."""
 
     def declare(cls: type[T]) -> type[T]:
         made = wire_struct(cls)
@@ -158,7 +159,7 @@ def _checked(cls: type, version: int) -> Schema:
 # --- the wire types
 
 UUIDS_KEPT = 1000
-"""The most UUIDs that are remembered. Thousands of records have the UUID of the same topic or directory."""
+"""The most UUIDs in the cache of decoded UUIDs. Thousands of records have the UUID of the same topic or directory."""
 
 
 class _Reader:
@@ -231,7 +232,8 @@ class _Uuid:
 
 
 class _Length:
-    """The length before a string, bytes or array. The length is compact in flexible versions. -1 means null."""
+    """The codec for the length before a string, bytes or array. The length is compact in flexible versions. -1 means
+    null."""
 
     def __init__(self, form: struct.Struct, flexible: bool, nullable: bool) -> None:
         self.form = form
@@ -327,8 +329,8 @@ class _Array:
 
 
 class _NullableStruct:
-    """A struct that may be null. One byte before it is 1 if the struct is present, and -1 if it is null. Inside a
-    tagged field, the byte for null is 0."""
+    """The codec for a struct that may be null. The byte before the struct is 1 if the struct is present, and -1 if it
+    is null. Inside a tagged field, the byte for null is 0."""
 
     def __init__(self, plan: _Plan, tagged: bool) -> None:
         self.plan = plan

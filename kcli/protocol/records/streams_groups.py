@@ -133,7 +133,8 @@ class InternalTopicInfo:
 
 @record()
 class CopartitionGroup:
-    """Topics that must have the same number of partitions, as indexes into the arrays of the subtopology."""
+    """A group of topics that must have the same number of partitions. The topics are given as indexes into the arrays
+    of the subtopology."""
 
     source_topics: tuple[Int16, ...] = ()
     source_topic_regex: tuple[Int16, ...] = ()

@@ -52,8 +52,8 @@ class TransactionLogValue:
 TRANSACTION_STATE: CoordinatorRecords[TransactionLogKey, TransactionLogValue] = CoordinatorRecords(
     {TransactionLogKey: (TransactionLogValue, 1)}
 )
-"""The key class, the value class and the version of the value. The version is for a cluster at transaction.version 1 or
-2. A cluster at transaction.version 0 writes version 0."""
+"""The key class, the value class and the version in which values are written. A cluster at transaction.version 1 or 2
+writes version 1. A cluster at transaction.version 0 writes version 0."""
 
 
 def encode_key(key: TransactionLogKey) -> bytes:

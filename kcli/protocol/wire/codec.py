@@ -26,7 +26,7 @@ from kcli.protocol.wire.shared_array import Output
 from kcli.protocol.wire_struct import compile_structs
 
 Message = Any
-"""A message of `kcli.protocol.messages`. Its class follows from the API key and the direction."""
+"""A message of `kcli.protocol.messages`. The API key, and whether it is a request or a response, decide its class."""
 
 _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
@@ -131,7 +131,7 @@ def encode_response_steps(
     """Does the same as `encode_response` for a message that may be large. Yields after each element of an array, and at
     last returns several buffers.
 
-    A large shared array is one of these buffers, and all answers have this buffer in common.
+    The bytes of a large shared array are one of these buffers. All responses with this array contain the same buffer.
     """
     spec = API[key]
     out = Output(_response_head(spec, version, correlation_id))
@@ -141,15 +141,15 @@ def encode_response_steps(
 
 
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:
-    """Whether a message has arrays, so that it may have any number of elements."""
+    """Whether a message has arrays, so that its size has no fixed limit."""
     return compiled.has_arrays(schema.payload_class(API[key], version, kind))
 
 
 @cache
 def prepare(key: ApiKey, version: int) -> None:
-    """Compiles what a large request of this version and its response need. The compiled objects stay in memory. So they
-    must exist before the objects of the request: if they lay between these objects, Python could not give the memory of
-    the request back."""
+    """Compiles the functions and classes for a large request of this version and its response. Call this function
+    before the request is decoded. The compiled objects stay in memory. If they lay between the objects of the request,
+    Python could not give the memory of the request back."""
     spec = API[key]
     compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
     compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")

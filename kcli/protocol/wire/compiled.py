@@ -28,11 +28,11 @@ from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
 from kcli.protocol.wire.shared_array import SharedArray, append_shared
 
 Read = Callable[[bytes, int], tuple[Any, int]]
-"""A function from a frame and a position to a message and the position after the message. For malformed bytes, raises
-ProtocolError or another error."""
+"""A function that reads a message at a position of a frame. It returns the message and the position after it. For
+malformed bytes, it raises ProtocolError or another error."""
 ReadInTurns = Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]
 Write = Callable[[Any, bytearray], None]
-"""Appends a message to the bytes."""
+"""A function that encodes a message and appends its bytes to a buffer."""
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 STRING_SIZE_MAX = 0x7FFF
@@ -40,8 +40,8 @@ STRING_SIZE_MAX = 0x7FFF
 more."""
 
 NUMBERS_PER_STEP = 100
-"""The number of elements that are read or written in one step, in an array of numbers. These elements take 2 µs, as
-much as one element of another kind."""
+"""The number of elements that one step reads or writes in an array of numbers. These elements together take 2 µs, as
+much time as one element that is not a number."""
 
 _FORMATS = {
     "bool": "?",
@@ -68,31 +68,32 @@ _ZERO_UUID = bytes(16)
 
 @cache
 def reader(cls: type, spec: ApiSpec, kind: str) -> Read:
-    """The function that reads one version of a struct and makes an instance of our class."""
+    """Returns the function that reads one version of a struct and makes an instance of our class."""
     return cast(Read, _ReaderSource(cls, spec, kind, in_turns=False).compiled())
 
 
 @cache
 def reader_in_turns(cls: type, spec: ApiSpec, kind: str) -> ReadInTurns:
-    """The function of `reader` in the form of a generator, for a struct that has arrays."""
+    """Returns a generator function that does the same as `reader`'s function in steps, for a struct that has arrays."""
     return cast(ReadInTurns, _ReaderSource(cls, spec, kind, in_turns=True).compiled())
 
 
 @cache
 def writer(cls: type, spec: ApiSpec, kind: str) -> Write:
-    """The function that writes an instance of our class in one version."""
+    """Returns the function that writes an instance of our class in one version."""
     return cast(Write, _WriterSource(cls, spec, kind, in_turns=False).compiled())
 
 
 @cache
 def writer_in_turns(cls: type, spec: ApiSpec, kind: str) -> WriteInTurns:
-    """The function of `writer` in the form of a generator, for a struct that has arrays."""
+    """Returns a generator function that does the same as `writer`'s function in steps, for a struct that has arrays."""
     return cast(WriteInTurns, _WriterSource(cls, spec, kind, in_turns=True).compiled())
 
 
 @cache
 def has_arrays(cls: type) -> bool:
-    """Whether a struct or a struct in it has an array, whose number of elements a client chooses."""
+    """Whether a struct or one of its nested structs has an array. The sender of a message chooses the number of
+    elements in an array."""
     return any(
         field.is_array or (field.struct is not None and has_arrays(field.struct))
         for field in schema.fields(cls)
@@ -116,7 +117,7 @@ class _Source:
         self.lines += [" " * depth + line for line in text.splitlines()]
 
     def keep(self, value: object, hint: str) -> str:
-        """Stores a value that the lines use. Returns its name."""
+        """Stores a value that the source lines use. Returns the name of the value in these lines."""
         name = f"{hint}_{len(self.scope)}"
         self.scope[name] = value
         return name
@@ -421,7 +422,8 @@ class _WriterSource(_Source):
 
 
 def _local(field: schema.Field) -> str:
-    """The name of the variable for a field in a reader. Its prefix prevents a clash with the reader's own variables."""
+    """The name of the local variable that holds a field in a reader. The prefix `of_` prevents a clash with the
+    reader's own variables."""
     return f"of_{field.our_name}"
 
 

@@ -42,7 +42,8 @@ from kcli.protocol.wire.packing import (
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""Work that yields after each step and returns its result, because a message may have any number of partitions."""
+"""A generator that does work in steps, yields after each step and returns the result. Work is divided into steps,
+because a message may have any number of partitions."""
 
 FLEXIBLE_FROM = 12
 TOPIC_ID_FROM = 13
@@ -278,7 +279,7 @@ def encode_fetch_response_steps(
 
 
 def _tail(parts: list[Part]) -> bytearray:
-    """The buffer for packed fields: the last buffer of the list. This buffer never has records."""
+    """The last buffer of the list, to which the next fields are appended. This buffer never contains records."""
     tail = parts[-1]
     assert isinstance(tail, bytearray)
     return tail

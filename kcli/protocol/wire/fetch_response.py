@@ -34,7 +34,8 @@ from kcli.protocol.wire.packing import (
 )
 
 FIRST_VERSION = 12
-"""The first version with the epoch of the last fetched record, without which a follower cannot find a divergence."""
+"""The first version that this module decodes. Older versions lack the epoch of the last fetched record, so a follower
+cannot find out where its log diverges from the leader's."""
 
 _NODE_ENDPOINTS_FROM = 16
 _HEAD = Struct(">ihi")
@@ -49,7 +50,8 @@ _PARTITION_SIZE_MIN = _PARTITION.size + 7
 _ENDPOINT_SIZE_MIN = 11
 _FLEXIBLE = True
 _CODES = {int(code): code for code in ErrorCode}
-"""A newer leader may send a code that this release does not know."""
+"""The error codes by their numbers. A number may be missing here, because a newer leader may send a code that this
+release does not know."""
 
 
 def decode_fetch_response(version: int, frame: memoryview) -> tuple[int, FetchResponse]:

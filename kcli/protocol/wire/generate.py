@@ -54,15 +54,15 @@ class Attribute:
 
 @dataclasses.dataclass(slots=True)
 class Struct:
-    """One dataclass to write. Its attributes have the order of the newest version, followed by the attributes that only
-    older versions have."""
+    """One dataclass to write. Its attributes are first the attributes of the newest version, in their order, and then
+    the attributes that only older versions have."""
 
     name: str
     attributes: dict[str, Attribute]
 
 
 def generate(spec: ApiSpec) -> str:
-    """The source of `kcli.protocol.messages.<module>` for one API."""
+    """The source code of the module `kcli.protocol.messages.<module>` for one API."""
     sides = [_structs(spec, kind) for kind in schema.KINDS]
     clashes = sides[0].keys() & sides[1].keys()
     rename = [

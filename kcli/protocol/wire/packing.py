@@ -20,7 +20,7 @@ INT64 = Struct(">q")
 _REQUEST_HEADER = Struct(">hhi")
 
 UVARINT_MAX_BYTES = 5
-"""The most bytes of an unsigned varint, as in Kafka. Five bytes have 35 bits of the number, which is enough for any
+"""The most bytes of an unsigned varint, as in Kafka. Five bytes contain 35 bits of the number, which is enough for any
 int32 length."""
 
 TAGS_MAX = 1000
@@ -32,7 +32,8 @@ _ZERO_UUID = bytes(16)
 
 
 def cause_text(cause: Exception) -> str:
-    """The reason that bytes could not be read, in words of Kafka's protocol instead of Python's error text."""
+    """Explains in terms of Kafka's protocol why bytes could not be read. This text is used instead of Python's error
+    text."""
     match cause:
         case error() | IndexError():
             return "it ends too early"

@@ -12,7 +12,7 @@ _MAJOR_VERSION = 3
 def speaks_tls(first: bytes) -> bool:
     """Returns True if the first two bytes of a frame's size prefix are the start of a TLS record.
 
-    If these bytes were the start of a frame size, the frame would have 352 MB or more. A broker refuses such a frame by
+    If these bytes were the start of a frame size, the frame would be 352 MB or larger. A broker refuses such a frame by
     default (socket.request.max.bytes), and our clients never request a response of this size.
     """
     return len(first) >= 2 and first[0] in (_ALERT, _HANDSHAKE) and first[1] == _MAJOR_VERSION

@@ -2,7 +2,7 @@
 
 This codec must give the same messages and bytes as the general codec. A property test compares the two codecs. The
 records of a decoded request are memoryviews of the frame, and the log changes offsets in the frame itself. A caller
-must not keep these memoryviews after the request.
+must not keep these memoryviews after it has handled the request.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from kcli.protocol.wire.packing import (
 T = TypeVar("T")
 
 TOPICS_AT_ONCE = 100
-"""Requests and responses with more topics are decoded and encoded in steps. A client chooses this number, and producers
-seldom have more topics in one request."""
+"""Requests and responses with more topics than this are decoded and encoded in steps. The client chooses the number of
+topics in a request. Producers seldom send more topics in one request."""
 
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13

@@ -1,4 +1,4 @@
-"""Reads arrays that are mostly equal in all structs of an answer. Equal bytes are read only once.
+"""Reads arrays whose elements are mostly the same in all structs of a response. Equal bytes are decoded only once.
 
 For example, the configs of 10,000 topics have 340,000 settings, and nearly all of these settings are defaults. Equal
 bytes give equal elements. Elements never change, so several structs can share one element. So a caller that converts
@@ -14,15 +14,16 @@ from typing import Any
 Read = Callable[[bytes, int], tuple[Any, int]]
 
 REPEATED = frozenset({("DescribeConfigsResult", "configs"), ("CreatableTopicResult", "configs")})
-"""The arrays to read in this way, by the class of kio and the name of our field."""
+"""The arrays to read in this way: pairs of kio's class and our name of the field."""
 
 KEPT_MAX = 500
-"""The most elements that are kept for an array, because they stay in memory. A broker has about 320 settings."""
+"""The most elements that are kept for one array. There is a limit, because these elements stay in memory. A broker has
+about 320 settings."""
 
 
 class RepeatedElements:
-    """Reads the arrays of one field. For each position in the array, it remembers the last element and the bytes of
-    this element."""
+    """Reads the arrays of one field. For each index in the array, it keeps the element that was read last, and the
+    bytes of this element."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

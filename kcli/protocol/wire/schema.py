@@ -25,8 +25,8 @@ class Field:
     """One field of a kio struct.
 
     `kio_name` is the name of the attribute in kio's class, and `our_name` is the name of the field in our class. The
-    names differ because kio leaves out the unit of durations and timestamps. `struct` is the kio class of a nested
-    struct. `default` may be `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
+    names differ for durations and timestamps, because kio's names leave out the unit. `struct` is the kio class of a
+    nested struct. `default` may be `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
     """
 
     kio_name: str
@@ -41,7 +41,7 @@ class Field:
 
 
 def versions(spec: ApiSpec) -> list[int]:
-    """The versions of an API that both kio and Kafka 4.1 have, in ascending order."""
+    """The versions of an API that both kio and Kafka 4.1 support, in ascending order."""
     known = schema_name_map[_KIO_NAMES.get(spec.module, spec.module)]
     return [version for version in sorted(known) if spec.min_version <= version <= spec.max_version]
 

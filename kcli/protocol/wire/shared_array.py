@@ -1,4 +1,4 @@
-"""Arrays that many answers have in common. Each array is written once, and the answers share its bytes."""
+"""Arrays that many responses contain. Each array is encoded once, and the responses share its bytes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Write = Callable[[Any, bytearray], None]
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
 
 OWN_BUFFER_BYTES = 64 * 1024
-"""Shared bytes of at least this size are a separate buffer in an answer. Copying fewer bytes is faster than one more
-buffer in a `writelines`."""
+"""Shared bytes of at least this size are sent as a separate buffer. Fewer bytes are copied, because the copy is faster
+than one more buffer in a `writelines`."""
 
 _SIZE = Struct(">i")
 
 
 class SharedArray(tuple[T, ...], Generic[T]):
-    """An array that keeps its bytes, for each version in which it was written.
+    """An array that keeps its encoded bytes, for the version in which it was encoded last.
 
-    `parts`: the shared arrays from which this array was joined. Empty if it was not joined.
+    `parts`: if `joined` made this array, the shared arrays that it consists of. Otherwise empty.
     """
 
     parts: tuple[SharedArray[T], ...]
@@ -38,7 +38,7 @@ class SharedArray(tuple[T, ...], Generic[T]):
 
     @staticmethod
     def joined(parts: Sequence[SharedArray[T]]) -> SharedArray[T]:
-        """Makes an array with all elements of the parts. The bytes of a part are used again if they exist already."""
+        """Makes an array with all elements of the parts. If a part is already encoded, its bytes are used again."""
         made: SharedArray[T] = SharedArray(chain.from_iterable(parts))
         made.parts = tuple(parts)
         return made
@@ -79,8 +79,8 @@ class SharedArray(tuple[T, ...], Generic[T]):
 
 
 class Output(bytearray):
-    """The bytes of a frame, and the shared bytes with their places in the frame. The frame begins with four empty bytes
-    for the size."""
+    """The bytes of a frame, without the shared bytes, which have their places in the frame. The frame begins with four
+    empty bytes for the size."""
 
     def __init__(self, head: Buffer = b"") -> None:
         super().__init__(head)

@@ -70,4 +70,5 @@ def encode_varint(value: int) -> bytes:
 
 
 _ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
-"""The encodings of all one-byte varints, because nearly every length and delta has one byte."""
+"""The encodings of all one-byte varints. They are made in advance, because nearly every length and delta has one
+byte."""

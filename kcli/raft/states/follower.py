@@ -12,7 +12,8 @@ from kcli.raft.voters import ReplicaKey
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A snapshot that the follower fetches from its leader. `position`: the size of the part that it has."""
+    """A snapshot that the follower fetches from its leader. `position`: the number of bytes that the follower already
+    has."""
 
     snapshot_id: SnapshotId
     position: Position
@@ -23,8 +24,9 @@ class Follower:
     """The node fetches from the leader of the epoch.
 
     If it gets no answer before `fetch_deadline`, a voter becomes Prospective, and an observer asks the bootstrap
-    servers for the leader. `has_fetched`: this leader answered, and has not resigned. From `update_deadline` on, a
-    voter reports its endpoints and versions to the leader, if needed. `has_reported`: the leader knows them.
+    servers for the leader. `has_fetched`: this leader answered a Fetch, and has not resigned. From `update_deadline`
+    on, a voter reports its endpoints and versions to the leader, if needed. `has_reported`: the leader has received
+    this report.
     """
 
     epoch: LeaderEpoch

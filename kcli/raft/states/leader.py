@@ -14,8 +14,9 @@ NEVER = -math.inf
 OBSERVER_TIMEOUT_S = 300.0
 """An observer that has not fetched for this time is forgotten, as in Kafka."""
 MAX_OBSERVERS = 1000
-"""The most observers whose progress is kept. Above this limit, the observer with the oldest Fetch is forgotten, because
-a client can name any directory id. A cluster has a few hundred nodes."""
+"""The most observers whose progress is kept. Above this limit, the observer with the oldest Fetch is forgotten. There
+is a limit, because a client can pretend to be many observers by changing its directory id. A cluster has a few hundred
+nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,8 @@ class Progress:
     leader_end: Offset = NO_OFFSET
 
     def fetched(self, end_offset: Offset, leader_end: Offset, now: float) -> Progress:
-        """The replica asked for the records from `end_offset` on, so it has all earlier records."""
+        """The progress after the replica requested the records from `end_offset` on, which shows that it has all
+        earlier records."""
         caught_up_at = self.caught_up_at
         if end_offset >= leader_end:
             caught_up_at = now
@@ -54,7 +56,7 @@ class Leader:
     `progress`: the progress of every replica, by the `ReplicaKey` of the voter or observer. `heard`: the voters that
     fetched since the last check. If a majority has not fetched before `check_deadline`, the leader resigns, because the
     other voters may have elected another leader. At `begin_deadline` the leader sends BeginQuorumEpoch. `reported`: in
-    kraft.version 0, what each voter reported by UpdateRaftVoter.
+    kraft.version 0, the endpoints and versions that each voter has reported with UpdateRaftVoter.
     """
 
     epoch: LeaderEpoch
@@ -75,7 +77,8 @@ class Leader:
         return False
 
     def with_progress(self, replica: ReplicaKey, progress: Progress, voters: VoterSet, now: float) -> Leader:
-        """Returns the leader's state with the progress of a replica, and without observers that are gone."""
+        """Returns the leader's state with the new progress of a replica, and without observers that stopped
+        fetching."""
         kept = {
             key: known
             for key, known in self.progress.items()
@@ -88,8 +91,8 @@ class Leader:
         return replace(self, progress={**kept, replica: progress})
 
     def counted(self, voters: VoterSet) -> Leader:
-        """Returns the leader's state with the high watermark from the present progress. The high watermark never goes
-        back."""
+        """Returns the leader's state with the high watermark that follows from the progress of the voters. The high
+        watermark never goes back."""
         ends = {voter.key.id: self.progress_of(voter.key).end_offset for voter in voters.voters}
         reached = voters.majority_offset(ends)
         if reached <= max(self.epoch_start_offset, self.high_watermark):
@@ -100,8 +103,8 @@ class Leader:
         return self.progress.get(key, _NOTHING_KNOWN)
 
     def heard_from(self, voter_id: BrokerId, voters: VoterSet, check_deadline: float) -> Leader:
-        """Adds a voter to `heard`, because it has fetched. If a majority has fetched, moves the next check to
-        `check_deadline`.
+        """Returns the leader's state after a voter has fetched: the voter is in `heard`. If a majority has fetched,
+        `heard` is empty again, and the next check is at `check_deadline`.
         """
         heard = self.heard | {voter_id}
         present = [each for each in voters.ids if each in heard or each == self.leader_id]

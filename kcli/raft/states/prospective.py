@@ -12,11 +12,11 @@ from kcli.raft.voters import ReplicaKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospective:
-    """The node asks the voters if they would vote for it, without a new epoch.
+    """The node asks the other voters if they would vote for it, and does not begin a new epoch yet.
 
-    So a voter that was cut off cannot end the epoch of a leader that the others still follow. `leader_id` and
-    `leader_endpoints` belong to the leader that the node followed, if any. If the node loses the pre-vote, it follows
-    this leader again.
+    Without this question, a voter that was cut off from the network would end the epoch of a leader that the other
+    voters still follow. `leader_id` and `leader_endpoints` belong to the leader that the node followed before, if any.
+    If the node loses the pre-vote, it follows this leader again.
     """
 
     epoch: LeaderEpoch

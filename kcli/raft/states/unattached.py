@@ -24,7 +24,7 @@ class Unattached:
         """Whether to grant a vote or a pre-vote. A voter has one vote in an epoch. The voter repeats the vote for the
         same candidate, because an answer can be lost.
 
-        An answer to a pre-vote is not a vote.
+        Granting a pre-vote does not use the vote.
         """
         if pre_vote:
             return up_to_date

@@ -36,5 +36,6 @@ class Votes:
 
     @property
     def is_lost(self) -> bool:
-        """The voters that have not answered cannot complete a majority any more."""
+        """Whether the election is lost: even with the votes of all voters that have not answered, there would be no
+        majority."""
         return not self.voters.is_majority(len(self.granted) + len(self.waiting_for))

@@ -17,8 +17,9 @@ class Kind(StrEnum):
     GAUGE = "gauge"
     """The single attribute Value: a number that can fall, or a text."""
     GAUGES = "gauges"
-    """Several gauges of one type with the same labels. Each attribute is a bean with the name of the attribute (see
-    `single_beans`). Partitions have such beans, because a broker may have 100,000 of their gauges."""
+    """Several gauges of one type with the same labels, combined in one bean. In JMX, each attribute is a separate bean
+    with the attribute as its name (see `single_beans`). The gauges of a partition are combined because a broker may
+    have 100,000 of them, and one bean takes less time than several."""
     METER = "meter"
     """A Count that only grows, and its rates."""
     HISTOGRAM = "histogram"
@@ -31,13 +32,13 @@ class Kind(StrEnum):
     COUNTERS = "counters"
     """Attributes that only grow. Kafka has no beans of this kind."""
     BUCKETS = "buckets"
-    """The Count and the Sum of observations, and the number of observations up to each limit. The attributes of the
-    limits have the limits as their names, in ascending order and with `+Inf` at the end. Kafka has no beans of this
-    kind."""
+    """The Count and the Sum of observations, and the number of observations up to each limit. Each number up to a limit
+    is an attribute, and the attribute's name is the limit. The limits are in ascending order, and the last one is
+    `+Inf`. Kafka has no beans of this kind."""
 
 
 class Bean(NamedTuple):
-    """One bean. `properties` are those of its object name, in Kafka's order: type, name, then the labels.
+    """One bean. `properties` has the properties of the object name in Kafka's order: type, name, then the labels.
 
     A bean is a named tuple, because a scrape makes up to 100,000 beans, and a frozen dataclass takes three times as
     long to make.
@@ -48,7 +49,7 @@ class Bean(NamedTuple):
     attributes: Attributes
     kind: Kind = Kind.SENSORS
     exemplars: Mapping[str, Exemplar] | None = None
-    """Traced observations, by the attribute of their bucket."""
+    """One traced observation for each bucket that has one. The key is the bucket's attribute."""
 
     @property
     def object_name(self) -> str:

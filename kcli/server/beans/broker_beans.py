@@ -1,8 +1,8 @@
 """All beans of a node, with the object names and attributes of Kafka 4.1.
 
 Each file of this package has one group of beans. docs/metrics.md lists the beans of Kafka that do not exist here, with
-the reasons. Kafka has beans for the idle ratio of its handler threads and network threads. Here, these beans have the
-idle ratio of the event loop: the share of the time in which the loop's thread used no CPU.
+the reasons. Kafka has beans for the idle ratio of its handler threads and network threads. Here, the values of these
+beans are the idle ratio of the event loop: the share of the time in which the loop's thread used no CPU.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ _OF_BROKERS = (
 
 
 def broker_beans(sources: BeanSources) -> Beans:
-    """Yields all beans. Each bean is made only when the caller asks for the next one. So the caller can do other work
-    between two beans, and also when it gets None in place of a bean.
+    """Yields all beans. Each bean is made only when the caller asks for the next one, so the caller can do other work
+    between two beans. During long work between two beans, it yields None, so that the caller can also do other work
+    then.
     """
     objects = attributes = 0
     for each in _every(sources):

@@ -38,7 +38,7 @@ def channel_beans(sources: BeanSources) -> Beans:
 
 
 def traffic(sources: BeanSources, counts: ChannelCounts) -> Attributes:
-    """The attributes of the connections of one purpose."""
+    """Returns the attributes for connections with one purpose, such as forwarding. `counts` counts their traffic."""
     now = sources.now
     watched = sources.ports.metrics.watches.counts(counts)
     attributes: Attributes = {

@@ -16,8 +16,8 @@ _FENCED, _IN_CONTROLLED_SHUTDOWN, _ACTIVE = 10, 20, 30
 
 
 def controller_beans(sources: BeanSources) -> Beans:
-    """Yields nothing on a node without the controller role. As in Kafka, each controller reports figures of the whole
-    cluster, so a sum over controllers would be wrong.
+    """Yields the beans of the controller role. A node without this role has no such beans. As in Kafka, each controller
+    reports figures of the whole cluster, so a sum over controllers would be wrong.
     """
     role, counts = sources.controller, sources.partition_counts
     if role is None or counts is None:

@@ -1,4 +1,4 @@
-"""The beans of the fetchers, which copy the records of other leaders to this broker."""
+"""The beans of the fetchers, which copy records from the leaders on other brokers to the followers on this broker."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from kcli.server.handlers.ports import BrokerPorts
 
 SERVER = "kafka.server"
 _REPLICA = "Replica"
-"""The client id of all fetchers together."""
+"""The client id in the beans with figures of all fetchers together."""
 
 
 def fetcher_beans(broker: BrokerPorts) -> Iterator[Bean]:
-    """Yields the figures of all fetchers, then those of each fetcher and of each partition that it fetches."""
+    """Yields the beans of all fetchers together, then the beans of each fetcher and of each partition that it
+    fetches.
+    """
     now = broker.clock.monotonic()
     fetchers = list(broker.fetchers)
     followings = [following for fetcher in fetchers for following in fetcher.followings.values()]

@@ -33,7 +33,8 @@ _LOGINS = {
 SOFTWARE_MAX = 100
 """The most versions of client software that have a bean of their own, as in Kafka."""
 OTHER_SOFTWARE = "(others)"
-"""The name of all other versions. ApiVersions refuses parentheses, so no client has this name."""
+"""The software name in the bean for all other versions together. No client can have this name, because ApiVersions
+refuses a software name with parentheses."""
 
 
 def listener_beans(sources: BeanSources) -> Beans:
@@ -116,8 +117,8 @@ def _accept_rate(sources: BeanSources, listener: Acceptor) -> float:
 
 
 def _software(name: str, listener: Acceptor) -> Beans:
-    """The connections by the software of their clients (KIP-511). If there are more than SOFTWARE_MAX versions, the
-    versions with the fewest connections are counted together as OTHER_SOFTWARE."""
+    """Yields the number of connections for each software name and version of clients (KIP-511). If there are more than
+    SOFTWARE_MAX versions, the versions with the fewest connections are counted together as OTHER_SOFTWARE."""
     found: Counter[tuple[str, str]] = Counter()
     for number, connection in enumerate(list(listener.served)):
         found[connection.notes.software] += 1

@@ -28,7 +28,7 @@ def _directories(sources: BeanSources) -> Beans:
 
 
 def _moves(sources: BeanSources) -> Bean:
-    """The largest number of records that a copy in another log directory still has to get."""
+    """The largest lag, in records, of the partitions that are being copied to another log directory."""
     logs, lag = sources.logs, 0
     for key, copy in list(logs.futures.logs.items()):
         current = logs.get(key.topic, key.partition)
@@ -38,7 +38,7 @@ def _moves(sources: BeanSources) -> Bean:
 
 
 def _flushes(sources: BeanSources) -> Bean:
-    """The timer of flushes, in milliseconds."""
+    """The number and the durations of flushes, in milliseconds."""
     watched = sources.ports.metrics.watches.values(sources.logs.flushes_ms, sources.now)
     attributes = watched.meter.attributes("calls", sources.now) | watched.histogram.attributes()
     attributes["LatencyUnit"] = "MILLISECONDS"

@@ -14,9 +14,10 @@ from kcli.server.metrics.buckets import Buckets
 
 BUSY_SAMPLE_SECONDS, IDLE_SAMPLE_SECONDS = 0.05, 0.25
 """The time between two samples. A sample wakes the loop up if the loop has no other work, and this takes 50 to 100 µs
-of CPU time. So there are fewer samples if the loop is idle. The alert about the delay has a limit of 0.25 seconds."""
+of CPU time. So there are fewer samples if the loop is idle. The longest time, 0.25 seconds, is also the limit of the
+alert about the delay."""
 BUSY_SHARE = 0.5
-"""The share of CPU time from which on the loop is busy."""
+"""The loop counts as busy if its thread uses at least this share of the CPU time."""
 WINDOW_SECONDS = 60.0
 """The time for which the largest delay is kept. It is at least as long as the usual times between two scrapes."""
 

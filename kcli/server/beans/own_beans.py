@@ -24,15 +24,16 @@ from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 SLOW_SECONDS = 1.0
-"""The local time from which on a request counts as slow. It must be one of TIME_LIMITS_S."""
+"""A request counts as slow if its local time is longer than this. The value must be one of TIME_LIMITS_S, because the
+histograms count requests only between these limits."""
 
 Certificates = Callable[[], Iterable[tuple[str, str, float]]]
-"""Returns the listener, the subject and the end (in seconds since 1970) of each certificate that this node shows."""
+"""Returns the listener, the subject and the expiry time (in seconds since 1970) of each certificate of this node."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnSources:
-    """The sources of the own beans."""
+    """The sources of the beans that Kafka does not have."""
 
     node: BeanSources
     loop_delay: LoopDelay
@@ -40,7 +41,7 @@ class OwnSources:
 
 
 def own_beans(sources: OwnSources) -> Beans:
-    """Yields the own beans of a node."""
+    """Yields the beans of a node that Kafka does not have."""
     yield from _python()
     yield from _loop(sources.loop_delay)
     yield from _certificates(sources.certificates())
@@ -95,7 +96,9 @@ def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
 
 
 def _requests(metrics: Metrics) -> Beans:
-    """The times of requests. broker_beans.py has already added the newest ones to the histograms."""
+    """Yields the beans of request times. The beans of request_beans.py come first, and have added the newest times to
+    the histograms.
+    """
     for times in list(metrics.requests.apis.values()):
         api = times.name
         total = bean(

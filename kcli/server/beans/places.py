@@ -1,4 +1,6 @@
-"""Limits how many answers are made or sent at the same time, because an answer with all metrics needs much memory."""
+"""Limits the number of scrapes that are answered at the same time, because an answer with all metrics needs much
+memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ WAIT_SECONDS = 1.0
 
 
 class Places:
-    """Counts the answers of each peer address."""
+    """Counts the answers that are being made or sent, for each peer address."""
 
     def __init__(self) -> None:
         self._taken: Counter[str] = Counter()
@@ -27,7 +29,7 @@ class Places:
 
     @asynccontextmanager
     async def place(self, peer: str) -> AsyncIterator[None]:
-        """Holds a place. Raises HttpError if no place is free within WAIT_SECONDS."""
+        """Holds a place for one answer. Raises HttpError if no place is free within WAIT_SECONDS."""
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._wait(peer)

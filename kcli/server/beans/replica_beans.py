@@ -1,4 +1,4 @@
-"""The beans of the replicas of this broker together: kafka.server:type=ReplicaManager."""
+"""The beans with totals of all replicas on this broker: kafka.server:type=ReplicaManager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.server.handlers.ports import BrokerPorts
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 LATE_TRANSACTION_MS = 300_000
-"""A transaction is late if it is older than transaction.max.timeout.ms and this time, as in Kafka."""
+"""A transaction is late if it is older than transaction.max.timeout.ms plus this time, as in Kafka."""
 
 
 def replica_beans(broker: BrokerPorts) -> Beans:
@@ -59,8 +59,8 @@ def image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | N
 
 
 def is_under_replicated(state: LeaderState, image: PartitionImage | None) -> bool:
-    """Whether the ISR is too small. Replicas that a reassignment adds do not count until the reassignment is complete
-    (KIP-455).
+    """Whether the ISR has fewer members than the partition has replicas. Replicas that a reassignment adds do not count
+    until the reassignment is complete (KIP-455).
     """
     adding = () if image is None else image.adding
     return len(state.isr.members) < len(state.replicas) - len(adding)

@@ -42,7 +42,7 @@ STEPS_PER_PAUSE = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
     """The parts of the broker role that only beans read. The other parts are in `BrokerPorts`. `links` are the
-    connections to other brokers. Each key is the prefix of the names of their beans.
+    connections to other brokers. A key is the purpose of the connections, and the type of their bean begins with it.
     """
 
     cleaning: LogCleaning
@@ -54,7 +54,8 @@ class BrokerParts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
     """The parts of a node that the beans read. In a broker, `ports` is a `BrokerPorts` and `parts` is not None.
-    `channels` are the connections to the active controller. Each key is the prefix of the names of their beans.
+    `channels` are the connections to the active controller. A key is the purpose of the connection, and the type of its
+    bean begins with it.
     """
 
     ports: NodePorts
@@ -74,5 +75,5 @@ class BeanSources:
 
     @property
     def now(self) -> float:
-        """The time of all meters, in seconds."""
+        """The present time of the clock that all meters use, in seconds."""
         return self.ports.metrics.clock.monotonic()

@@ -1,4 +1,4 @@
-"""The beans of transactions: their coordinator, their markers, and the verification of partitions."""
+"""The beans of the transaction coordinator, of transaction markers, and of the verification of partitions."""
 
 from __future__ import annotations
 

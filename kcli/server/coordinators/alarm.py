@@ -10,15 +10,15 @@ HELD_MS = 20
 most a few milliseconds late."""
 LONGEST_GRACE_MS = 500
 """The longest postponement of an alarm. It covers a pause of a busy machine or a full garbage collection, and it is
-short beside the shortest session timeout of Kafka's clients (6 s)."""
+short compared with the shortest session timeout of Kafka's clients (6 s)."""
 
 
 class Alarm:
     """Calls a function once, at the earliest deadline that was set.
 
     If the event loop was blocked when a deadline passed, the sockets may have unread heartbeats from this time. The
-    heartbeats must be served before a session expires. So the call is postponed once, by the time for which the loop
-    was blocked. Kafka has the same order: an expired timer adds an event at the end of the coordinator's queue.
+    heartbeats must be served before a session expires. So the alarm postpones the call once, by the time for which the
+    loop was blocked. Kafka has the same order: an expired timer adds an event at the end of the coordinator's queue.
     """
 
     def __init__(self, now_ms: Callable[[], int], ring: Callable[[], None]) -> None:
@@ -28,8 +28,8 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
         self._deadline_ms = 0
         self._due_ms = 0
-        """The time for which the timer of the loop is set. If the deadline had already passed then, this time is later
-        than the deadline."""
+        """The time for which the timer of the loop is set. This time is later than the deadline if the deadline had
+        already passed when it was set."""
         self._is_postponed = False
 
     def set(self, deadline_ms: int) -> None:

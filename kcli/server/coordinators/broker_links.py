@@ -142,8 +142,8 @@ class GatheredRequests(Generic[ItemT, ResultT]):
 
     `exchange` sends a request with several items to a broker. `exchange` returns one result for each item, or raises a
     KafkaError for all items. A response identifies items by `key_of`, so two items with the same key are never in one
-    request. The sizes of the items in a request are at most `max_size` in total. The queues have no limit, because
-    every item belongs to a request of a client or to a transaction in memory.
+    request. The total size of the items in a request is at most `max_size`. The queues have no limit, because every
+    item belongs to a request of a client or to a transaction in memory.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class GatheredRequests(Generic[ItemT, ResultT]):
         return result
 
     async def stop(self) -> None:
-        """Cancels the results that are still awaited."""
+        """Stops sending, and cancels the futures of items that have no result yet."""
         self._is_stopped = True
         for sender in tuple(self._senders):
             sender.cancel()

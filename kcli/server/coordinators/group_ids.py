@@ -18,8 +18,9 @@ ShapedT = TypeVar("ShapedT")
 TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
 
 PARTITIONS_PER_DECISION = 500
-"""Partitions that a group commits or deletes in one decision. A partition takes about 9 µs: half is the decision, and
-half is the write. A larger request has several decisions, so that other requests are served between them."""
+"""The most partitions whose offsets a group commits or deletes in one decision. A partition takes about 9 µs: half for
+the decision, and half for the write. A larger request is divided into several decisions, so that other requests are
+served between them."""
 
 
 def require_group_id(group_id: str) -> None:
@@ -35,8 +36,8 @@ def client_host(context: RequestContext[object]) -> str:
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:
-    """Returns the requested partitions that exist and whose topic is allowed. If this is true for all requested
-    partitions, returns the object `asked` itself.
+    """Returns the requested partitions that exist and whose topic is in `allowed`. If no requested partition is left
+    out, returns the object `asked` itself.
 
     Yields after each partition.
     """
@@ -91,9 +92,9 @@ def merged_codes(
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
 ) -> Steps[tuple[ShapedT, ...]]:
-    """Returns each requested topic with its partitions. The code of a partition is the group's code. If the partition
-    does not exist, the code is UNKNOWN_TOPIC_OR_PARTITION. If its topic is not allowed, the code is
-    TOPIC_AUTHORIZATION_FAILED.
+    """Returns a result for each requested topic and partition. If the group has answered for a partition, the result
+    has the error code of this answer. If the partition does not exist, the code is UNKNOWN_TOPIC_OR_PARTITION. If its
+    topic is not allowed, the code is TOPIC_AUTHORIZATION_FAILED.
 
     Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
     """

@@ -5,8 +5,8 @@ time, so a commit of a client needs no extra work. If a group commits more often
 commit before each sample counts. Burrow's setting `min-distance` has the same effect.
 
 The end offset of a partition comes from the log, if this broker leads the partition or is an in-sync follower of it.
-The broker asks the leaders of all other partitions for the end offsets (`remote_ends.py`). Samples are taken only if
-the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
+For all other partitions, the broker asks their leaders for the end offsets (`remote_ends.py`). Samples are taken only
+if the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
 
 After a start or a fail-over, the first unread record may be older than the history of end offsets. If this broker leads
 the partition, the sampler reads the timestamp of this record once, and the history begins with this timestamp.
@@ -51,14 +51,16 @@ FIRST_PATIENCE_MS = 300_000
 max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
 is known."""
 STEPS_PER_TURN = 50
-"""The partitions, groups or members of one iteration of the event loop. A partition takes about 20 µs."""
+"""The number of partitions, groups or members that are handled in one iteration of the event loop. A partition takes
+about 20 µs."""
 
 READS_PER_SAMPLE = 200
-"""The most records whose timestamps are read after one sample. A read takes 0.1 ms of a thread if the disk is fast."""
+"""The most records whose timestamps are read after one sample. A read occupies a thread for 0.1 ms if the disk is
+fast."""
 
 SAMPLES_PER_CLEANING = 6
-"""The number of samples after which the windows of deleted offsets are dropped. This is not done after each sample,
-because it visits all windows."""
+"""The number of samples after which the histories of deleted offsets are dropped. The cleaning is not done after each
+sample, because it checks all histories."""
 
 _CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
 _DESCRIBE_VERSION = 6
@@ -71,9 +73,9 @@ class LagReport:
     sampled_ms: int
     groups: list[GroupLag] = field(default_factory=list)
     skipped: int = 0
-    """The partitions of groups beyond the limit of the tracker."""
+    """The number of partitions of groups that were left out, because the tracker had reached its limit."""
     unknown_ends: int = 0
-    """The partitions whose end offset is unknown now."""
+    """The number of partitions whose end offset is unknown now."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class _Group:
 
 
 _Ends = tuple[set[TopicPartition], dict[TopicPartition, int], dict[int, list[TopicPartition]]]
-"""All partitions, the known end offsets, and the other partitions by leader."""
+"""All partitions of the groups, the end offsets that this broker knows, and the other partitions by leader."""
 
 
 class GroupLagSampler:
@@ -117,7 +119,7 @@ class GroupLagSampler:
         self._task: asyncio.Task[None] | None = None
         self._samples = 0
         self._read_below: dict[TopicPartition, int] = {}
-        """The lowest offset of each partition whose timestamp was read, or could not be read."""
+        """For each partition, the lowest offset at which a timestamp was read, or could not be read."""
         self.report = LagReport(groups.now_ms())
 
     @property
@@ -241,7 +243,9 @@ class GroupLagSampler:
     # The arrival of records that are older than the history
 
     async def _read_arrivals(self, report: LagReport) -> None:
-        """Reads the timestamps of first unread records that are older than the history."""
+        """Reads the timestamp of the first unread record in each partition in which this record is older than the
+        history.
+        """
         wanted: list[tuple[TopicPartition, int, PartitionLog]] = []
         await finished(run_in_turns(self._unknown_arrivals(report, wanted), STEPS_PER_TURN))
         for partition, offset, log in wanted:
@@ -267,8 +271,8 @@ class GroupLagSampler:
             yield
 
     def _forget(self, groups: list[_Group], wanted: set[TopicPartition]) -> Steps[None]:
-        """Drops the windows whose committed offsets no longer exist here, for example because another broker
-        coordinates the group.
+        """Drops the windows of groups and partitions whose committed offsets are no longer on this broker, for example
+        because another broker coordinates the group.
         """
         present = set()
         for group in groups:

@@ -60,7 +60,7 @@ class GroupCoordinator:
         session_ms, heartbeat_ms = effective_consumer_times({}, config)
         self._own_times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
         self._times: dict[str, ConsumerTimes] = {}
-        """A cache for groups that have their own configs. It is cleared when any group config changes."""
+        """A cache of the times of groups that have their own configs. It is cleared when any group config changes."""
         kind: ShardKind[LogRecord, GroupSend, GroupShard] = ShardKind(
             topic=GROUP_TOPIC.name,
             load_buffer_bytes=config.integer("offsets.load.buffer.size"),
@@ -168,7 +168,7 @@ class GroupCoordinator:
         return shard
 
     def _loaded(self, runner: GroupRunner, before: MetadataImage) -> None:
-        """Applies to a shard the changes of topics since the shard's load began."""
+        """Applies the changes of topics that came during the load of a shard to this shard."""
         if before is self._image:
             return
         runner.ask(lambda shard, _: shard.topics_changed(self._topics, (), has_new=True))

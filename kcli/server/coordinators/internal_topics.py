@@ -12,7 +12,9 @@ from kcli.protocol.messages.create_topics import CreatableTopic, CreatableTopicC
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """An internal topic. `prefix` is the prefix of the broker keys for its partitions and replicas."""
+    """An internal topic. `prefix` is the first part of the broker keys that set its number of partitions and its
+    replication factor, such as `offsets.topic`.
+    """
 
     name: str
     prefix: str

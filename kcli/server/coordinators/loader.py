@@ -25,13 +25,14 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 _log = logging.getLogger("kcli.server.CoordinatorLoader")
 
 RECORDS_PER_TURN = 2_000
-"""The records that are replayed in one iteration of the event loop. This takes about 10 ms, and a heartbeat on another
-shard may have to wait for this time."""
+"""The number of records that are replayed in one iteration of the event loop. This takes about 10 ms, and a heartbeat
+on another shard may have to wait for this time."""
 COLUMNS_FROM_BYTES = 1 << 20
-"""The smallest piece that is decoded by columns. For such a piece numpy saves more than the 100 ms of its import."""
+"""The smallest piece that is decoded with numpy. For a piece of this size, numpy saves more than the 100 ms that its
+import takes."""
 
 COMMIT_WARNING_SECONDS = 10.0
-"""The interval of warnings in the log while the records that were read are not committed."""
+"""The pause between two warnings while the load waits for the commit of the records that it has read."""
 
 Entry = tuple[int, bytes, bytes | None, int]
 """A record: offset, key, value, and the producer id of its transaction."""
@@ -51,7 +52,7 @@ async def load(
     buffer_bytes: int,
 ) -> int:
     """Replays the log up to its end, and waits until everything that was replayed is committed. Returns the number of
-    records that were read. Raises KafkaError and StorageError like the log."""
+    records that were read. Raises KafkaError or StorageError if the log cannot be read."""
     offset = leader.log.log_start_offset
     count = 0
     while offset < (end_offset := leader.log.log_end_offset):

@@ -38,7 +38,8 @@ MARKER_RETRY_MAX_SECONDS = 1.0
 PARTITIONS_PER_REQUEST = 5_000
 """A request is full when it has this number of markers. A marker takes about 100 µs on the other broker."""
 MARKERS_PER_TURN = 10
-"""Markers of this broker that are appended in one iteration of the event loop. A marker takes 100 µs."""
+"""The number of markers that this broker appends to its own partitions in one iteration of the event loop. A marker
+takes 100 µs."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

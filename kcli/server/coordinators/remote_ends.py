@@ -1,4 +1,4 @@
-"""The end offsets of partitions that this broker does not host, by ListOffsets to their leaders."""
+"""Gets the end offsets of partitions that this broker does not host. The broker sends ListOffsets to their leaders."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kcli.server.coordinators.broker_links import BrokerLinks
 
 PARTITIONS_PER_REQUEST = 500
-"""The partitions in one request. Making such a request, and reading its answer, takes about 2 ms. A leader gets one
-request after the other."""
+"""The most partitions in one request. This broker needs about 2 ms to make such a request and to read the answer. If
+there are more partitions, a leader gets one request after another."""
 LIMIT_S = 5.0
 """The time after which a leader counts as silent. It is shorter than the pause between two samples."""
 

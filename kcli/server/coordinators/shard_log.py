@@ -56,7 +56,7 @@ class Write(Generic[RecordT, SendT]):
     verification: Verification | None = None
     failure: ErrorCode = ErrorCode.NONE
     appended_at: float = 0.0
-    """The time of the append, in seconds of the event loop. Only the first write of a batch has it."""
+    """The time of the append, in seconds of the event loop's clock. Only the first write of a batch has this time."""
 
     @property
     def is_alone(self) -> bool:

@@ -37,12 +37,12 @@ ShardRecordT = TypeVar("ShardRecordT")
 ShardSendT = TypeVar("ShardSendT")
 
 UNLIMITED_LINGER = -1
-"""The value of the linger time that means: no fixed time, as in Kafka. Writes are then collected until the end of the
+"""The linger time of -1, as in Kafka: there is no fixed linger time. Writes are then collected until the end of the
 present iteration of the event loop."""
 
 REPLIES_PER_TURN = 50
-"""Replies of one step that are sent in one iteration of the event loop. The end of a join phase answers every member of
-the group. Encoding and sending a reply take about 50 µs."""
+"""The most replies that are sent in one iteration of the event loop. One step of a shard may have many replies: at the
+end of a join phase, every member of the group gets one. Encoding and sending a reply take about 50 µs."""
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -66,8 +66,8 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """Runs one shard. `write_error` converts an error of the log to the error of the answer. A result of the shard is a
-    `Ready`, and `send` sends the messages in its field `sends`.
+    """Runs one shard. `write_error` converts an error of the log to the error of the answer. The shard returns its
+    results as `Ready`. `send` sends a message of the field `sends` of a `Ready`.
     """
 
     def __init__(
@@ -104,14 +104,15 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._committer: asyncio.Task[None] | None = None
         self._alarm = Alarm(now_ms, self._tick)
         self._delivering: set[asyncio.Future[None]] = set()
-        """Many replies of one step that are sent in turns. They are sent even if the runner is stopped meanwhile."""
+        """Tasks that send the many replies of one step in several iterations of the event loop. They are sent even if
+        the runner is stopped meanwhile."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
     # --- ways to the shard
 
     def ask(self, question: Callable[[ShardT, int], T]) -> T:
-        """Returns the shard's answer to a question about its state. The second argument is the time."""
+        """Calls a function with the shard and the time (in ms), and returns the function's result."""
         began = self._loop.time()
         try:
             return self.look(question)
@@ -119,8 +120,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._times.processing_ms.add((self._loop.time() - began) * 1000)
 
     def look(self, question: Callable[[ShardT, int], T]) -> T:
-        """Does the same as `ask`, for metrics. The time of the call is not part of the coordinator's
-        processing time.
+        """Does the same as `ask`, for metrics. Does not add the duration of the call to the coordinator's processing
+        times.
         """
         try:
             return question(self._shard, self._now_ms())
@@ -346,7 +347,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             await asyncio.wait_for(barrier, timeout_s)
 
     def stop(self) -> None:
-        """Stops, because another broker has the shard. Waiting requests are answered with NOT_COORDINATOR."""
+        """Stops the shard, after another broker has become its coordinator. Waiting requests are answered with
+        NOT_COORDINATOR.
+        """
         self._stopped = True
         self._alarm.cancel()
         self.cancel_tasks()

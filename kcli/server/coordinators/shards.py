@@ -42,9 +42,9 @@ limit, because the last writes are never committed if most brokers stop at the s
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The differences between group and transaction shards. A result of a shard is a `Ready`, and `send` sends the
-    messages in its field `sends`. `loaded` is called after a shard is loaded. Its argument is the metadata at the
-    beginning of the load.
+    """The differences between group and transaction shards. A shard returns its results as `Ready`. `send` sends a
+    message of the field `sends` of a `Ready`. `loaded` is called after a shard is loaded. Its argument is the metadata
+    at the beginning of the load.
     """
 
     topic: str

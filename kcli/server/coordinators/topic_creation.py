@@ -43,7 +43,7 @@ class TopicCreator:
         self._internal: dict[str, asyncio.Task[bool]] = {}
         """The creations of internal topics that are in progress."""
         self._refusals: dict[str, str] = {}
-        """The last reason for which an internal topic could not be created."""
+        """For each internal topic that could not be created, the last reason."""
 
     async def create_internal(self, topic: InternalTopic, context: ControllerRequestContext) -> bool:
         """Creates an internal topic. If other requests need the topic too, one creation serves all of them.
@@ -76,8 +76,8 @@ class TopicCreator:
         return True
 
     def _refused(self, topic: InternalTopic, reason: str) -> None:
-        """Logs the same reason only once. For example, while too few brokers run, clients ask several times a
-        second."""
+        """Logs why a topic cannot be created. The same reason is logged only once, because clients may ask several
+        times a second, for example while too few brokers run."""
         if self._refusals.get(topic.name) != reason:
             self._refusals[topic.name] = reason
             _log.warning("Topic %s cannot be created yet: %s", topic.name, reason)

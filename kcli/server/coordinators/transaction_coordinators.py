@@ -34,7 +34,8 @@ from kcli.server.coordinators.transactions import TransactionCoordinator
 Codes = dict[TopicPartition, ErrorCode]
 
 BATCHED_FROM = 4
-"""The first version of AddPartitionsToTxn for brokers. It has several transactions (KIP-890)."""
+"""The first version of AddPartitionsToTxn that brokers use. A request in this version can contain several transactions
+(KIP-890)."""
 PARTITIONS_PER_REQUEST = 5_000
 """The most partitions in a request with several verifications. A single verification may have more. The coordinator
 checks a partition in about 2 µs."""
@@ -113,7 +114,8 @@ class TransactionCoordinators:
     ) -> Codes | Awaitable[Codes]:
         """Verifies that partitions belong to a transaction. If `add` is True (TV2), adds the partitions.
 
-        If a request to the coordinator is not possible, each partition has the error.
+        Returns the error code of each partition. If the request to the coordinator fails, each partition gets the error
+        code of this failure.
         """
         coordinator = self._coordinator(transactional_id)
         if coordinator == self._node_id:
@@ -148,7 +150,9 @@ class TransactionCoordinators:
         return {key: codes.get(key, ErrorCode.NETWORK_EXCEPTION) for key in asked}
 
     def _coordinator(self, transactional_id: str) -> int | None:
-        """The broker that leads the partition of a transactional id. None if there is no such broker."""
+        """Returns the broker that coordinates a transactional id: the leader of the id's partition in
+        `__transaction_state`. Returns None if there is no such broker.
+        """
         image = self._metadata()
         topic = image.topics.topic(TRANSACTION_TOPIC.name)
         if topic is None:

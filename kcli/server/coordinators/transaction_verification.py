@@ -43,10 +43,10 @@ _NOT_NOW = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalClient:
     """The producer of a transaction. `adds` is True if the producer uses TV2. `knows_abortable` is True if the producer
-    knows the error TRANSACTION_ABORTABLE.
+    can handle the error TRANSACTION_ABORTABLE.
 
-    `knows_coordinators` is True if the client knows the errors of a coordinator that is not ready. Clients that commit
-    offsets know these errors. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
+    `knows_coordinators` is True if the client can handle the errors of a coordinator that is not ready. Clients that
+    commit offsets can do this. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
     because every client sends the request again after this error.
     """
 
@@ -124,7 +124,9 @@ class TransactionVerifier:
     def _guarded(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
-        """Returns the verification of each batch, and the verifications that the coordinator must confirm."""
+        """Begins a verification of each batch in its log. Returns all verifications, and those that the coordinator
+        must confirm.
+        """
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}

@@ -141,8 +141,8 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         client_version: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Adds partitions to a transaction. The error code is for all partitions. Raises KafkaError if this broker does
-        not coordinate the transaction."""
+        """Adds partitions to a transaction. Returns one error code for all partitions. Raises KafkaError if this broker
+        does not coordinate the transaction."""
         added = frozenset(partitions)
         return self.shards.call(
             transactional_id,

@@ -1,1 +1,1 @@
-"""The files that `kcli storage format` writes."""
+"""Writes the files of new log directories, for `kcli storage format`."""

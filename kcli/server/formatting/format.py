@@ -49,7 +49,7 @@ FIRST_SNAPSHOT = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 
 
 class FormatError(Exception):
-    """Formatting is refused. `str()` is Kafka's text."""
+    """Raised if formatting is refused. `str()` returns the error text of Kafka's tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,9 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class DirectorySurvey:
-    """The state of the directories: formatted with ids, empty, or unreadable."""
+    """The log directories by their state. `formatted` has the ids of each formatted directory. `unreadable` has the
+    error of each directory that cannot be read.
+    """
 
     formatted: Mapping[str, MetaProperties]
     empty: Sequence[str]

@@ -110,8 +110,8 @@ def _add(
 async def _of_brokers(
     context: BrokerContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Begins the work for all transactions before it waits for an answer, because each answer may wait for other
-    replicas.
+    """Handles a request of a broker. Begins the work for all transactions before it waits for an answer, because each
+    answer may wait for other replicas.
     """
     begun = []
     for at, transaction in enumerate(request.transactions, start=1):
@@ -154,8 +154,8 @@ def _refused(
     *,
     is_client: bool,
 ) -> Steps[dict[TopicPartition, ErrorCode]]:
-    """The error code of each partition. All codes are NONE if all partitions can be added. Otherwise a partition that
-    cannot be added has its error, and each other partition has OPERATION_NOT_ATTEMPTED."""
+    """Returns the error code of each partition. All codes are NONE if all partitions can be added. Otherwise a
+    partition that cannot be added gets the code of its error, and each other partition gets OPERATION_NOT_ATTEMPTED."""
     image = context.ports.metadata  # one image for all turns
     codes: dict[TopicPartition, ErrorCode] = {}
     are_all = True

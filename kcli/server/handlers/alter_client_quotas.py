@@ -1,5 +1,5 @@
-"""AlterClientQuotas (key 49, versions 0-1): asks the controller (KIP-546). The rules are in
-controller/client_quotas.py.
+"""AlterClientQuotas (key 49, versions 0-1): forwards the request to the controller, which changes the quotas of clients
+(KIP-546). The rules are in controller/client_quotas.py.
 
 If an entity is a host name, a thread looks up its IP address before the controller decides, because the look-up blocks.
 """

@@ -1,4 +1,6 @@
-"""AlterPartitionReassignments (key 45, versions 0-1): asks the controller (KIP-455, KIP-860)."""
+"""AlterPartitionReassignments (key 45, versions 0-1): forwards the request to the controller, which begins or cancels
+reassignments (KIP-455, KIP-860).
+"""
 
 from __future__ import annotations
 

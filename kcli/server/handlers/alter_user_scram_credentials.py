@@ -1,5 +1,5 @@
-"""AlterUserScramCredentials (key 51, version 0): asks the controller (KIP-554). The rules are in
-controller/scram.py."""
+"""AlterUserScramCredentials (key 51, version 0): forwards the request to the controller, which changes the SCRAM
+credentials of users (KIP-554). The rules are in controller/scram.py."""
 
 from __future__ import annotations
 

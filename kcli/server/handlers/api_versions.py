@@ -30,8 +30,8 @@ ACCESS = OPEN
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
 SOFTWARE_MAX_CHARACTERS = 64
-"""The characters that are kept of the name and of the version of a client's software. There is a limit, because the
-metrics keep both texts, and clients send them before their login."""
+"""The maximum length of the software name and of the software version of a client. Longer texts are cut, because the
+metrics keep both texts, and a client sends them before its login."""
 # From this version on, the answer contains features whose lowest level is 0. Older clients refuse such features
 # (KIP-1022).
 _MIN_ZERO_FROM = 4
@@ -41,7 +41,8 @@ _PRODUCE_ADVERTISED_FROM = 0
 _NO_VERSION = (0, -1)
 
 Limits = tuple[tuple[ApiKey, tuple[int, int]], ...]
-"""The lowest and highest version of each forwarded API that the controller supports. Empty if no limit is known."""
+"""The lowest and highest version that the controller supports, for each API whose requests are forwarded. Empty if
+these versions are not known."""
 
 
 def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
@@ -83,8 +84,8 @@ def error_response(
 
 
 def _limits(context: NodeContext) -> Limits:
-    """The API versions of the active controller, if the controller runs on another node. A broker forwards requests to
-    the controller (KIP-590).
+    """Returns the API versions of the active controller, if it runs on another node. They limit the versions of the
+    requests that a broker forwards to the controller (KIP-590).
     """
     known = context.ports.controller_versions()
     return tuple((key, known.get(key, _NO_VERSION)) for key in sorted(ELIGIBLE)) if known else ()
@@ -92,7 +93,8 @@ def _limits(context: NodeContext) -> Limits:
 
 @cache
 def _ranges(keys: tuple[ApiKey, ...], _version: int, limits: Limits) -> SharedArray[ApiVersion]:
-    """The version ranges of these APIs. A forwarded API has only the versions that the controller supports.
+    """Returns the version range of each API. If requests of an API are forwarded, the range contains only versions that
+    the controller supports too.
 
     The ranges are made and encoded once for each version, because each new connection asks for them, and a consumer
     opens three connections.

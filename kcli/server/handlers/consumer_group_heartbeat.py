@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat (key 68, versions 0-1): a member joins, stays in or leaves a consumer group (KIP-848).
 
-In version 1 the client makes its own member id (KIP-1082), and may subscribe with a regular expression. The error is
-UNSUPPORTED_VERSION if group.coordinator.rebalance.protocols or the finalized group.version excludes consumer groups.
+In version 1 the client makes its own member id (KIP-1082), and may subscribe with a regular expression. If
+group.coordinator.rebalance.protocols or the finalized group.version does not allow consumer groups, the client gets
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""CreateDelegationToken (key 38, versions 1-3): asks the controller for a token (KIP-48). The rules are in
-controller/tokens.py."""
+"""CreateDelegationToken (key 38, versions 1-3): forwards the request to the controller, which creates a token (KIP-48).
+The rules are in controller/tokens.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def handle(
 def error_response(
     context: NodeContext, request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
-    """As in Kafka, the response names the owner and the requester of the token even if the token is refused."""
+    """The response with the error. As in Kafka, it names the owner and the requester of the token."""
     requester = context.session.principal
     owner = token_owner(request, requester)
     return CreateDelegationTokenResponse(

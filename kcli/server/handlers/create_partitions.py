@@ -1,4 +1,6 @@
-"""CreatePartitions (key 37, versions 0-3): asks the controller (KIP-195). The rules are in controller/topics.py."""
+"""CreatePartitions (key 37, versions 0-3): forwards the request to the controller, which adds partitions to topics
+(KIP-195). The rules are in controller/topics.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CreateTopics (key 19, versions 2-7): asks the controller. The rules are in controller/topics.py.
+"""CreateTopics (key 19, versions 2-7): forwards the request to the controller, which creates the topics. The rules are
+in controller/topics.py.
 
 From version 4 on, -1 partitions or replicas mean the controller's defaults (KIP-464). The response contains the
 effective configuration from version 5 on (KIP-525) and the topic id from version 7 on (KIP-516). If the whole request

@@ -1,8 +1,8 @@
 """DeleteGroups (key 42, versions 0-2): deletes empty groups and their offsets (KIP-229).
 
-The groups of a shard are deleted with one write, or with several writes if there are many groups. A group with many
-offsets first loses its offsets, with several writes. The response is sent when all writes are committed. Its groups are
-in the order of the request.
+The groups of a shard are deleted with one write, or with several writes if there are many groups. If a group has many
+offsets, its offsets are first deleted with several writes. The response is sent when all writes are committed. The
+response has the groups in the order of the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACCESS = per_resource(DELETE_GROUP)
 
 
 GROUPS_PER_TURN = 200
-"""Groups that are deleted in one write. A group takes 5 µs, without its offsets."""
+"""The most groups that are deleted in one write. A group without its offsets takes 5 µs."""
 
 OFFSETS_PER_TURN = 250
 """Offsets that are deleted in one write. An offset takes about 8 µs."""
@@ -60,8 +60,8 @@ async def handle(context: BrokerContext, request: DeleteGroupsRequest) -> Delete
 def _writes(
     context: BrokerContext, request: DeleteGroupsRequest, allowed: Container[str]
 ) -> Steps[list[list[str]]]:
-    """The allowed group ids of each write. All groups of a write are in the same shard, and the size of a write is
-    bounded."""
+    """Divides the allowed group ids into one list for each write. All groups of a write are in the same shard, and the
+    size of a write is limited."""
     by_partition: dict[int, list[list[str]]] = {}
     offsets: dict[int, int] = {}
     for group_id in dict.fromkeys(request.groups_names):

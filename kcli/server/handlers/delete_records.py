@@ -44,7 +44,7 @@ ACCESS = per_resource(DELETE_TOPIC)
 
 _NO_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1
-"""The offset that stands for the high watermark."""
+"""The offset in a request that means the high watermark."""
 
 
 PARTITIONS_PER_TURN = 20
@@ -131,8 +131,8 @@ def _delete(
 def _wait(
     context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
 ) -> asyncio.Future[DeleteRecordsResponse]:
-    """Returns a future of the response. The future is done when all partitions have reached their low watermarks, or
-    when the time is over.
+    """Returns a future of the response. The future is done when the low watermark of each partition has reached the
+    offset of its deletion. It is also done when the timeout of the request has passed.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()

@@ -1,4 +1,5 @@
-"""DeleteTopics (key 20, versions 1-6): asks the controller. The rules are in controller/topics.py.
+"""DeleteTopics (key 20, versions 1-6): forwards the request to the controller, which deletes the topics. The rules are
+in controller/topics.py.
 
 The request contains topic names. From version 6 on it may contain names or ids (KIP-516).
 """
@@ -51,7 +52,7 @@ async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTo
 
 
 def _states(context: NodeContext, request: DeleteTopicsRequest) -> tuple[DeleteTopicState, ...]:
-    """The topics of a request of any version, in the form of version 6."""
+    """Returns the topics of the request in the form of version 6, for any version of the request."""
     if context.api_version >= DELETE_BY_ID_SINCE:
         return request.topics
     return tuple(DeleteTopicState(name=name) for name in request.topic_names)
@@ -60,7 +61,7 @@ def _states(context: NodeContext, request: DeleteTopicsRequest) -> tuple[DeleteT
 def _checked(
     context: NodeContext, rights: Rights, states: tuple[DeleteTopicState, ...]
 ) -> Steps[tuple[tuple[DeleteTopicState, ...], tuple[DeletableTopicResult, ...]]]:
-    """Divides the topics into topics for the controller and refused topics.
+    """Divides the topics into those that go to the controller and those that this node refuses.
 
     Names and ids that occur twice also go to the controller, which refuses them.
     """

@@ -46,7 +46,7 @@ from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
 ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 
 DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
-"""A request that names another type is refused as a whole."""
+"""The types of resources that a request may name. A request with any other type is refused as a whole."""
 
 RESOURCES_PER_TURN = 2
 """Resources that are described in one iteration of the event loop. A resource takes 2 µs if its entries are cached.

@@ -1,4 +1,6 @@
-"""DescribeLogDirs (key 35, versions 1-4): the replicas in each log directory (KIP-113) and its space (KIP-827)."""
+"""DescribeLogDirs (key 35, versions 1-4): the replicas in each log directory (KIP-113), and the size and the free space
+of its file system (KIP-827).
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ def handle(
 def error_response(
     _context: NodeContext, request: DescribeUserScramCredentialsRequest, error: KafkaError
 ) -> DescribeUserScramCredentialsResponse:
-    """The response with the error at the top, and once for each user. As in Kafka, the users have no names."""
+    """The response with the error at the top, and in one result for each user of the request. As in Kafka, these
+    results contain no user names.
+    """
     message = ApiError.of(error).message
     refused = DescribeUserScramCredentialsResult(error_code=error.code, error_message=message)
     return DescribeUserScramCredentialsResponse(

@@ -1,5 +1,5 @@
-"""ElectLeaders (key 43, versions 0-2): asks the controller (KIP-183, KIP-460). Version 0 elects only preferred
-replicas.
+"""ElectLeaders (key 43, versions 0-2): forwards the request to the controller, which elects leaders of partitions
+(KIP-183, KIP-460). Version 0 elects only preferred replicas.
 """
 
 from __future__ import annotations

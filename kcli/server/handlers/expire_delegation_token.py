@@ -14,7 +14,7 @@ from kcli.server.handlers.shared.token_requests import check_may_ask
 from kcli.server.requests.access import OPEN
 
 ACCESS = OPEN
-"""The controller accepts only the owner and the renewers of the token."""
+"""The broker checks no permission. The controller accepts the request only from the owner or a renewer of the token."""
 
 
 async def handle(

@@ -95,9 +95,9 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
 
 
 def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
-    """Finds the topics of a consumer's fetch that the consumer may read. In a session, each fetch checks every
-    partition, also partitions that have nothing new. The check is skipped if all partitions were allowed before and no
-    permission has changed.
+    """Finds the topics of a consumer's fetch that the consumer may read. In a session, each fetch checks the
+    permissions for every partition, even if the partition has no new records. The check is skipped if all partitions
+    were allowed before and no permission has changed.
     """
     rights = context.rights
     key = rights.kept_key()
@@ -143,16 +143,16 @@ def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[Fe
 
 
 def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
-    """The bytes of a partition that count towards min_bytes. If a wait cannot help, the result is at least
-    `min_bytes`."""
+    """Returns the number of bytes of a partition that count towards min_bytes. If a longer wait would give no more
+    bytes, the result is at least `min_bytes`, so that the fetch is answered immediately."""
     if read.slice is None or (read.is_full and read.slice.size_bytes):
         return min_bytes
     return read.slice.size_bytes
 
 
 def _settle(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
-    """If the client already has all records of the partition, the session reads the partition again only after a
-    change."""
+    """Takes the partition out of the next fetches of the session if the client already has all its records. The session
+    reads the partition again only after a change. Returns True if the partition was taken out."""
     if not is_quiet(read, scope):
         return False
     assert read.source is not None, "a quiet partition has no error"
@@ -231,7 +231,9 @@ class _WaitingFetch:
         self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
-        """Measures the partitions that have changed since this fetch has read them."""
+        """Finds the partitions that have changed since this fetch has read them, and has their readable bytes counted
+        again.
+        """
         for read in reads:
             source = read.source
             assert source is not None
@@ -247,8 +249,8 @@ class _WaitingFetch:
                 self._read_woken(target)
 
     def _read_woken(self, target: FetchTarget) -> None:
-        """Adds a partition that had nothing new when the fetch arrived, but has changed while other partitions were
-        read.
+        """Adds a partition to the wait. The partition had no new records when the fetch arrived, but has changed while
+        other partitions were read.
         """
         read = read_partition(self._context, self._scope, target, self._bytes_max, True)
         if read.source is None:
@@ -404,7 +406,7 @@ def _answer(
 
 
 def _is_reassigned(context: BrokerContext, source: HostedPartition, replica_id: int) -> bool:
-    """Whether a reassignment adds the replica that fetches."""
+    """Whether a reassignment is adding the replica that sent the fetch."""
     image = context.ports.metadata.partition(source.topic, source.partition)
     return image is not None and replica_id in image.adding
 
@@ -415,8 +417,8 @@ def _finish(
     results: list[tuple[FetchTarget, PartitionData]],
     leaders: set[int],
 ) -> Steps[FetchResponse]:
-    """Completes the response. `leaders` are the leaders of refused partitions, because the client needs their
-    addresses.
+    """Completes the response. `leaders` are the leaders of refused partitions. The response contains their addresses,
+    because the client sends its next fetch to them.
     """
     if context.throttle is not None:
         size_bytes = sum(len(read.records or b"") for _target, read in results)

@@ -1,8 +1,8 @@
 """Fetch (key 1, versions 4-18) on a controller: another node replicates the metadata log (KIP-595).
 
 A broker listener has another handler (fetch.py). The leader of the quorum answers when it has new records, when its
-high watermark has changed, or when the time of the request is over. Version 17 has directory ids. Version 18 has the
-high watermark that the other node knows (KIP-1166).
+high watermark has changed, or when max_wait_ms has passed. Version 17 adds directory ids. Version 18 adds the high
+watermark that the other node already has (KIP-1166).
 """
 
 from __future__ import annotations

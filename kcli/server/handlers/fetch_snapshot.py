@@ -1,7 +1,7 @@
 """FetchSnapshot (key 59, versions 0-1): a node that is far behind downloads a snapshot of the metadata (KIP-630).
 
 The raft node checks the epoch of the request. Then this handler reads the requested part of the snapshot's file.
-Version 1 has directory ids (KIP-853).
+Version 1 adds directory ids (KIP-853).
 """
 
 from __future__ import annotations

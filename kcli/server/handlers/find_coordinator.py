@@ -38,8 +38,8 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
-"""The longest wait until a shard is loaded. It is long enough for an empty partition. If the load of a long log takes
-more time, clients send their requests again."""
+"""The longest wait until a shard is loaded. It is long enough for the load of an empty partition. If the load of a long
+log takes more time, clients send their requests again."""
 KEYS_PER_TURN = 100
 """Keys that are located in one iteration of the event loop. A key takes 8 µs."""
 CHARACTERS_PER_STEP = 160
@@ -157,7 +157,9 @@ async def _find_ready(
 def _beginning(
     context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
 ) -> Steps[tuple[int, ...]]:
-    """The partitions of the requested keys that this broker leads but has not loaded yet."""
+    """Returns the partitions that belong to the requested keys, that this broker leads, and that it has not loaded
+    yet.
+    """
     shards = _shards(context, topic)
     asked = set()
     for key in _keys(context.api_version, request):
@@ -196,8 +198,8 @@ def _located(
 
 
 def _steps_of(key: str) -> Steps[None]:
-    """The cost of a key in steps (the loop does a fixed number of steps at a time). A long key counts as several steps,
-    because Java's hash code takes 50 ns for each character.
+    """Yields once for each step that a key counts as. In one iteration, the event loop does a fixed number of steps. A
+    long key counts as several steps, because its hash code (as in Java) takes 50 ns for each character.
     """
     for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
         yield

@@ -75,7 +75,9 @@ async def handle(
 def _split(
     resources: tuple[AlterConfigsResource, ...],
 ) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
-    """Divides the resources into those that this broker changes itself, and those that the controller changes."""
+    """Divides the resources into resources that this broker changes itself, and resources that the controller
+    changes.
+    """
     own: list[AlterConfigsResource] = []
     others: list[AlterConfigsResource] = []
     for resource in resources:
@@ -110,7 +112,9 @@ def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
 
 
 def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
-    """The error text for a refused resource. As in Kafka, there is no text if a change of log levels is refused."""
+    """Returns the error text for a resource whose check has failed. As in Kafka, there is no text if the client has no
+    permission to change log levels.
+    """
     is_refused = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return (
         None if is_refused and resource.resource_type == ConfigResourceType.BROKER_LOGGER else error.message

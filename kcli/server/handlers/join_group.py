@@ -17,7 +17,8 @@ from kcli.server.requests.answers import then
 ACCESS = per_resource(READ_GROUP)
 
 PROTOCOLS_MAX = 1000
-"""Protocols of one member. The decision about a join compares all of them at once. Usual clients send up to four."""
+"""The maximum number of protocols of one member. The decision about a join compares all protocols in one step, without
+a pause. Usual clients send up to four protocols."""
 
 _NULL_PROTOCOL_FROM = 7
 

@@ -1,6 +1,7 @@
 """LeaveGroup (key 13, versions 0-5): removes one member, or several members from version 3 on (KIP-345, KIP-800).
 
-The group removes many members in several decisions, so that other requests are served between them.
+If a request has many members, the group removes them in several decisions, so that other requests are served between
+two decisions.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def handle(
 
 
 async def _leave_in_parts(context: BrokerContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """If one part fails, the members of later parts stay in the group, and the answer has the error of this part."""
+    """Removes the members in several decisions. If one decision fails, the answer has its error, and the members of
+    later decisions stay in the group.
+    """
     members: list[MemberResponse] = []
     for begin in range(0, len(request.members), MEMBERS_PER_DECISION):
         await next_turn()

@@ -1,7 +1,7 @@
 """ListConfigResources (key 74, versions 0-1): the resources that have, or could have, a configuration (KIP-1142).
 
-Version 0 lists only client-metrics subscriptions. The API then had the name ListClientMetricsResources. If a request
-contains no types, the response lists all types.
+Version 0 lists only client-metrics subscriptions. The name of this version in Kafka is ListClientMetricsResources. If a
+request contains no types, the response lists all types.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _OFFSET_NOT_AVAILABLE_FROM = 5
 _NOTHING = -1
 CONSUMER = -1
 DEBUGGING_REPLICA = -2
-"""The replica id with which a tool asks any replica, and not only the leader."""
+"""The replica id in requests of debugging tools. Any replica answers such a request, not only the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,19 @@ class Found:
 
 
 Answering = Generator[None, None, ListOffsetsPartitionResponse]
-"""The answer for one partition, in steps. If it has more than one step, it takes long and may continue in another
-thread."""
+"""Makes the answer for one partition, in steps. An answer with more than one step takes long, so another thread may
+continue it."""
 
 Turn = Answering | None
-"""A pause of the handler, in which other clients are served. If it is not None, another thread meanwhile computes this
-answer for a partition."""
+"""A pause of the handler, in which other clients are served. If the value is not None, it is an answer that another
+thread completes during the pause."""
 
 SLICE_PARTITIONS = 50
 """Partitions that are answered in one iteration of the event loop. A turn takes about a millisecond."""
 
 SLICE_NAMES = 5000
-"""Partitions that are counted in one iteration of the event loop. A turn takes about a millisecond."""
+"""Topics and partitions of a request that are listed by topic name in one iteration of the event loop. A turn takes
+about a millisecond."""
 
 
 def handle(

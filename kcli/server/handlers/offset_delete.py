@@ -53,8 +53,9 @@ async def _delete(
     known: tuple[OffsetDeleteRequestTopic, ...],
     allowed: Container[str],
 ) -> OffsetDeleteResponse:
-    """Merges the group's answers for all parts with the refused partitions. The result has the order of the request.
-    The group also gets a request without partitions, because the group may refuse it.
+    """Deletes the offsets in several parts, and merges the group's answers with the refused partitions. The result has
+    the order of the request. Even if no partition is left, the group gets the request, because it may refuse the whole
+    request.
     """
     answered: list[OffsetDeleteResponseTopic] = []
     for topics in tuple(decisions(known)) or ((),):

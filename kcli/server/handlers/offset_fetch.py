@@ -91,7 +91,7 @@ def error_response(
 
 
 def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
-    """The groups of a request of any version, in the form of version 8."""
+    """Returns the groups of the request in the form of version 8, for any version of the request."""
     if version >= _BATCHED_FROM:
         return request.groups
     topics = None

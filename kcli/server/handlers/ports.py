@@ -57,7 +57,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The parts that every node has, with any roles."""
+    """The parts of a node that exist with any roles."""
 
     config: BrokerConfig
     dynamic_config: DynamicConfig
@@ -69,11 +69,12 @@ class NodePorts:
     raft: Quorum
     metrics: Metrics
     served_on: Callable[[str], tuple[ApiKey, ...]]
-    """The APIs that are served on a listener."""
+    """Returns the APIs that are served on the listener with this name."""
     serve_forwarded: Callable[[bytes, ForwardedCaller], Awaitable[bytes]]
     """Serves a request from an Envelope, on the listeners of a controller (KIP-590)."""
     controller_versions: Callable[[], ApiRanges] = dict
-    """The API versions of the active controller, to which a broker forwards requests. Empty if they are unknown."""
+    """Returns the API versions of the active controller, because a broker forwards requests to this controller. The
+    result is empty if the versions are unknown."""
     config_answers: ConfigAnswers = field(default_factory=ConfigAnswers)
 
     @property
@@ -94,7 +95,7 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPorts(NodePorts):
-    """The parts of a node with the broker role, in addition to those of `NodePorts`."""
+    """The parts of a node with the broker role: the parts in `NodePorts`, and the following."""
 
     logs: LogStore
     replicas: Replicas

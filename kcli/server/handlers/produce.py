@@ -93,12 +93,13 @@ _WITHOUT_LOG_START = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors of an append that are answered with log start offset -1. All other errors are answered with the log start
-offset of the log."""
+"""If an append fails with one of these errors, the log start offset in the response is -1. For all other errors, the
+response has the log start offset of the log."""
 
 NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""Errors for invalid bytes. Clients show only the error code. So the broker logs the reason, as in Kafka."""
+"""The errors for batches with invalid bytes. The broker logs the reason of these errors, as in Kafka, because clients
+show only the error code."""
 _NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
@@ -109,7 +110,7 @@ committed."""
 
 @dataclass(slots=True)
 class Progress:
-    """The unfinished work of a request. It is collected while the batches of the partitions are appended.
+    """The results that are collected while the batches of a request are appended.
 
     `later` contains a task for each answer that is not ready. The key is the index of the topic and the index of the
     partition in the request.
@@ -260,8 +261,8 @@ def _appended_all(
 async def _opened(
     context: BrokerContext, request: ProduceRequest, response: ProduceResponse, progress: Progress
 ) -> ProduceResponse | None:
-    """Waits until the batches that a thread checks are appended too. Then answers in the same way as if no thread had
-    been needed."""
+    """Waits until the batches that a thread checks are also appended. Then answers as it does for a request without
+    such batches."""
     await asyncio.wait(progress.later.values())
     topics = tuple(
         replace(
@@ -567,8 +568,8 @@ def _name(context: BrokerContext, topic: TopicProduceData | TopicProduceResponse
 
 
 def _outcome(context: BrokerContext, leader: LeaderPartition, offset: Offset) -> ErrorCode:
-    """The error code of a partition whose wait has ended, because its records are committed or because the leadership
-    has ended."""
+    """Returns the error code of a partition whose wait has ended. The wait ends when the records are committed, or when
+    this broker loses the leadership."""
     if leader.is_leader:
         return leader.state.produce_outcome(offset, leader.log.high_watermark)
     return error_of_ended(context, leader)

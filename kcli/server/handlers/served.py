@@ -88,18 +88,18 @@ SERVED: dict[ApiKey, str] = {
         ApiKey.UPDATE_RAFT_VOTER,
     )
 }
-"""The module of the handler of each API."""
+"""The handler module of each API."""
 
 # On a controller, Fetch replicates the metadata log to the other nodes.
 _ON_CONTROLLER = {ApiKey.FETCH: f"{HANDLERS}.fetch_metadata"}
 
 
 def served_on_broker() -> dict[ApiKey, str]:
-    """The handler modules of the APIs on the listeners of a broker."""
+    """Returns the handler module of each API that the listeners of a broker serve."""
     return {key: SERVED[key] for key in sorted(SERVED) if API[key].on_broker}
 
 
 def served_on_controller() -> dict[ApiKey, str]:
-    """The handler modules of the APIs on the listeners of a controller."""
+    """Returns the handler module of each API that the listeners of a controller serve."""
     served = {**SERVED, **_ON_CONTROLLER}
     return {key: served[key] for key in sorted(served) if API[key].on_controller}

@@ -38,13 +38,16 @@ _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
 _TV2_FROM = 5
 _FIRST_SEQUENCE = 0
-"""The base sequence of a batch of transactional offsets, as in Kafka. Sequences of coordinators are not checked."""
+"""The base sequence of a batch of transactional offsets, as in Kafka. The log does not check the sequences of batches
+that a coordinator writes."""
 
 
 def handle(
     context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """Refuses missing partitions first. The group and the transaction get only existing partitions."""
+    """Stores the offsets. First refuses partitions that do not exist, so that the group and the transaction get only
+    existing partitions.
+    """
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
     asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
@@ -131,7 +134,9 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
 
 
 def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
-    """The error code for the client. A code that clients of this version do not know is replaced by another code."""
+    """Returns the error code for the client. If clients of this version cannot handle the code, it is replaced by
+    another code.
+    """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -1,4 +1,6 @@
-"""UpdateFeatures (key 57, versions 0-2): asks the controller (KIP-584). The rules are in controller/features.py."""
+"""UpdateFeatures (key 57, versions 0-2): forwards the request to the controller, which changes the finalized levels of
+features (KIP-584). The rules are in controller/features.py.
+"""
 
 from __future__ import annotations
 

@@ -40,12 +40,15 @@ OWN_FILES = {
 """The loggers that have a file of their own."""
 JSON = "json"
 JOURNAL_STREAM = "JOURNAL_STREAM"
-"""The variable with which systemd names the device and inode of the journal's stream (systemd.exec(5))."""
+"""The environment variable in which systemd passes the device and the inode of the journal's stream
+(systemd.exec(5))."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The settings of the log. `directory` gets the files. `levels` has levels by the names of loggers."""
+    """The settings of the log. `directory` is the directory for the files. `levels` has the level of each logger that
+    is not at its default level. The key is the logger's name.
+    """
 
     directory: Path | None = None
     format: str = "text"
@@ -54,7 +57,7 @@ class LogSettings:
 
 
 def configure(settings: LogSettings | None = None, stream: TextIO | None = None) -> None:
-    """Writes the lines of this package, and the warnings of other packages, to `stream` (default: stdout).
+    """Sends the log lines of kcli, and the warnings of other packages, to `stream` (default: stdout) and to the files.
 
     Raises OSError if the files of the log cannot be opened.
     """

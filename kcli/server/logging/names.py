@@ -36,7 +36,7 @@ _NAMES = {
     "kcli.server.LogCleaner": "org.apache.kafka.storage.internals.log.LogCleaner",
     "kcli.storage.LogCleaner": "org.apache.kafka.storage.internals.log.Cleaner",
 }
-"""The names in Kafka of the loggers that are not in Kafka's package `kafka`."""
+"""Kafka's names of those loggers whose name does not begin with `kafka` in Kafka."""
 _OWN_NAMES = {kafkas: own for own, kafkas in _NAMES.items()}
 
 
@@ -64,5 +64,5 @@ def logger_of(shown: str) -> logging.Logger:
 
 
 def level_name(level: int) -> str:
-    """Kafka's name of a level of Python, for a line or for a logger."""
+    """Returns Kafka's name of a level of Python, for a log line or for the level of a logger."""
     return next((name for name, least in reversed(LEVELS.items()) if least >= level), "FATAL")

@@ -25,16 +25,16 @@ from pathlib import Path
 HOUR_SECONDS = 3600
 _NEWLINE = ord("\n")
 OUTPUT_MAX_BYTES = 10 << 20
-"""The size from which the output file of a server is renamed when the server starts. It has the lines of some thousand
-starts."""
+"""The size from which the output file of a server is renamed when the server starts. A file of this size has the lines
+of a few thousand starts."""
 CHECK_SECONDS = 5.0
-"""The pause between two checks of the file's name, and after a rotation that failed. There is a pause, because each
-attempt at a rotation lists the directory."""
+"""The pause between two checks of the file's name, and the pause after a failed rotation. Without a pause, each line
+could cause a rotation, and each rotation lists the directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """The size at which a file is renamed, and the number of renamed files that are kept of each log."""
+    """The size at which a file is renamed, and the number of renamed files that are kept for each log."""
 
     max_bytes: int = 20 << 20
     kept: int = 168
@@ -110,7 +110,9 @@ class RotatedFile(logging.Handler):
         return is_due and (self._failed_at is None or _has_passed(self._failed_at, now))
 
     def _open_again_if_moved(self) -> None:
-        """If the file cannot be opened again, the lines go to the old file until the next check."""
+        """Opens a new file if the present file was renamed or removed. If that fails, the lines go to the old file
+        until the next check.
+        """
         with contextlib.suppress(OSError):
             if not self._has_name():
                 file = self.path.open("ab", buffering=0)
@@ -137,8 +139,8 @@ class RotatedFile(logging.Handler):
             self._delete_oldest()
 
     def _renamed_and_new(self) -> FileIO:
-        """Returns the new file. The new file is first opened under another name. So if it cannot be opened, the old
-        file keeps its name.
+        """Renames the present file, and returns a new file. The new file is first opened under another name. So if it
+        cannot be opened, the present file keeps its name.
         """
         fresh = self.path.with_name(f"{self.path.name}.new")
         file = fresh.open("wb", buffering=0)
@@ -177,7 +179,7 @@ class RotatedFile(logging.Handler):
             path.unlink(missing_ok=True)
 
     def _report(self, error: OSError) -> None:
-        """Writes one line to stderr when the first write fails, and none for the next failures."""
+        """Reports a failed write in one line to stderr. Reports only the first failure."""
         if not self._is_broken:
             self._is_broken = True
             print(f"The log cannot be written to {self.path}: {error.strerror}", file=sys.stderr)
@@ -194,7 +196,7 @@ def _hour(seconds: float) -> int:
 
 
 def _has_passed(since: float, now: float) -> bool:
-    """Whether the pause has passed. The pause also ends if the clock is set back."""
+    """Whether CHECK_SECONDS have passed since the time `since`. Returns True also if the clock was set back."""
     return not 0 <= now - since < CHECK_SECONDS
 
 

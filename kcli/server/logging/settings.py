@@ -16,7 +16,9 @@ LEVELS_KEY = "kcli.log.levels"
 
 
 def log_settings(config: BrokerConfig, directory: str | None) -> LogSettings:
-    """The settings of the log. `directory` gets the files. Raises ConfigError if a level is invalid."""
+    """Returns the settings of the log. `directory` is the directory for the files. Raises ConfigError if a level is
+    invalid.
+    """
     return LogSettings(
         directory=Path(directory) if directory else None,
         format=config.text(FORMAT_KEY),

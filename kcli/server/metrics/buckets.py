@@ -37,7 +37,7 @@ class Buckets:
         self.total += value
 
     def add_sorted(self, ordered: Sequence[float]) -> None:
-        """Adds many values. The values are sorted, so that each limit is searched only once."""
+        """Adds many values. The values must be sorted, so that one search for each limit is enough."""
         if len(ordered) < len(self._limits):
             for value in ordered:
                 self.add(value)
@@ -52,12 +52,12 @@ class Buckets:
         self.total += sum(ordered)
 
     def above(self, limit: float) -> int:
-        """The number of observations above one of the limits."""
+        """Returns the number of observations above `limit`, which must be one of the limits."""
         return sum(self._counts[self._limits.index(limit) + 1 :])
 
     def ranges(self) -> Iterator[tuple[str, float, float]]:
-        """The text of each limit, with the limit before it and the limit itself. The first range begins at -1, so that
-        it includes 0."""
+        """Yields the range of each bucket: the upper limit as a text, the lower limit and the upper limit. The first
+        range begins at -1, so that it includes 0."""
         below = -1.0
         for limit in (*self._limits, math.inf):
             yield _text(limit), below, limit
@@ -74,8 +74,8 @@ class Buckets:
 
 
 class CountedLater:
-    """Buckets for values that are observed very often. `add` only appends to an array, which takes a tenth of the time.
-    Call `fold` every second. Any thread may add values."""
+    """Buckets for values that are observed very often. `add` only appends a value to an array, which takes a tenth of
+    the time of `Buckets.add`. Call `fold` every second. Any thread may add values."""
 
     __slots__ = ("_values", "add", "buckets")
 
@@ -85,7 +85,7 @@ class CountedLater:
         self.add = self._values.append
 
     def fold(self) -> None:
-        """Counts the values since the last call."""
+        """Counts the values that were added since the last call."""
         count = len(self._values)  # another thread may append more meanwhile
         self.buckets.add_sorted(sorted(self._values[:count]))
         del self._values[:count]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import frexp
 
 STEPS_PER_DOUBLING = 2
-"""The traces of an API are kept apart by duration, in steps of a factor of about 1.4. A bucket of a histogram is
-usually larger, so that a trace is found for each bucket."""
+"""The number of ranges of durations in each doubling. One trace is kept for each range. The upper limit of a range is
+1.3 to 1.5 times the lower limit. A bucket of a histogram is larger, so a range lies in it and gives it a trace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Meters, histograms and rates, as Kafka's two metric libraries define them. Every method that needs the time gets it
 as an argument.
 
-The code that serves requests does no more than count, and append values to lists. Every second and at each read of the
-metrics, the values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
+The code that serves requests only counts, and appends values to lists. Every second and at each read of the metrics,
+the values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
 kafka.server:type=BrokerTopicMetrics and other beans. Yammer's meters are averages over 1, 5 and 15 minutes with
 exponential weights. In Yammer's quantiles, new values have more weight than old values: after a minute, the weight of a
 value is less than half.
@@ -136,7 +136,7 @@ class Histogram:
         self._weights: dict[int, float] = {}  # bucket -> weight, relative to the time of the last scaling
 
     def fold(self, values: Sequence[float], now: float, *, scale: float = 1.0) -> None:
-        """Adds the observations since the last call, each multiplied by `scale`. No observation may be negative."""
+        """Adds the observations `values`, each multiplied by `scale`. No observation may be negative."""
         if values:
             self.add(summary(sorted(values), scale), now)
 
@@ -146,7 +146,7 @@ class Histogram:
             self.add(Summary(count, 0.0, 0.0, 0.0, 0.0, {_ZERO_BUCKET: count}), now)
 
     def add(self, observed: Summary, now: float) -> None:
-        """Adds many observations. Several histograms may add one summary."""
+        """Adds the observations of a summary. Several histograms may add the same summary."""
         self.count += observed.count
         self._sum += observed.total
         self._squares += observed.squares
@@ -170,7 +170,7 @@ class Histogram:
         return math.exp(DECAY_PER_SECOND * (now - self._landmark))
 
     def quantiles(self) -> list[float]:
-        """The values at QUANTILES, or zeros if there are no observations."""
+        """Returns the value of each quantile in QUANTILES, or zeros if there are no observations."""
         if not self._weights:
             return [0.0] * len(QUANTILES)
         buckets = sorted(self._weights)
@@ -220,8 +220,8 @@ def _middle(bucket: int) -> float:
 
 
 class WindowedRate:
-    """A rate of Kafka's own library: the growth per second in the last windows. `samples` is metrics.num.samples.
-    metrics.sample.window.ms is the length of a window.
+    """A rate as in Kafka's own metric library: the growth of a count per second in the last windows. `samples` is the
+    number of windows (metrics.num.samples). `window_seconds` is the length of a window (metrics.sample.window.ms).
     """
 
     __slots__ = ("_samples", "_window", "_windows")
@@ -246,5 +246,5 @@ class WindowedRate:
         return (count - before) / elapsed if elapsed > 0 else 0.0
 
     def growth(self, count: float) -> float:
-        """The growth in the last windows."""
+        """Returns the growth of the count in the last windows."""
         return count - self._windows[0][1]

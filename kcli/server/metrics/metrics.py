@@ -36,7 +36,7 @@ class Metrics:
         self.exemplars = Exemplars()
         self.waits = Waits()
         self.appends = CountedLater()
-        """The seconds of the appends to the logs."""
+        """The durations of appends to the logs, in seconds."""
         self.started_ms = clock.now_ms()
         self.loop_idle = Meter(clock.monotonic())  # counts seconds without work
         self._began = clock.monotonic()
@@ -49,7 +49,7 @@ class Metrics:
     # Counts.
 
     def request_failed(self, key: ApiKey, code: ErrorCode) -> None:
-        """Counts a request, or one partition of it, that is answered with an error."""
+        """Counts an error in an answer, for a whole request or for one of its partitions."""
         if code is not ErrorCode.NONE:
             self.requests.failed(key, code)
 
@@ -77,7 +77,9 @@ class Metrics:
     # Sources of beans.
 
     def of_all_topics(self) -> Generator[None, None, Meters]:
-        """The meters of all topics together, by the fields of Traffic, in steps."""
+        """Returns the meters of all topics together, one for each field of Traffic. Yields between the steps of the
+        work.
+        """
         return (yield from self.topics.look(self.clock.monotonic()))
 
     def of_topic(self, topic: str) -> Meters:
@@ -85,7 +87,9 @@ class Metrics:
         return self.topics.of(topic, self.clock.monotonic())
 
     def idle(self, now: float) -> Attributes:
-        """The attributes of a meter of idle time: the count is in nanoseconds, so the rates are fractions."""
+        """Returns the attributes of the meter of idle time. The rates are in idle seconds per second, so they are
+        fractions. The count is in nanoseconds, as in Kafka.
+        """
         attributes = self.loop_idle.attributes("percent", now)
         return attributes | {
             "Count": int(self.loop_idle.count * _NANOSECONDS),

@@ -54,14 +54,14 @@ CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
 
 
 Head = tuple[int, int]
-"""The API key and the version of a request, which are at the begin of its frame."""
+"""The API key and the version of a request, which are at the beginning of its frame."""
 
 
 class VersionTimes:
-    """The requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists and arrays
-    have the times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also count for
-    their whole API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy broker
-    can immediately reuse the memory of the objects that it measured.
+    """Measures the requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists
+    and arrays have the times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also
+    count for their whole API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy
+    broker can immediately reuse the memory of the objects that it measured.
     """
 
     __slots__ = (
@@ -190,7 +190,7 @@ class ApiTimes:
             histogram.fold_zeros(max(taken.requests - len(values), 0), now)
 
     def tick(self, now: float, began: float) -> None:
-        """Updates the meters of errors. `NONE` counts the results without an error."""
+        """Updates the meters of errors. The meter of `NONE` counts the results without an error."""
         count = self.results + sum(each.count for each in self.versions.values())
         succeeded = max(count - sum(self.errors.values()), 0)
         for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):
@@ -326,7 +326,7 @@ class RequestMetrics:
         errors[code] = errors.get(code, 0) + 1
 
     def answered(self, key: ApiKey, results: int) -> None:
-        """Counts results of partitions in addition to their request."""
+        """Counts the results of partitions in an answer. The request itself is also counted as a result."""
         self.of(key).results += results
 
     def fold(self) -> None:

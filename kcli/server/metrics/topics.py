@@ -14,7 +14,7 @@ from kcli.server.metrics.meters import Meter
 from kcli.server.metrics.traffic import NAMES, Counts, Traffic, TrafficTable, counts_of
 
 Meters = dict[str, Meter]
-"""Meters by the fields of Traffic. A count that is still 0 has no meter."""
+"""The meters of a topic. The key is the field of Traffic. A count that is still 0 has no meter."""
 
 _NO_COUNTS = counts_of(Traffic())
 
@@ -32,8 +32,8 @@ class Followed:
         self._meters: Meters = {}
 
     def look(self, counts: Counts, now: float) -> None:
-        """Takes the present counts. Call this method at least every TICK_SECONDS, so that growth counts for the right
-        time."""
+        """Updates the meters from the present counts. Call this method at least every TICK_SECONDS, so that the rates
+        assign the growth of a count to the right time."""
         if counts != self.counts or not self._is_settled:
             self._update(counts, now)
         self._looked_at = now
@@ -52,7 +52,7 @@ class Followed:
         self._is_settled = all(meter.is_settled for meter in self._meters.values())
 
     def meters(self, now: float) -> Meters:
-        """The meters after a look at the time `now`."""
+        """Returns the meters, with their rates at the time `now`."""
         for meter in self._meters.values():
             meter.tick(now)
         return self._meters
@@ -70,8 +70,8 @@ class TopicMeters:
         traffic.on_forget = self._forget
 
     def look(self, now: float) -> Generator[None, None, Meters]:
-        """Looks at the counts of all topics, and yields after each topic. Returns the meters of all topics together.
-        Their counts never decrease."""
+        """Updates the meters of every topic, and yields after each topic. Returns the meters of all topics together,
+        whose counts never decrease."""
         for topic in list(self._traffic.topics):
             self._look(topic, now)
             yield

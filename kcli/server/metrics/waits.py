@@ -1,4 +1,4 @@
-"""Counts of the requests that wait, which Kafka calls delayed operations in a purgatory."""
+"""Counts of the requests that wait now. Kafka calls these requests delayed operations in a purgatory."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class Window:
 
 
 class WatchedCounts:
-    """The rates of the fields of a dataclass of counts. All counts began at the time `began`. A field that no bean has
-    read has no rate."""
+    """The rates of the counts in one dataclass, where each field is a count. All counts began at the time `began`. The
+    rate of a field is computed only after a bean has read it."""
 
     __slots__ = ("_began", "_meters", "_rates", "_window")
 
@@ -42,17 +42,17 @@ class WatchedCounts:
             meter.tick(now)
 
     def meter(self, counts: object, name: str, event_type: str, now: float) -> Attributes:
-        """The attributes of a Yammer meter."""
+        """Returns the attributes of a Yammer meter for the field `name`."""
         meter = self._meter(name)
         meter.count = getattr(counts, name)
         return meter.attributes(event_type, now)
 
     def rate(self, counts: object, name: str, now: float) -> float:
-        """The growth per second in the last windows."""
+        """Returns the growth of the field `name` per second, in the last windows."""
         return self._rate(name).a_second(getattr(counts, name), now)
 
     def growth(self, counts: object, name: str) -> float:
-        """The growth in the last windows."""
+        """Returns the growth of the field `name` in the last windows."""
         return self._rate(name).growth(getattr(counts, name))
 
     def _meter(self, name: str) -> Meter:
@@ -129,7 +129,7 @@ class Watches:
             values.fold(observed, now)
 
     def counts(self, counts: object) -> WatchedCounts:
-        """The rates of a dataclass of counts. From the first call on, the rates are updated."""
+        """Returns the rates of the counts in the object `counts`. From the first call on, the rates are updated."""
         found = self._counts.get(counts)
         if found is None:
             found = self._counts[counts] = WatchedCounts(self._window, self._began)

@@ -84,7 +84,9 @@ class SharedSending:
             self._due.popleft().go_on()
 
     def close_the_slowest(self, except_for: AnswerSender) -> None:
-        """Closes connections until the unsent answers are within their limit."""
+        """Closes the connections that have sent nothing for the longest time, until the unsent answers of all
+        connections are within the limit.
+        """
         for sender in list(self.senders):
             if self.unsent_bytes <= self.unsent_max_bytes:
                 return

@@ -92,7 +92,8 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
     is_forwarded = False
-    """False: the client itself has sent the requests. In a `ForwardedCaller` (requests/forwarding.py), it is True."""
+    """Whether a broker has forwarded the requests of this client. False for a connection, because the client itself
+    sends its requests here. True in a `ForwardedCaller` (requests/forwarding.py)."""
 
     def __init__(
         self,
@@ -550,7 +551,9 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _write(self, answer: Buffer | list[Part]) -> int:
-        """Sends an answer, or its first part. Returns the bytes that count towards BYTES_PER_TURN."""
+        """Sends an answer, or gives it to the sender of large answers. Returns the bytes that count towards
+        BYTES_PER_TURN.
+        """
         transport = self.transport
         if transport is None or self._closed:
             return 0
@@ -660,8 +663,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _speaks(prefix: bytes) -> str:
-    """The end of an error message: the protocol that the client uses, if its first bytes show this. Otherwise an empty
-    text."""
+    """Returns the end of an error message. It names the protocol that the client uses, if the first bytes of the client
+    show it. Otherwise it is empty."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

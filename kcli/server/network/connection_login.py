@@ -29,8 +29,8 @@ _log = logging.getLogger("kcli.server.Connection")
 
 @dataclass(slots=True, eq=False)
 class LoginState:
-    """The login of one connection. `phase` is the login that runs now. `last` is the last phase. The client can begin
-    it again while requests are served. `timer` ends a phase that takes too long.
+    """The login of one connection. `phase` is the login that runs now. `last` is the last phase, from which a new login
+    begins (KIP-368). `timer` ends a phase that takes too long.
     """
 
     phase: Phase | None = None
@@ -72,7 +72,7 @@ class LoggingIn(Protocol):
 
 
 def start_timer(connection: LoggingIn, phase: Phase) -> None:
-    """Limits the time of a phase, from now on."""
+    """Starts the timer that closes the connection if the phase takes too long."""
     connection.login.stop_timer()
     loop = asyncio.get_running_loop()
     connection.login.timer = loop.call_later(phase.time_limit_seconds, _too_slow, connection, phase)
@@ -95,7 +95,7 @@ def serve_until_expiry(connection: LoggingIn, frame: memoryview) -> Answer | Wai
 
 
 def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting:
-    """Gives a frame to the login."""
+    """Passes a frame to the present phase of the login, and returns the answer."""
     phase = connection.login.phase
     assert phase is not None
     try:
@@ -110,7 +110,9 @@ def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting
 
 
 def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
-    """The error that closes the connection. An unexpected error is written to the log, and not sent to the client."""
+    """Converts an error of the login to the error that closes the connection. An unexpected error is written to the
+    log, and not sent to the client.
+    """
     if isinstance(error, ProtocolError):
         return error
     _log.error(

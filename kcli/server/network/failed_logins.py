@@ -16,8 +16,8 @@ from kcli.server.network.limited_lines import LimitedLines
 _log = logging.getLogger("kcli.server.Authentication")
 
 FAILURES_MAX = 100
-"""The number of failed logins of an address that cause no wait. Many clients with the same wrong password reach this
-number in seconds, but a person does not."""
+"""The number of failed logins that an address may have before its logins must wait. Many clients with the same wrong
+password reach this number in seconds, but a person does not."""
 INTERVAL_SECONDS = 0.1
 """The time between two logins of an address after FAILURES_MAX failures. So a client can try ten passwords per
 second."""
@@ -26,7 +26,7 @@ WAIT_MAX_SECONDS = 10.0
 ADDRESSES_MAX = 10_000
 """The most addresses that are remembered. The address whose last failure is the oldest is forgotten first."""
 REASON_CHARACTERS_MAX = 500
-"""The longest reason in the log."""
+"""The maximum length of the text in the log that gives the reason of a failure."""
 
 NODES_FACTOR = 20
 """The factor for both limits on listeners that nodes use. A client with a wrong password may have the same address as a

@@ -57,8 +57,8 @@ class _Held:
 
 
 class FrameLimit:
-    """The memory of small frames or of large frames. One frame is always allowed, even if the frame is larger than the
-    limit.
+    """Limits the total size of small frames, or of large frames. One frame is always allowed, even if it is larger than
+    the limit.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -148,13 +148,13 @@ class FrameBuffers:
         return self.small.held_bytes + self.large.held_bytes
 
     def limit_of(self, size: int) -> FrameLimit | None:
-        """The limit for a frame of this size. None if the frame fits into the scratch buffer."""
+        """Returns the limit that counts a frame of this size, or None if the frame fits into the scratch buffer."""
         if size <= SCRATCH_SIZE_BYTES:
             return None
         return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large
 
     def take(self, size: int) -> memoryview:
-        """A buffer of at least `size` bytes."""
+        """Returns a buffer of at least `size` bytes."""
         if size > POOLED_FRAME_SIZE_MAX_BYTES:
             # Only pages that have bytes of the frame take memory. When the frame is freed, all pages go back to the
             # system.

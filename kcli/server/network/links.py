@@ -25,7 +25,7 @@ ConfigError if the settings are invalid."""
 
 
 def plain_text() -> None:
-    """The settings of links without TLS and SASL."""
+    """Returns None, for links without TLS and SASL."""
 
 
 async def open_link(
@@ -39,8 +39,8 @@ async def open_link(
     """Connects to another node, and logs in. `counts` are the shared counts of all links with the same purpose.
 
     Raises OSError, TimeoutError, NetworkException or ProtocolError. A refused certificate or login is a
-    NetworkException too. The other node may accept the next attempt, because operators change certificates and
-    credentials on one node after the other.
+    NetworkException too. The caller can try again: operators change certificates and credentials on one node after the
+    other, so the other node may accept the next attempt.
     """
     from kcli.client.connection import Connection  # imported late, because its codec is slow to import
 
@@ -57,5 +57,7 @@ async def open_link(
 
 
 def is_usable(connection: Connection | None) -> bool:
-    """Whether the next request may use this connection. The session of its login must not end soon."""
+    """Whether the next request may use this connection. A connection is not usable if it is closed, or if the session
+    of its login ends soon.
+    """
     return connection is not None and not connection.is_closed and not connection.is_stale

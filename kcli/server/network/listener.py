@@ -88,7 +88,7 @@ class SocketServer:
     def accepted(
         self, listener: Acceptor, serve: Serve, authenticate: Authenticate, tls: ServerTls | None
     ) -> asyncio.BufferedProtocol:
-        """The protocol of a new socket."""
+        """Makes the protocol object for a new socket: a connection, with a TLS transport if the listener uses TLS."""
         connection = self._connection(listener, serve, authenticate)
         return connection if tls is None else TlsTransport(connection, tls, self.shared.tls)
 
@@ -348,7 +348,9 @@ class Acceptor:
         self.admit_held()
 
     def _set_buffer_sizes(self, connection: Connection) -> None:
-        """Applies socket.send.buffer.bytes and socket.receive.buffer.bytes. -1 leaves the system's own tuning."""
+        """Applies socket.send.buffer.bytes and socket.receive.buffer.bytes. With the value -1, the operating system
+        chooses the size.
+        """
         assert connection.transport is not None
         opened = connection.transport.get_extra_info("socket")
         if opened is None:

@@ -21,8 +21,8 @@ from kcli.security.principal import Session
 class LoginStep:
     """The result of one frame in a phase.
 
-    `answer` is a whole response frame, or None if the client gets no answer. A `session` ends the phase. If `closes`,
-    the connection is closed after the answer.
+    `answer` is a whole response frame, or None if the client gets no answer. If `session` is set, the login is complete
+    and the phase ends. If `closes` is True, the connection is closed after the answer.
     """
 
     answer: bytes | None = None

@@ -93,7 +93,7 @@ class SampledRate:
 
 
 class TokenBucket:
-    """A bucket that starts full. Each call names the limit, because a quota may change."""
+    """A bucket that starts full. The limit is an argument of each call, because a quota may change."""
 
     __slots__ = ("_rate", "_tokens", "_updated", "_windows")
 
@@ -110,7 +110,7 @@ class TokenBucket:
         self._rate.record(tokens, now)
 
     def per_second(self, now: float) -> float:
-        """The rate of the tokens that were taken."""
+        """Returns the number of taken tokens per second."""
         return self._rate.per_second(now)
 
     def tokens(self, limit: float, now: float) -> float:
@@ -125,7 +125,7 @@ class TokenBucket:
 
     def is_idle(self, now: float) -> bool:
         """Whether the bucket is certainly full again, so that a new bucket can replace it. A bucket is full if it was
-        not overdrawn and its windows have passed.
+        not overdrawn at its last use, and the total time of its windows has passed since then.
         """
         return self._tokens is None or (
             self._tokens >= 0 and now - self._updated >= self._windows.total_seconds

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
-"""The name and the version of a client that does not send them. Kafka uses the same words."""
+"""The software name and version of a client that sends neither of them. Kafka uses the same words."""
 
 
 class Sent(Protocol):
@@ -21,8 +21,8 @@ class RequestNotes:
 
     `kind` is the name of the kind of the present request, if its API has several kinds. `queued_seconds` is the time in
     the queue of requests (request_line.py). `throttled_seconds` is the time for which a quota mutes the client.
-    `software` is the name and the version of the client (KIP-511). `answering` receives the time that the next answer
-    needs to be sent.
+    `software` is the name and the version of the client (KIP-511). `answering` receives the time that the connection
+    needs to send the next answer.
     """
 
     has_news: bool = False

@@ -41,12 +41,12 @@ KEY_UPDATE_ANSWERS_MAX_BYTES = 1024
 bytes. An answer has 27 bytes. A key update takes 16 µs of CPU and moves no data. OpenSSL's clients never send a key
 update, and Java's clients send one after 128 GB."""
 PLAIN_BYTES_PER_ANSWER_BYTE = 64
-"""After this number of plain bytes from a client, one byte of these answers no longer counts. So a client may send one
-key update with each 1.7 KB."""
+"""For each such number of plain bytes from a client, one byte of the answers to key updates no longer counts. So a
+client may send one key update with each 1.7 KB."""
 RECORD_SIZE_BYTES = 16 * 1024
 """The most plain bytes of one record of TLS (RFC 8446, section 5.1)."""
 DIRECT_WRITE_MIN_BYTES = 16 * 1024
-"""From this size on, an answer is written to the socket at once. Smaller answers go to the socket's transport, which
+"""An answer of this size or more is written directly to the socket. Smaller answers go to the socket's transport, which
 sends several of them in one call."""
 HANDSHAKE_LIMIT_SECONDS = 30.0
 """The longest time of a handshake. Java's clients wait at most 30 s for a connection
@@ -85,7 +85,9 @@ class Secured(Protocol):
 
 
 class ServerTls:
-    """The TLS context of a listener. New connections use the current context, and open connections keep theirs."""
+    """The TLS context of a listener. New connections use the current context, and open connections keep the context
+    with which they began.
+    """
 
     __slots__ = ("context",)
 
@@ -441,15 +443,15 @@ _FAILURES = {
 
 
 def handshake_failure(error: ssl.SSLError) -> str:
-    """The reason of a failed handshake in one line."""
+    """Returns the reason why a handshake failed, in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"{_INVALID_CERTIFICATE}: {error.verify_message}"
     return f"SSL handshake failed: {_FAILURES.get(error.reason or '', _reason(error))}"
 
 
 def _date_failure(tls: ssl.SSLObject) -> str | None:
-    """OpenSSL's text for the reason why the client's certificate is not valid now. None if the certificate is valid, or
-    if the listener asks for no certificate.
+    """Returns OpenSSL's error text if the client's certificate has expired or is not valid yet. Returns None if the
+    certificate is valid, or if the client has sent none.
     """
     certificate = tls.getpeercert()
     if not certificate:

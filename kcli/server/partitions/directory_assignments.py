@@ -113,7 +113,7 @@ class DirectoryAssignments:
 
     @property
     def waiting_count(self) -> int:
-        """The number of directories that the controller has not confirmed yet."""
+        """The number of replicas whose directory the controller has not confirmed yet."""
         return len(self._pending)
 
     async def stop(self) -> None:

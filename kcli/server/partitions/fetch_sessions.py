@@ -1,5 +1,5 @@
-"""Fetch sessions (KIP-227): the broker remembers the partitions that a consumer reads, and the values that the consumer
-has got.
+"""Fetch sessions (KIP-227): the broker remembers the partitions that a client reads, and the last high watermark and
+log start offset that it has sent to the client.
 
 Here, the epoch is the number of a fetch in its session. A full fetch (epoch 0) lists every partition and may begin a
 session. The incremental fetches of the session (epoch 1, 2, …) list only changes. The answer to an incremental fetch
@@ -52,24 +52,26 @@ _PARTITIONS_PER_STEP = 8
 
 
 WATCHED_FROM = 4
-"""The smallest session whose unchanged partitions are not read again. In smaller sessions, reading them costs less than
-watching them."""
+"""The smallest number of partitions in a session for which a fetch skips unchanged partitions. In smaller sessions,
+reading these partitions costs less than watching them."""
 
 REFRESH_MAX_MS = 2000
 """The longest time for which an unchanged partition is not read. A read shows the leader that the follower still
 fetches, and gives the client a new log start offset."""
 
 REFRESHES_PER_LAG_TIME = 4
-"""Reads of an unchanged partition in each replica.lag.time.max.ms, if this is more often than every REFRESH_MAX_MS. If
-a leader sees no fetch of a follower for replica.lag.time.max.ms, it removes the follower from the ISR."""
+"""The number of reads of an unchanged partition in each replica.lag.time.max.ms, if the time between two such reads is
+shorter than REFRESH_MAX_MS. If a leader sees no fetch of a follower for replica.lag.time.max.ms, it removes the
+follower from the ISR."""
 
 REFRESHED_AT_ONCE = 50
-"""Unchanged partitions that one fetch may read again, or a quarter of the quiet partitions, if this is more. Without
-this limit, partitions that were read together once would always be read together."""
+"""The most unchanged partitions that one fetch reads again. If a quarter of the quiet partitions is more, this quarter
+is the limit. The limit spreads the reads over several fetches: without it, partitions that were read together once
+would always be read together."""
 
 
 class Quiet(NamedTuple):
-    """Notes about a partition that has nothing new for the client of a session.
+    """The state of a partition that has nothing new for the client of a session.
 
     `partition` holds the requests that wait for new records of this partition. `read_ms` is the time of its last read.
     """
@@ -98,8 +100,8 @@ class FetchSession:
     parked: ParkedFetch | None = None
     epoch: int = 1
     allowed_by: object | None = None
-    """The key of the permissions (`Rights.kept_key`) at the last check in which the client was allowed to read all
-    partitions, or None."""
+    """The key of the client's permissions (`Rights.kept_key`) when a check last allowed all partitions of the session.
+    None if there was no such check."""
 
     def add(self, target: FetchTarget) -> None:
         self.allowed_by = None
@@ -154,8 +156,8 @@ class FetchSession:
             self.parked.finish()
 
     def end(self) -> None:
-        """Each partition keeps a list of the requests that wait for its records. Takes the session off these lists.
-        Call this method before the session is dropped.
+        """Removes the session from the lists of its quiet partitions. Each partition has a list of the fetches and
+        sessions that wait for its changes. Call this method before the session is dropped.
         """
         for target in list(self.quiet):
             self.wake(target)
@@ -323,13 +325,13 @@ class FetchScope:
         self._session.rest(target, partition, now_ms)
 
     def is_allowed_by(self, key: object | None) -> bool:
-        """Whether all partitions of the session were allowed to the client when the permissions had this key."""
+        """Whether a check with this key of the permissions has allowed the client to read all partitions of the
+        session.
+        """
         return key is not None and self._session is not None and self._session.allowed_by == key
 
     def keep_allowed(self, key: object | None) -> None:
-        """Remembers that all partitions of the session are allowed to the client while the permissions have
-        this key.
-        """
+        """Stores the key of the permissions with which the client may read all partitions of the session."""
         if self._session is not None:
             self._session.allowed_by = key
 
@@ -339,7 +341,7 @@ class FetchScope:
             self._session.wake(target)
 
     def wait(self, parked: ParkedFetch) -> None:
-        """Notifies the waiting fetch of changes of quiet partitions."""
+        """Makes the session notify a waiting fetch when a quiet partition changes."""
         if self._session is not None:
             self._session.parked = parked
 

@@ -20,7 +20,8 @@ class FollowedPartition:
     `is_current` is False after the leader epoch has ended or the replica has been removed. After that, no record may be
     appended.
 
-    `early` is the time for which requests for the leader are held (`kcli.replica.early_requests`).
+    `early` is the time for which this broker holds requests for the leader, because it may soon become the leader
+    (`kcli.replica.early_requests`).
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class FollowedPartition:
 
     @property
     def own_log(self) -> OwnLog:
-        """The log, as the decisions of a follower see it."""
+        """The offsets and epochs of the log, as input for the decisions of a follower."""
         log = self.log
         return OwnLog(
             log.log_start_offset,

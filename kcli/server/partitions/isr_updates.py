@@ -43,7 +43,7 @@ Place = tuple[uuid.UUID | None, int]
 
 
 class IsrUpdates:
-    """The proposed changes that wait for an answer of the controller. `channel` has no time limit."""
+    """The proposed changes that wait for an answer of the controller. Requests over `channel` have no time limit."""
 
     def __init__(
         self, node_id: BrokerId, channel: ControllerChannel, broker_epoch: Callable[[], int]
@@ -155,8 +155,8 @@ class IsrUpdates:
         )
 
     def _epoch_of(self, leader: LeaderPartition, member: BrokerId) -> int:
-        """The broker epoch of a member. The controller refuses the change if another run of the broker is registered
-        (KIP-903)."""
+        """Returns the broker epoch of a member of the ISR. If the member has restarted, its registration has another
+        epoch, so the controller refuses the change (KIP-903)."""
         if member == self._node_id:
             return self._broker_epoch()
         follower = leader.followers.get(member)

@@ -1,4 +1,4 @@
-"""Compares the leader epoch that a request knows with the leader epoch of this broker (KIP-320)."""
+"""Compares the leader epoch in a request with the leader epoch of this broker (KIP-320)."""
 
 from __future__ import annotations
 

@@ -209,7 +209,8 @@ class LeaderPartition:
         every record before this offset. If the follower is in sync now, this leader proposes to add the follower to the
         ISR.
 
-        Raises NotLeaderOrFollowerException if the broker has no replica, or if a newer run of the broker is registered.
+        Raises NotLeaderOrFollowerException if the follower's broker has no replica, or if it has restarted and is
+        registered with a newer broker epoch.
         """
         broker_id = BrokerId(replica)
         before = self.followers.get(broker_id)
@@ -237,7 +238,9 @@ class LeaderPartition:
 
     @property
     def low_watermark(self) -> Offset:
-        """The smallest log start offset of the replicas on live brokers. DeleteRecords waits for it."""
+        """The smallest log start offset of the replicas on live brokers. A DeleteRecords request waits until it reaches
+        the offset of the request.
+        """
         brokers = self._ports.brokers()
         starts = [
             follower.log_start_offset

@@ -64,8 +64,8 @@ class MoveThrottle:
         self._owed_bytes += size_bytes
 
     def wait_seconds(self) -> float:
-        """The seconds to wait before the next part is copied. Call this method again after the wait, until it returns
-        0.
+        """Returns the seconds to wait before the next part is copied. Call this method again after each wait, until it
+        returns 0.
         """
         self._pay_off()
         if self._owed_bytes <= 0:

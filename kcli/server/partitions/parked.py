@@ -30,7 +30,9 @@ ParkedFetches = dict[FetchWaiter, FetchTarget]
 
 
 def measure_again(partition: ParkedFetches) -> None:
-    """Makes all waiting requests measure a partition again, because it changed without an append."""
+    """Makes all waiting requests measure the readable bytes of a partition again, because it changed without an
+    append.
+    """
     for waiter in list(partition):
         waiter.changed(partition, 0, measure=True)
 

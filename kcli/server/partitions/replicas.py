@@ -57,7 +57,8 @@ changes."""
 
 
 HostListener = Callable[[str, int], None]
-"""A callback with a topic and the number of a partition of which this broker begins to lead or to follow a replica."""
+"""A callback with a topic and a partition number. It is called when this broker begins to lead or to follow the
+partition."""
 
 
 class PartitionFetchers(Protocol):
@@ -112,7 +113,7 @@ class Replicas:
         self._state_changes = StateChanges(node_id)
         self._waiting: deque[PartitionDiff] = deque()
         self._left_topics: dict[str, None] = {}
-        """Topics of which this broker has lost a replica, until the change is applied."""
+        """The topics of which this broker has lost a replica in the change that is being applied."""
         self._is_applied = asyncio.Event()
         self._is_applied.set()
         self._is_stopped = False
@@ -298,7 +299,7 @@ class Replicas:
 
     def _prepare_slice(self) -> None:
         """Creates the next log files in the background, because each file takes milliseconds on some file systems. If
-        this broker will lead a truncated log, also makes the truncation durable.
+        this broker will lead a partition whose log was truncated, also makes the truncation durable.
         """
         part = list(islice(self._waiting, SLICE_PARTITIONS))
         cuts = [log for diff in part if (log := self._cut_of(diff)) is not None]
@@ -325,7 +326,9 @@ class Replicas:
         )
 
     def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
-        """The log of a partition that this broker will lead, if the log has a truncation that is not durable yet."""
+        """Returns the log of a partition that this broker will lead, if a truncation of this log is not durable yet.
+        Otherwise returns None.
+        """
         followed = self._followed.get((diff.topic, diff.partition))
         if followed is None or diff.after is None or diff.after.leader != self.node_id:
             return None

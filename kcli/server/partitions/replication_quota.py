@@ -23,11 +23,14 @@ UNLIMITED = (1 << 63) - 1
 """The limit if the key is not set: the largest long, which is Kafka's default."""
 
 _TOPICS_MAX = 1000
-"""The most topics whose lists are kept parsed. A reassignment throttles the topics that it moves, which are fewer."""
+"""The most topics whose parsed list of throttled replicas is in the cache. A reassignment throttles only the topics
+that it moves, which are fewer."""
 
 
 class _Throttled(NamedTuple):
-    """The list in the config of a topic, and the throttled replicas that were read from the list."""
+    """A parsed list of throttled replicas: `entries` is the list in the config of the topic, and `replicas` is the
+    result.
+    """
 
     entries: tuple[str, ...]
     replicas: ThrottledReplicas

@@ -1,8 +1,8 @@
 """Kafka's state-change.log: the partitions that this broker begins to lead, begins to follow, or loses.
 
-Each change of the metadata gets a line with the numbers of its partitions. Each partition of the change also gets a
-line. If the change has many partitions, the lines of the partitions have the level DEBUG. At a higher level, a start
-with 10,000 partitions would write 10,000 lines.
+Each change of the metadata gets a line with the number of partitions that this broker begins to lead, begins to follow,
+or loses. Each partition of the change also gets a line. If the change has many partitions, the lines of the partitions
+have the level DEBUG. At a higher level, a start with 10,000 partitions would write 10,000 lines.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from kcli.model.uuids import uuid_to_text
 from kcli.storage.log.log import PartitionLog
 
 STATE_CHANGES = logging.getLogger("kcli.state.change.logger")
-"""Clients see this logger under its name in Kafka, `state.change.logger`."""
+"""The logger of state changes. Clients see it under its name in Kafka, `state.change.logger`."""
 
 LINES_MAX = 100
 """The most partitions of one change that get a line each at level INFO. A line takes about 20 µs."""
 
 
 class StateChanges:
-    """Writes the lines of one broker."""
+    """Writes the lines about the state changes of one broker."""
 
     def __init__(self, node_id: BrokerId) -> None:
         self._node_id = node_id
         self._level = logging.INFO
 
     def begin(self, changes: Sequence[PartitionDiff]) -> None:
-        """Writes the numbers of a change before it is applied."""
+        """Writes how many partitions a change affects, before the change is applied."""
         if not changes or not STATE_CHANGES.isEnabledFor(logging.INFO):
             return
         self._level = logging.INFO if len(changes) <= LINES_MAX else logging.DEBUG

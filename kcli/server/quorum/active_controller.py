@@ -67,7 +67,9 @@ class ActiveController:
         counts: ControllerCounts | None = None,
         times: ControllerTimes | None = None,
     ) -> None:
-        """`replayer` has the state of `controller`."""
+        """Makes the active controller. `replayer` replays appended records into the state on which `controller`
+        decides.
+        """
         self._counts = counts or ControllerCounts()
         self._times = times or ControllerTimes()
         self._controller = controller
@@ -121,8 +123,9 @@ class ActiveController:
     ) -> R:
         """Makes a decision, or all steps of a decision, and returns the response when the records are committed.
 
-        `decide` gets the controller and the present time (`session_ms`). See `ControllerApi.moves_broker`. If the
-        caller is cancelled, no further step is made.
+        `decide` gets the controller and the present time (`session_ms`). If `moves_broker` is True, first waits for
+        earlier decisions of this kind (see `ControllerApi.moves_broker`). If the caller is cancelled, no further step
+        is made.
         """
         self._counts.operations_started += 1
         asked = self._clock.monotonic()

@@ -29,7 +29,9 @@ RECORDS_PER_TURN = 200
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Records from `base_offset` on that are replayed but not yet committed. `done` ends when they are committed."""
+    """Records from `base_offset` on that are replayed but not yet committed. The future `done` is completed when they
+    are committed.
+    """
 
     base_offset: Offset
     last_offset: Offset
@@ -39,7 +41,7 @@ class Ahead:
 
 
 class CommittedMetadata:
-    """The replayed state of the committed records. Call `start` first."""
+    """Keeps the metadata after the committed records, which it replays. Call `start` first."""
 
     def __init__(
         self, log: MetadataLog, loader: MetadataLoader, *, on_fatal: Callable[[BaseException], None]
@@ -89,7 +91,7 @@ class CommittedMetadata:
         self._ahead.append(ahead)
 
     def drop_ahead(self, error: KafkaError) -> None:
-        """Forgets all uncommitted records. Their callers get the error."""
+        """Forgets all uncommitted records. The callers that wait for their commit get the error."""
         while self._ahead:
             done = self._ahead.popleft().done
             if done is not None and not done.done():

@@ -61,7 +61,9 @@ class RaftTimes:
 
 @dataclass(frozen=True, slots=True)
 class LoaderTimes:
-    """For each committed batch: its records, and how long the listeners of the metadata worked on it (µs)."""
+    """Observations of committed batches: the number of records in a batch, and the time (in µs) for which the listeners
+    of the metadata worked on the batch.
+    """
 
     batch_us: Observations = field(default_factory=Observations)
     batch_records: Observations = field(default_factory=Observations)
@@ -118,7 +120,7 @@ class PartitionCounts:
         self.not_preferred += sign * (partition.leader != partition.replicas[0])
 
     def _count_election(self, before: PartitionImage, after: PartitionImage) -> None:
-        """Counts a new leader that was not in the ISR (KIP-966). The ISR before the change decides, because such an
+        """Counts a new leader that was not in the ISR (KIP-966). The ISR before the change is checked, because such an
         election also puts the new leader into the ISR."""
         if after.leader in before.elr:
             self.elections.from_eligible += 1

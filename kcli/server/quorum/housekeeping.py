@@ -27,8 +27,8 @@ AFTER_FAILURE_S = 300.0
 """The pause after a round that failed, as in Kafka."""
 
 CHECKS_PER_SESSION = 8
-"""How often the sessions are checked within their timeout. So a silent broker is fenced too late by at most an eighth
-of the timeout."""
+"""The number of checks of the brokers' sessions in the time of one session timeout. So a silent broker is fenced too
+late by at most an eighth of the timeout."""
 
 Round = Callable[[], Awaitable[bool]]
 """One round of a periodic task. Returns True if it left work for another round."""

@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 class _Endpoint(Protocol):
-    """A NodeEndpoint of any response."""
+    """The fields that the class NodeEndpoint has in every response."""
 
     @property
     def node_id(self) -> int: ...
@@ -72,7 +72,7 @@ class _Endpoint(Protocol):
 
 
 def api_of(request: RaftRequest) -> tuple[ApiKey, int]:
-    """The API of a request, and the lowest version of the API that has all fields of the request."""
+    """Returns the API of a request, and the lowest version of this API in which the request can be sent."""
     match request:
         case VoteRequest():
             return ApiKey.VOTE, 2 if request.pre_vote else 0
@@ -95,7 +95,7 @@ def api_of(request: RaftRequest) -> tuple[ApiKey, int]:
 
 
 def encode_request(request: RaftRequest, cluster_id: str) -> object:
-    """The message of a request."""
+    """Converts a request from a value to a message."""
     match request:
         case VoteRequest():
             return _vote(request, cluster_id)
@@ -118,8 +118,8 @@ def encode_request(request: RaftRequest, cluster_id: str) -> object:
 
 
 def decode_response(request: RaftRequest, message: object, listener: str) -> RaftResponse:
-    """The response as a value. `listener` is the listener to which the request was sent. Raises ProtocolError if the
-    message does not have the metadata partition."""
+    """Converts a response from a message to a value. `listener` is the listener to which the request was sent. Raises
+    ProtocolError if the message does not contain the metadata partition."""
     match request:
         case VoteRequest():
             return _voted(request, cast(vo.VoteResponse, message), listener)

@@ -44,7 +44,7 @@ class _Link:
     backoff_s: float = RECONNECT_BACKOFF_S
     retry_at: float = 0.0
     trouble: str = ""
-    """Why the last request has no valid answer. It is logged once until it changes."""
+    """The reason why the last request has no valid answer. The same reason is logged only once."""
 
 
 class RaftPeers:

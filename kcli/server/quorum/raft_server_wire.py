@@ -47,7 +47,9 @@ def key_of(node_id: int, directory_id: uuid.UUID | None) -> ReplicaKey:
 
 
 def expected_voter(node_id: int, directory_id: uuid.UUID | None) -> ReplicaKey | None:
-    """The receiver that the sender expects. None if the version of the request does not name a receiver."""
+    """Returns the voter to which the sender has addressed the request, or None if this version of the request does not
+    contain the receiver.
+    """
     return None if node_id < 0 else key_of(node_id, directory_id)
 
 
@@ -115,7 +117,9 @@ def begin_epoch_response(response: BeginEpochResponse, listener: str) -> bq.Begi
 
 
 def end_epoch_request(message: eq.EndQuorumEpochRequest) -> EndEpochRequest:
-    """Version 0 has only the ids of the successors."""
+    """Converts an EndQuorumEpoch request. In version 0, it has only the ids of the preferred successors, without their
+    directory ids.
+    """
     partition = message.topics[0].partitions[0]
     preferred = tuple(
         key_of(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates
@@ -152,7 +156,9 @@ def end_epoch_response(response: EndEpochResponse, listener: str) -> eq.EndQuoru
 
 
 def fetch_request(message: fe.FetchRequest) -> FetchRequest:
-    """The replica is in `replica_state` from version 15 on, and in `replica_id` before."""
+    """Converts a Fetch request. The id of the replica is in `replica_state` from version 15 on, and in `replica_id` in
+    older versions.
+    """
     partition = message.topics[0].partitions[0]
     replica_id = max(message.replica_state.replica_id, message.replica_id)
     return FetchRequest(

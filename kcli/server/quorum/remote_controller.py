@@ -67,8 +67,9 @@ REGISTRATION_LIMIT_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for its answer. `message` makes the request for a connection, because the versions of the
-    server may matter. `since` is the time of the call.
+    """A request that waits for its answer. `message` makes the request only when the connection is open, because the
+    frame inside an Envelope depends on the versions that the server supports. `since` is the time at which the time
+    limit begins.
     """
 
     key: ApiKey
@@ -80,9 +81,9 @@ class _Asked:
 class RemoteController:
     """The active controller, over the network.
 
-    `find` returns the address of the active controller, or None if the quorum knows none. A request older than
-    `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the connection is
-    closed. `secure` has the security of the controller listener.
+    `find` returns the address of the active controller, or None if this node knows of no active controller. A request
+    older than `limit_s` is not sent again (None: no limit). If a server does not answer for `socket_timeout_s`, the
+    connection is closed. `secure` has the security of the controller listener.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class RemoteController:
         self.counts = ChannelCounts()
         self.queued_ms = Observations()
         self.remote_ms = Observations()
-        """Milliseconds of a request in the queue, and from its sending to its answer."""
+        """`queued_ms` has the times of requests in the queue. `remote_ms` has the times from the sending of a request
+        to its answer."""
         self.versions: ApiRanges = {}
         """The API versions of the last controller. Empty before the first connection."""
 
@@ -278,8 +280,9 @@ class RemoteController:
 
 
 def _is_from_other(response: object) -> bool:
-    """Whether the sender of a response is not the active controller. A response to CreateTopics has no top-level error:
-    NOT_CONTROLLER stands at each topic. The top-level error of an Envelope's response is that of the response inside.
+    """Whether a response comes from a node that is not the active controller. Such a response has the error
+    NOT_CONTROLLER at the top. The response to CreateTopics has no error field at the top, so each topic has the error.
+    For a request in an Envelope, the response to the Envelope has the error.
     """
     errors = [getattr(response, "error_code", ErrorCode.NONE)]
     errors += [topic.error_code for topic in getattr(response, "topics", ()) if hasattr(topic, "error_code")]
@@ -295,7 +298,9 @@ def _envelope(frame: bytes, principal: Principal, host: str) -> EnvelopeRequest:
 
 
 def _opened(response: EnvelopeResponse) -> bytes:
-    """The response frame in an Envelope. Raises KafkaError."""
+    """Takes the response frame out of the response to an Envelope. Raises KafkaError if the controller refused the
+    Envelope.
+    """
     if response.error_code is ErrorCode.UNSUPPORTED_VERSION:
         raise UnsupportedVersionException
     if response.error_code is not ErrorCode.NONE or response.response_data is None:

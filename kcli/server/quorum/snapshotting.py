@@ -25,12 +25,13 @@ from kcli.server.quorum.view import QuorumView
 _log = logging.getLogger("kcli.server.SnapshotGenerator")
 
 INTERVAL_S = 1.0
-"""The interval at which the need of a new snapshot is checked."""
+"""The interval at which this node checks whether it needs a new snapshot."""
 CLEAN_INTERVAL_MS = 60_000
-"""Kafka looks for old snapshots once a minute."""
+"""The interval at which this node looks for old snapshots, as in Kafka."""
 LAST_SNAPSHOT_BYTES = 1 << 20
-"""The bytes of the log since the last snapshot for which a stop takes another one. The next start replays this many
-bytes in about 0.3 s. Each stop and start of a node writes two records for each partition that it leads."""
+"""If the log has grown by at least this number of bytes since the last snapshot, a stop of the node takes a new
+snapshot. The next start would otherwise replay these bytes, and this number of bytes takes about 0.3 s. Each stop and
+start of a node writes two records for each partition that it leads."""
 
 
 class Snapshotting:

@@ -83,7 +83,8 @@ ALTER_CONFIGS = {
     ResourceType.GROUP: ALTER_CONFIGS_GROUP,
     ResourceType.CLUSTER: Need(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
 }
-"""The operations that reading configs (above) and changing configs need, by the type of the resource."""
+"""The operations that a client needs to change configs, by the type of the resource. DESCRIBE_CONFIGS has the
+operations that a client needs to read configs."""
 
 CREATE_CLUSTER = Need(AclOperation.CREATE, ResourceType.CLUSTER)
 DELETE_CLUSTER = Need(AclOperation.DELETE, ResourceType.CLUSTER)

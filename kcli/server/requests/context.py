@@ -43,7 +43,8 @@ class RequestContext(Generic[P]):
     trace: RequestTrace | None = None
     notes: RequestNotes = field(default_factory=RequestNotes)
     asker: Asker | None = field(default=None, init=False)
-    """The client as the authorizer sees it. It is made when a handler first asks for a right."""
+    """The facts about the client that the authorizer gets. This object is made when a handler first checks a
+    permission."""
 
     @property
     def rights(self) -> Rights:

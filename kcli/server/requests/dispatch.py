@@ -196,7 +196,7 @@ class Dispatch:
                 yield
 
     def versions_only(self, quotas: ClientQuotas) -> Dispatch:
-        """A dispatch that serves only ApiVersions, for clients that are not logged in."""
+        """Returns a dispatch that serves only ApiVersions, for clients that are not logged in."""
         served = {ApiKey.API_VERSIONS: self._served[ApiKey.API_VERSIONS]}
         return Dispatch(self._ports, served, quotas=quotas, metrics=self._metrics)
 
@@ -430,7 +430,7 @@ async def _encoded_later(
 
 
 def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """Returns steps that do the same work. If a client has a quota, the time of these steps is charged to the
+    """Returns an awaitable that does the same work. If a client has a quota, the time of this work is charged to the
     client."""
     return work if context.throttle is None else context.throttle.waits_for(work)
 

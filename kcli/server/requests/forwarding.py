@@ -51,7 +51,8 @@ the broker first, because only the broker knows the security of the client's con
 """
 
 THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
-"""The APIs with a quota of the controller (KIP-599). The throttle time is the first field of their responses."""
+"""The APIs whose requests the quota controller_mutation_rate limits (KIP-599). The throttle time is the first field of
+their responses."""
 
 
 class Caller(Protocol):

@@ -111,7 +111,7 @@ class LoginSettings:
     threads: LoginThreads | None = None
 
     def __call__(self, connection: Connection) -> Login:
-        """Begins the login of a new connection. So the settings are an `Authenticate`."""
+        """Begins the login of a new connection. With this method, the settings can be used as an `Authenticate`."""
         return Login(self, connection)
 
 
@@ -400,7 +400,9 @@ class _WrappedAnswers:
 
     @property
     def has_lifetime(self) -> bool:
-        """Whether the client learns the lifetime of its session, so that it can log in again in time."""
+        """Whether the answer contains the lifetime of the session, so that the client can log in again before the
+        session ends.
+        """
         return self.request.version >= 1
 
     def token(self, token: bytes, lifetime_ms: int) -> bytes:
@@ -418,8 +420,8 @@ _Answers = _RawAnswers | _WrappedAnswers
 
 
 def _reason(message: str, cause: BaseException | None) -> str:
-    """The text for the log. Only the text of a refused login is shown. The text of any other error may contain a
-    secret, so only its type is shown.
+    """Returns the reason of a failed login for the log. If the login was refused, the reason contains the text of the
+    error. The text of any other error may contain a secret, so the reason contains only the type of such an error.
     """
     if cause is None:
         return message

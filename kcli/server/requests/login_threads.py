@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 LOGIN_THREADS = 4
-"""The threads of a node. There are few, because such a step uses the CPU of the node before its client is known."""
+"""The number of threads in a node. There are few, because each step uses CPU time of the node for a client that is not
+logged in yet."""
 
 T = TypeVar("T")
 

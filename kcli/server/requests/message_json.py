@@ -1,8 +1,8 @@
 """Writes a message of the protocol as JSON, in the form of Kafka's request log.
 
-The form is that of Kafka's generated code: names in camel case, only the fields of the version, ids as text, bytes as
-base64, and the size of records in place of the records. Tagged fields with their default are left out. Secrets are
-hidden.
+The form is the same as in Kafka's generated code. Names are in camel case, and only the fields that exist in the
+version of the message are written. Ids are written as text, and bytes as base64. The size of records is written in
+place of the records. Tagged fields with their default are left out. Secrets are hidden.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kcli.protocol.wire.schema import Field
 Node = bool | int | float | str | list["Node"] | dict[str, "Node"] | None
 
 STRUCTS_MAX = 2_000
-"""The structs of one message that are written. A larger message would hold the event loop, because a struct takes
-about 5 µs."""
+"""The most structs that are written of one message. Without this limit, a large message would block the event loop,
+because a struct takes about 5 µs."""
 HIDDEN = "[hidden]"
 ZERO_ID = uuid.UUID(int=0)
 
@@ -41,7 +41,7 @@ class _Budget:
 
 def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Node:
     """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
-    are written. A text in place of the other structs has their number.
+    are written, and a text with the number of the other structs.
     """
     return _struct(message, schema.payload_class(spec, version, kind), _Budget())
 

@@ -97,7 +97,7 @@ class Delays:
         heapq.heappush(self._ends, now + seconds)
 
     def count(self, now: float) -> int:
-        """The delays that have not ended."""
+        """Returns the number of delays that have not ended."""
         while self._ends and self._ends[0] <= now:
             heapq.heappop(self._ends)
         return len(self._ends)
@@ -128,7 +128,9 @@ class Limits(Generic[M]):
             self._meters.clear()
 
     def of(self, client: Client, now: float) -> Metered[M] | None:
-        """The limit of a client, and the meter that the client shares with all other clients under the same limit."""
+        """Returns the limit of a client, and the meter that this client shares with all other clients under the same
+        limit.
+        """
         if not self.by_entity:
             return None
         if client in self._found:

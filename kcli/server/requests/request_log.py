@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kcli.server.requests.forwarding import Caller
 
 REQUEST_LOG = logging.getLogger("kcli.request.logger")
-"""Clients see this logger under its name in Kafka, `kafka.request.logger`."""
+"""The logger of requests. Clients see it under its name in Kafka, `kafka.request.logger`."""
 
 
 def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
@@ -40,7 +40,7 @@ def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
 
 
 class _Line:
-    """The line of one request."""
+    """Collects the facts about one request, and writes its line."""
 
     def __init__(self, route: AnyRoute, caller: Caller) -> None:
         self._route = route

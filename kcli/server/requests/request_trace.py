@@ -43,7 +43,7 @@ class Stage:
 
 
 class RequestTrace:
-    """What is known about one request while it is served."""
+    """Collects the stages and the other facts of one request for its spans, while the request is served."""
 
     __slots__ = (
         "_may_choose",
@@ -67,8 +67,8 @@ class RequestTrace:
         reads_headers: bool,
         may_choose: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Makes a trace. `may_choose` returns whether this request may be sampled because its first record is
-        sampled.
+        """Makes a trace. If the first record of the request is sampled, `may_choose` returns whether the request may be
+        sampled too.
         """
         self._now = now
         self._may_choose = may_choose

@@ -78,10 +78,11 @@ class Rights:
         return self._authorizer.is_open is True
 
     def kept_key(self) -> object | None:
-        """A key for the result "everything was allowed". While the key stays equal, a handler may skip the same checks.
-        They would have the same result and would write no line to the audit log.
+        """Returns a key for the present permissions of the client. If a handler's checks have allowed everything, it
+        may skip the same checks while the key stays equal. They would have the same result and would write no line to
+        the audit log.
 
-        None if the handler must not skip checks.
+        Returns None if the handler must not skip checks.
         """
         version: object | None = getattr(self._authorizer, "decisions_version", None)
         return None if version is None else (version, self._asker.principal, self._asker.host)
@@ -89,8 +90,8 @@ class Rights:
     def allows(self, need: Need, name: str = CLUSTER_NAME, *, traced: bool = False, count: int = 1) -> bool:
         """Returns whether the client may do the operation on the resource with this name.
 
-        `traced` is True for a check that only filters an answer. A denial is then logged only at level TRACE. `count`
-        is described at `Authorizer.authorize`.
+        `traced` is True for a check that only filters an answer. A denial is then logged only at level TRACE. See
+        `Authorizer.authorize` for `count`.
         """
         resource = Resource(need.resource_type, name)
         audit = Audit.FILTER if traced else Audit.FULL

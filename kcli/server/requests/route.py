@@ -1,4 +1,4 @@
-"""What the dispatch knows of one API."""
+"""A route: the functions with which the dispatch serves one API."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ class Route(Generic[RequestT, ResponseT]):
 
 
 AnyRoute = Route[Any, Any]
-"""A route with messages of any type. Only the module of the handler knows the types."""
+"""A route with messages of any type. The types are checked only in the handler module."""

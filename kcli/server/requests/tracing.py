@@ -58,8 +58,8 @@ _PRODUCE = b"\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which requests get spans. `ratio` is the share of all requests, from 0 to 1. A request that takes longer than
-    `slow_seconds` always gets spans."""
+    """Rules that decide which requests get spans. `ratio` is the share of requests that are sampled, from 0 to 1. A
+    request that takes longer than `slow_seconds` always gets spans."""
 
     ratio: float = 0.0
     slow_seconds: float = NEVER
@@ -316,8 +316,8 @@ def _waited(trace: RequestTrace) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _WallClock:
-    """Converts times of the broker's clock to nanoseconds since the epoch. The two fields are the same moment on the
-    two clocks."""
+    """Converts times of the broker's clock to nanoseconds since 1970. The two fields have the same moment on both
+    clocks."""
 
     wall_ns: int
     seconds: float

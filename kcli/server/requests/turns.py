@@ -22,7 +22,8 @@ Group = TypeVar("Group")
 Shaped = TypeVar("Shaped")
 
 REFUSALS_PER_TURN = 500
-"""Parts of a request that get the same error in one iteration of the event loop. A part takes 1 µs."""
+"""The number of parts of a refused request that get their error in one iteration of the event loop. A part takes 1
+µs."""
 
 _SORTED_AT_ONCE = 100
 

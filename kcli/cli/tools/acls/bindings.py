@@ -122,7 +122,7 @@ def wanted_bindings(options: AclsOptions) -> Bindings:
 
 
 def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
-    """The resources that the options name. If there are none and `needed` is True, raises UsageError."""
+    """The resources that the options name. If the options name no resource and `needed` is True, raises UsageError."""
     pattern_type = pattern_type_of(options.resource_pattern_type)
     found = [Pattern(ResourceType.TOPIC, name.strip(), pattern_type) for name in options.topic]
     if pattern_type is PatternType.LITERAL and (options.cluster or options.idempotent):
@@ -143,7 +143,7 @@ def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
 
 
 def pattern_type_of(text: str) -> PatternType:
-    """Raises CommandError with Kafka's message if the text is not a pattern type."""
+    """The pattern type with this name. Raises CommandError with Kafka's message if no pattern type has this name."""
     for pattern_type in PatternType:
         if pattern_type is not PatternType.UNKNOWN and pattern_type.name == text.upper():
             return pattern_type
@@ -210,7 +210,7 @@ def grouped(acls: Iterable[AclEntry]) -> Bindings:
 
 
 def _known(kind: type[Number], number: int) -> Number:
-    """The member with this number. A newer cluster may have numbers that this release does not know."""
+    """The enum member with this number, or UNKNOWN for a number that only newer releases have."""
     return kind[number_name(kind, number)]
 
 

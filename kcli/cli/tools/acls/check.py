@@ -1,7 +1,7 @@
 """`kcli acls --check`: whether the ACLs of a cluster allow an operation, and which ACL decides.
 
-The tool asks for the ACLs and decides by the rules of the broker. The tool cannot see the settings super.users and
-allow.everyone.if.no.acl.found, which are in the brokers' files.
+The tool reads the ACLs and applies the same rules as a broker. The tool ignores super.users and
+allow.everyone.if.no.acl.found, because these settings are only in the configuration files of brokers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
 
 ANY_OTHER_HOST = ""
-"""A host that no ACL names, so that only ACLs for every host count."""
+"""A host that no ACL names. So only ACLs for all hosts match it."""
 
 DENIED_EXIT = 1
 

@@ -164,7 +164,8 @@ def _question(pattern: Pattern, entries: list[Entry]) -> str:
 
 
 def _is_confirmed(options: AclsOptions, question: str) -> bool:
-    """Asks on the terminal. Raises CommandError if there is no terminal, because Kafka's tool then fails too."""
+    """Asks for confirmation on the terminal. Raises CommandError if there is no terminal, because Kafka's tool then
+    fails too."""
     if options.force:
         return True
     print(question, flush=True)

@@ -63,7 +63,7 @@ class UpOptions(LocalClusterOptions):
         "machine fail together.",
         metavar="name",
     )
-    racks: str | None = option("Racks that the nodes take in turn, as a,b,c.", metavar="names")
+    racks: str | None = option("The racks that are assigned to the nodes in turn, as a,b,c.", metavar="names")
     override: tuple[str, ...] = option(
         "A property, as key=value, for server.properties of all nodes.",
         metavar="key=value",
@@ -87,7 +87,7 @@ class ClusterUp:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDown:
-    """A cluster after `down`: the processes that were asked to stop."""
+    """A cluster after `down`: the processes to which a stop signal was sent."""
 
     directory: str
     stopped: tuple[int, ...]
@@ -211,7 +211,7 @@ def _new_nodes(options: UpOptions) -> Sequence[NodeLayout]:
 
 
 def _wanted(options: UpOptions, count: int, overrides: Mapping[str, str]) -> Mapping[int, Mapping[str, str]]:
-    """Returns for each node the properties that the options name, to compare them with an existing cluster."""
+    """Returns the properties that the options set, for each node. The caller compares them with an existing cluster."""
     from kcli.local_cluster.layout import consecutive_ports, node_properties, plan_nodes, ports_needed
 
     ports = (

@@ -223,7 +223,8 @@ async def _alter_credentials(
 
 
 async def _check_deletions(client: AdminClient, user: str, deletions: list[ScramDeletion]) -> None:
-    """Raises an error for credentials that do not exist, because the API has no validate-only mode."""
+    """Raises an error if a credential to delete does not exist. A dry run needs this check, because the API has no
+    validate-only mode."""
     found = (await client.describe_user_scram_credentials([user])).get(user, ())
     present = () if isinstance(found, KafkaError) else [info.mechanism for info in found]
     if any(deletion.mechanism not in present for deletion in deletions):

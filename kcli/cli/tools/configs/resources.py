@@ -194,7 +194,7 @@ async def _settings(
 
 
 def _entries(kind: str, name: str, settings: Settings, *, every: bool) -> list[ConfigEntry]:
-    """Returns the settings of an entity, sorted by name: all, or only those that were set for the entity.
+    """Returns the settings of an entity, sorted by name: all settings, or only settings that were set for the entity.
 
     Raises the error of an entity that could not be described.
     """

@@ -475,7 +475,7 @@ def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> l
 def reader_is_gone() -> bool:
     """Whether the reader of stdout has closed it.
 
-    The function asks the operating system, because a write to a pipe may succeed although the reader is gone.
+    The function polls the descriptor, because a write to a pipe may succeed although the reader is gone.
     """
     try:
         poll = select.poll()

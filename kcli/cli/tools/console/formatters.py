@@ -125,9 +125,9 @@ TSV_HEADER = b"topic\tpartition\toffset\ttimestamp\tkey\tvalue\n"
 
 
 def deserializer(class_name: str | None) -> Deserializer | None:
-    """Returns the equivalent of Kafka's deserializer `class_name`, with text as result.
+    """Returns a function that converts bytes to text as Kafka's deserializer `class_name` does.
 
-    Returns None if `class_name` leaves the bytes unchanged.
+    Returns None if Kafka's deserializer leaves the bytes unchanged.
 
     As in Kafka, an unknown class is logged and ignored.
     """

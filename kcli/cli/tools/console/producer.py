@@ -155,7 +155,7 @@ class ConsoleProducerOptions(ConnectingOptions):
 
 
 DISCARD_BYTES = 1 << 16
-"""The size of a read of input that cannot be sent."""
+"""The size of one read of standard input after a failed login. The tool then discards the input."""
 
 _PAIRS = (
     ("command-config", "producer.config"),
@@ -200,7 +200,8 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
 
 
 def _not_logged_in(topic: str, error: KafkaError) -> int:
-    """Reports that no line can be sent, and reads standard input to its end. As in Kafka, the exit code is 0."""
+    """Reports a failed login, and reads standard input to its end without sending it. As in Kafka, the exit code is
+    0."""
     logger().error("Error when sending messages to topic %s: %s", topic, java_text(error))
     while sys.stdin.buffer.read(DISCARD_BYTES):
         pass
@@ -413,14 +414,14 @@ class Sender:
     def _begin(self, transactions: Transactions) -> None:
         """Begins a transaction if none is open. Call this method before each line.
 
-        Raises CommandError if a line was refused before.
+        Raises CommandError if an earlier line could not be delivered.
         """
         if self._told:
             raise CommandError()
         transactions.begin()
 
     def _end(self, transactions: Transactions) -> None:
-        """Commits the last transaction, or aborts it if one of its lines was refused."""
+        """Commits the last transaction, or aborts it if one of its lines could not be delivered."""
         try:
             if self._told:
                 transactions.abort()
@@ -442,7 +443,7 @@ class Sender:
             raise
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Reports a failed record.
+        """Reports a record that could not be delivered.
 
         Records that an abort has removed are not reported here, because `_end` reports their number.
         """

@@ -87,7 +87,7 @@ def _action(options: ConsumerGroupsOptions) -> Action:
 
 
 def _watched_action() -> Action:
-    """Returns the action of --describe --watch, which uses all samples since its start."""
+    """Returns the action of --describe --watch. The action uses all samples since the tool was started."""
     from kcli.cli.tools.consumer_groups.describe import describe
     from kcli.cli.tools.consumer_groups.watched import Watched
 
@@ -95,8 +95,8 @@ def _watched_action() -> Action:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. An error that joptsimple finds only when the tool uses the value is reported like a failed
-    action.
+    """Reports a parse error. If joptsimple finds the error only when Kafka's tool uses the value, the error is reported
+    like a failed action.
     """
     if not error.is_late:
         return let_through(error)

@@ -92,10 +92,10 @@ class Column:
 
 
 class Tables:
-    """The tables of --describe. With --watch, `Watched` adds the states of the partitions."""
+    """Prints the tables of --describe. The subclass `Watched` adds the states of the partitions for --watch."""
 
     needs_lag = False
-    """Whether all tables need the partitions of the group, with their lag in seconds."""
+    """Whether every table, also a table of members or states, needs the lag in seconds of each partition."""
 
     def show_partitions(
         self, output: Output, group: GroupDescription, partitions: Sequence[OffsetRow], columns: list[Column]

@@ -104,7 +104,7 @@ class ConsumerGroupsOptions(ClusterOptions):
     )
     watch: float | None = option(
         "With --describe: repeat at this interval in seconds (default 2), until Ctrl-C. Also show the state of each "
-        "partition (OK, WARN, STOP, REWIND), the time until its lag is zero, and the reason of a state. With "
+        "partition (OK, WARN, STOP, REWIND), the time until its lag is zero, and the reason for this state. With "
         "--members or --state, show the lag and the worst state of each member or group.",
         Kind.DOUBLE,
         metavar="seconds",

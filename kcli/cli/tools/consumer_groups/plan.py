@@ -18,8 +18,8 @@ from kcli.model.topic_partition import TopicPartition
 QUOTE_FROM_LENGTH = 25
 """Kafka's CSV writer quotes every text of this length or longer."""
 FIRST_SAFE_CHARACTER = "-"
-"""Kafka's CSV writer also quotes a text if it contains a character that sorts before this one, such as a comma, a quote
-or a space."""
+"""Kafka's CSV writer also quotes a text with a character that sorts before this one, such as a comma, a quote or a
+space."""
 
 NewOffsets = dict[TopicPartition, int]
 

@@ -75,7 +75,8 @@ def _show(options: ConsumerGroupsOptions, output: Output, plans: dict[str, NewOf
 
 @dataclass(slots=True)
 class _Offsets:
-    """Offsets of the groups and of the log, each requested once for all groups."""
+    """The committed offsets of the groups, and offsets in the logs of partitions. Each offset is requested only
+    once."""
 
     client: AdminClient
     groups: tuple[str, ...]

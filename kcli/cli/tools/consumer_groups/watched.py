@@ -25,7 +25,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.log_text import one_line
 
 _AFTER = "LAG-SECONDS"
-"""The column after which the columns of a watch stand."""
+"""The column of --describe that is followed by the columns of --watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SummedRow:
 
 
 class Watched(Tables):
-    """The tables of --watch, with the states that all samples since its start show."""
+    """Prints the tables of --watch. The states are computed from all samples since the tool was started."""
 
     needs_lag = True
 
@@ -119,7 +119,8 @@ def _summed(row: MemberRow | StateRow, watched: Sequence[WatchedRow]) -> SummedR
 
 
 def _is_part(partition: WatchedRow, of: MemberRow | StateRow) -> bool:
-    """Whether a member reads the partition. All partitions are part of the group's state."""
+    """Whether the row `of` is about the partition. A member's row is about the partitions that the member reads, and a
+    group's row is about all partitions."""
     return isinstance(of, StateRow) or partition.row.consumer_id == of.consumer_id
 
 
@@ -159,7 +160,8 @@ def _columns(columns: list[Column]) -> list[Column]:
 
 
 def _summed_columns(columns: list[Column]) -> list[Column]:
-    """Adds the lag and the status to the columns of members or states. A last column without a width stays the last."""
+    """Adds the lag and the status to the columns of members or states. If the last column has no width, it stays the
+    last one."""
     made = [_of_row(column) for column in columns]
     at = len(made) - (made[-1].width is None)
     made[at:at] = [

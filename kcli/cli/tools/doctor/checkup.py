@@ -77,14 +77,14 @@ def _summary(findings: Sequence[CheckupFinding]) -> str:
 
 
 class BrokerMetrics:
-    """Reads the figures of brokers from the metrics endpoints that they report."""
+    """Reads the figures of brokers from the metrics endpoints that are set in the brokers' configs."""
 
     def __init__(self, admin: AdminClient, access: MetricsAccess) -> None:
         self._admin = admin
         self._access = access
 
     async def read(self, nodes: tuple[Node, ...]) -> Metrics:
-        """Returns the figures of all brokers with an endpoint, and the reasons for the others."""
+        """Returns the figures of the brokers, and for each broker without figures the reason."""
         answers = await asyncio.gather(*map(self._of_broker, nodes))
         found = {node.id: each for node, each in zip(nodes, answers, strict=True)}
         return metrics_of(

@@ -44,9 +44,7 @@ class DumpLogOptions(CommonOptions):
         "Print the records of each batch. Every option that prints data includes this option."
     )
     verify_index_only: bool = flag("Check indexes against the log without printing their entries.")
-    index_sanity_check: bool = flag(
-        "Make the check of indexes that a broker makes at its start. The log is not read."
-    )
+    index_sanity_check: bool = flag("Check the indexes as a broker does at its start. The log is not read.")
     max_message_size: int = option(
         "How many bytes of the log to read for each index entry.",
         Kind.INTEGER,
@@ -165,9 +163,9 @@ class Dumper:
 
     @cached_property
     def _how(self) -> LogDump:
-        """The settings for logs.
+        """The settings for the dump of a log.
 
-        The settings are created at the first log, because a dump of indexes needs no valid decoder class.
+        The settings are created when the first log is dumped, because a dump of indexes needs no valid decoder class.
         """
         is_data = any(self.options.has(name) for name in _DATA_OPTIONS)
         return LogDump(

@@ -94,7 +94,7 @@ def run(options: ProducerPerfOptions, output: Output) -> int:
 
 
 def _not_logged_in(error: KafkaError, output: Output) -> int:
-    """Reports that no record can be sent. As in Kafka, the summary reports 0 records, and the exit code is 0."""
+    """Reports a failed login. As in Kafka, the summary reports 0 records, and the exit code is 0."""
     warn(java_text(error))
     row = {"records": 0, "failed": 1, "records_per_second": 0.0, "megabytes_per_second": 0.0}
     output.row(

@@ -1,4 +1,5 @@
-"""`--balance`, `--decommission` and `--undo`: plans or reads moves, shows them, asks, and executes them."""
+"""`--balance`, `--decommission` and `--undo`: plans or reads moves, shows them, asks for confirmation, and executes
+them."""
 
 from __future__ import annotations
 

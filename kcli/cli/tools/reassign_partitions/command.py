@@ -129,8 +129,8 @@ def _error(message: object) -> str:
 
 
 def _parse_failed(error: ParseError) -> int:
-    """Reports a parse error. An error that joptsimple finds only when the tool uses the value is reported like a failed
-    action.
+    """Reports a parse error. If joptsimple finds the error only when Kafka's tool uses the value, the error is reported
+    like a failed action.
     """
     if not error.is_late:
         return let_through(error)

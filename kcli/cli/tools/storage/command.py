@@ -44,7 +44,7 @@ class FormatOptions(CommonOptions):
     cluster_id: str = option("The id of the cluster. random-uuid prints a new id.", short="t", required=True)
     config: str = option("The configuration file of the node.", short="c", required=True)
     add_scram: tuple[str, ...] = option(
-        "A SCRAM credential that the new cluster has, such as "
+        "A SCRAM credential to store in the new cluster, such as "
         "'SCRAM-SHA-256=[name=alice,password=alice-secret]'.",
         short="S",
         repeatable=True,
@@ -52,7 +52,9 @@ class FormatOptions(CommonOptions):
     ignore_formatted: bool = flag(
         "Skip directories that are already formatted, and format the others.", short="g"
     )
-    release_version: str | None = option("The release whose feature levels the new cluster has.", short="r")
+    release_version: str | None = option(
+        "The release that sets the feature levels of the new cluster.", short="r"
+    )
     feature: tuple[str, ...] = option(
         "The level of a feature in the new cluster, as name=level.", short="f", repeatable=True
     )

@@ -145,8 +145,8 @@ async def _create(options: TopicsOptions, client: AdminClient, output: Output) -
 
 
 async def _warn_of_shared_racks(replication_factor: int, client: AdminClient, output: Output) -> None:
-    """Warns if there are fewer racks than replicas. Errors of this look-up are ignored, because the topic is already
-    created."""
+    """Warns if there are fewer racks than replicas. If the racks cannot be read, no error is reported, because the
+    topic already exists."""
     with contextlib.suppress(KafkaError):
         racks = {node.rack for node in (await client.describe_cluster()).nodes}
         if racks != {None} and len(racks) < replication_factor:

@@ -52,7 +52,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One described topic, with the partitions that the options ask for."""
+    """One described topic, with the partitions that the options select."""
 
     topic: str
     topic_id: str
@@ -123,7 +123,8 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 
 
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
-    """Returns the reassignments of partitions. If the cluster does not support or permit the request, returns none."""
+    """Returns the reassignments of partitions. If the cluster does not support or permit the request, the result is
+    empty."""
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     try:
         return await client.list_reassignments(partitions)

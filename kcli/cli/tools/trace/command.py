@@ -37,7 +37,7 @@ class TraceOptions(ClusterOptions):
     )
     offset: int | None = option("The offset of the record.", Kind.LONG, metavar="offset")
     traces: str | None = option(
-        "The address of the store of traces: http://HOST:16686 for Jaeger, http://HOST:3200 for Tempo. The address may "
+        "The address of the trace store: http://HOST:16686 for Jaeger, http://HOST:3200 for Tempo. The address may "
         "contain a path, and USER:PASSWORD@ before the host.",
         metavar="url",
     )

@@ -1,4 +1,4 @@
-"""Reads one record by its place."""
+"""Reads one record by its topic, partition and offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOKUP_TIMEOUT_S = 30.0
 POLL_S = 0.2
 
 _NEVER_COMMITTED = "kcli-trace"
-"""librdkafka needs the name of a group. The tool does not join the group and commits nothing."""
+"""The group id, because librdkafka requires one. The tool does not join the group and commits nothing."""
 
 
 def read_record(

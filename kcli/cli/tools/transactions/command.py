@@ -54,7 +54,7 @@ class PartitionOptions(TransactionsOptions):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeProducersOptions(PartitionOptions):
     broker_id: int | None = option(
-        "The id of the broker to ask. Default: the leader of the partition.", Kind.INTEGER
+        "The id of the broker whose replica is described. Default: the leader of the partition.", Kind.INTEGER
     )
 
 
@@ -201,7 +201,8 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
 
 def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
-    """Returns the producer id and epochs of the options, or None if --start-offset identifies the transaction."""
+    """Returns the producer id and the epochs that the options give, or None if --start-offset identifies the
+    transaction."""
     if options.start_offset is not None:
         return None
     if options.producer_id is None:

@@ -16,7 +16,7 @@ VOTER_BEHIND_MS = 30_000
 """A voter that has not caught up for this time is down or cut off. A voter fetches at least each half second
 (controller.quorum.fetch.timeout.ms is 2 s)."""
 CLOCK_AHEAD_MS = 1_000
-"""A larger difference of clocks is a fault, because NTP keeps clocks within milliseconds."""
+"""A larger difference of clocks is a fault, because NTP keeps clocks within milliseconds of each other."""
 
 _OF_ONE_BROKER = (
     "node.id",

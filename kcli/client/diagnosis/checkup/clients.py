@@ -16,11 +16,12 @@ DAY_MS = 24 * 3600 * 1000
 UNUSED_DAYS = 30
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"})
 LOOKS_MIN = 2
-"""The least number of samples of a group. A group rebalances constantly if every sample shows a rebalance. A single
-sample could also show a normal rebalance.
+"""The fewest samples that show that a group rebalances constantly. Every sample must show a rebalance, because a single
+sample could show a normal rebalance.
 """
 DIGITS_MAX = 9
-"""The digits of a number in a version. Clients choose the text, and int() refuses thousands of digits."""
+"""The most digits of a number in a version. Clients choose the text of the version, and int() refuses thousands of
+digits."""
 VERSION_SHOWN_MAX = 50
 
 _OLD_BELOW = {

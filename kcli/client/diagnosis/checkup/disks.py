@@ -22,11 +22,11 @@ DAY_MS = 24 * 3600 * 1000
 CRITICAL_DAYS = 3.0
 WARNING_DAYS = 30.0
 FULL_SHARE = 0.9
-"""A disk with this share of used space or more is reported, even if it does not grow."""
+"""A disk is reported if its used share is at least this, even if its data does not grow."""
 SEGMENTS_MAX = 100
 SMALL_SEGMENT_BYTES = 1 << 20
 """A partition has too many small segments if it has more segments than SEGMENTS_MAX, and if their mean size is smaller
-than this. Each segment costs three open files, and time at a start.
+than this. Each segment costs three open files, and time when the broker starts.
 """
 SEGMENT_KEYS = ("segment.bytes", "segment.ms")
 """The settings of a topic that make its segments small."""
@@ -122,8 +122,8 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def _larger_segments(snapshot: Snapshot, topics: list[str]) -> str:
-    """The command that deletes a topic's own segment configs. If no topic has such configs, the command shows the
-    sources of the values. Internal topics keep their own configs.
+    """The command that deletes the segment configs of the first topic that has them. Internal topics keep their
+    configs. If no topic has such configs, the command shows the sources of a topic's values.
     """
     for name in topics:
         described = snapshot.topics.get(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 EVIDENCE_MAX = 10
-"""The items of evidence that a finding shows. More would hide the other findings."""
+"""The most items of evidence that a finding shows. More items would hide the other findings."""
 
 
 class Severity(StrEnum):
@@ -16,11 +16,11 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     """Clients cannot use a part of the cluster, or lose data at the next failure."""
     WARNING = "warning"
-    """The cluster works, but something is wrong or will be."""
+    """The cluster works, but something is wrong or will be wrong soon."""
     ADVICE = "advice"
     """A choice that most operators would make differently."""
     UNKNOWN = "unknown"
-    """The check could not be made. The text says why."""
+    """The check could not be made. The text or the evidence has the reason."""
 
 
 ORDER = tuple(Severity)
@@ -43,7 +43,7 @@ class CheckupFinding:
 
 
 def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str, ...]:
-    """The first items as texts. If there are more items, the last text has their number."""
+    """The first items as texts. If there are more items, the last text is the number of the other items."""
     texts = [str(each) for each in items]
     more = len(texts) - shown_max
     return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)

@@ -1,7 +1,7 @@
-"""Asks a cluster for everything that the check-up needs.
+"""Reads from a cluster everything that the check-up needs.
 
-Each part is a separate request. A request may fail, for example because the client has no permission. Then the snapshot
-has the reason, and the other parts are still used.
+Each part is a separate request. A request may fail, for example because the client has no permission. In this case the
+snapshot contains the reason in place of the part, and the other parts are still used.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from kcli.model.topic_partition import TopicPartition
 T = TypeVar("T")
 
 TOPICS_AT_ONCE = 500
-"""Topics whose configs one request asks for. An answer has about 5 kB for each."""
+"""The most topics in one request for configs. The answer has about 5 kB for each topic."""
 GROUPS_MAX = 2_000
-"""The most groups that are looked at, because each look asks for the members of every group."""
+"""The most groups in one sample, because each sample requests the members of every group."""
 
 MetricsSource = Callable[[tuple[Node, ...]], Awaitable[Metrics]]
 """Reads the figures of the brokers from their metrics endpoints."""
@@ -97,12 +97,12 @@ async def gather(
 
 
 class _NotKnown(KafkaError):
-    """Raised if a part cannot be known. The message is the reason."""
+    """Raised if a part of the snapshot cannot be read. The message is the reason."""
 
 
 @dataclass(slots=True)
 class _Survey:
-    """The requests to one cluster, and the parts that failed."""
+    """Sends the requests to one cluster, and stores the reason for each part that failed."""
 
     admin: AdminClient
     cluster: ClusterDescription
@@ -157,8 +157,8 @@ class _Survey:
         return {broker: each for broker, each in found.items() if not isinstance(each, KafkaError)}
 
     async def quorum(self) -> tuple[QuorumDescription | None, int | None, int]:
-        """The quorum, and the time on the clock of its leader. (A leader reports its present time as the time of its
-        own last fetch.)"""
+        """The quorum, how far the clock of its leader is ahead of this machine in ms, and the largest error of this
+        difference. (A leader reports its present time as the time of its own last fetch.)"""
         before = _now_ms()
         quorum = await self.admin.describe_quorum()
         after = _now_ms()
@@ -190,7 +190,7 @@ class _Survey:
         ]
 
     async def read_topics(self, groups: Iterable[GroupHistory]) -> frozenset[str]:
-        """The topics with an offset that at least one group has committed."""
+        """The topics for which at least one group has committed an offset."""
         found = await self.admin.list_all_offsets([each.group_id for each in groups])
         return frozenset(
             partition.topic
@@ -201,7 +201,7 @@ class _Survey:
         )
 
     async def last_records(self, topics: Mapping[str, TopicDescription]) -> Mapping[str, int]:
-        """The time of the newest record of each topic (KIP-734), or -1."""
+        """The time of the newest record of each topic (KIP-734), or -1 for a topic without records."""
         wanted = {
             TopicPartition(name, each.partition): int(OffsetSpec.MAX_TIMESTAMP)
             for name, topic in topics.items()

@@ -14,8 +14,8 @@ from kcli.model.topic_partition import TopicPartition
 
 DAY_MS = 24 * 3600 * 1000
 PARTITIONS_MAX = 20_000
-"""The most partitions that are measured. Each partition needs four requested offsets, and for some of them the broker
-reads a file.
+"""The most partitions that are measured. For each partition, four offsets are requested. For some of these offsets, the
+broker reads a file.
 """
 
 

@@ -1,7 +1,7 @@
-"""Finds transactions that are open for too long, and those that no coordinator will end (KIP-664).
+"""Finds transactions that are open for too long, and transactions that no coordinator will end (KIP-664).
 
-`kcli transactions find-hanging` asks all partitions for their producers. This module asks only partitions with an open
-transaction, whose last stable offset is smaller than their high watermark.
+`kcli transactions find-hanging` requests the producers of all partitions. This module requests only the producers of
+partitions with an open transaction. The last stable offset of such a partition is smaller than its high watermark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def long_transactions(admin: AdminClient, now_ms: int) -> tuple[Transactio
 async def hanging_transactions(
     admin: AdminClient, topics: Mapping[str, TopicDescription], now_ms: int
 ) -> tuple[HangingTransaction, ...]:
-    """Returns the old open transactions whose coordinator does not know them. Raises KafkaError."""
+    """Returns the old open transactions that no coordinator has. Raises KafkaError."""
     blocked = await _blocked(admin, topics)
     found = await admin.describe_producers(blocked) if blocked else {}
     candidates = [

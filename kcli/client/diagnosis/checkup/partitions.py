@@ -14,10 +14,11 @@ from kcli.model.topic_partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
 UNEVEN_RATIO = 1.25
-"""A broker leads too many partitions if it leads this many times the mean. Kafka's own limit of imbalance is 10 % of
-the preferred leaders (leader.imbalance.per.broker.percentage)."""
+"""A broker leads too many partitions if it leads more than the mean multiplied by this. Kafka's own limit of imbalance
+is 10 % of the preferred leaders (leader.imbalance.per.broker.percentage)."""
 UNEVEN_MIN = 3
-"""The least number of partitions above the mean. With few partitions, a ratio says nothing."""
+"""A broker also must lead this many partitions more than the mean. With few partitions, the ratio alone would report a
+difference of one partition."""
 
 
 def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
@@ -162,7 +163,7 @@ def _subject(brokers: list[int]) -> str:
 
 
 def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds brokers that lead far more partitions than others, and partitions whose leader is not the preferred
+    """Finds brokers that lead far more partitions than the mean, and partitions whose leader is not the preferred
     replica."""
     alive = [node.id for node in snapshot.nodes if not node.is_fenced]
     leaders = Counter(each.leader for _, each in _partitions(snapshot))

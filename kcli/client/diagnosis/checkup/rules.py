@@ -26,12 +26,13 @@ from kcli.client.diagnosis.checkup.snapshot import (
 )
 
 REASON_MAX = 300
-"""The characters of an error that a finding shows."""
+"""The most characters of an error that a finding shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, and the parts of a snapshot that it needs. If such a part is missing, the report names the part."""
+    """A rule, and the parts of a snapshot that it needs. If one of these parts is missing, the rule is not applied, and
+    the report names the part."""
 
     check: Callable[[Snapshot], Iterator[CheckupFinding]]
     needs: tuple[str, ...] = ()
@@ -115,7 +116,7 @@ def _with_servers(finding: CheckupFinding, servers: str) -> CheckupFinding:
     if not servers or not finding.command.startswith("kcli "):
         return finding
     _, tool, rest = finding.command.split(" ", 2)
-    if tool == "jmx":  # it asks the metrics endpoint of a broker
+    if tool == "jmx":  # it connects to the metrics endpoint of a broker
         return finding
     option = f"--bootstrap-server {shlex.quote(servers)}"
     # Of the tools here, only `cluster` has the option after its sub-command.

@@ -24,7 +24,7 @@ TOPICS, REASSIGNMENTS, TOPIC_CONFIGS, BROKER_CONFIGS = (
 LOG_DIRS, QUORUM, FEATURES, GROUPS = "log directories", "the quorum", "features", "groups"
 TRANSACTIONS, HISTORY, LAST_RECORDS = "transactions", "the growth of partitions", "the last records of topics"
 CERTIFICATES, METRICS = "certificates", "metrics"
-"""The parts of a snapshot, as the texts name them."""
+"""The names of the parts of a snapshot in the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class GroupHistory:
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
-    """The offsets of a partition: the first offset, the end offset now, the end offset a day ago, and the end offset at
-    the beginning of the retention time.
+    """The offsets of a partition. `start` is the first offset, and `end` the end offset now. `day_ago` and
+    `at_retention` are the end offsets a day ago and at the beginning of the retention time.
 
     `at_retention` is None if records have no age limit.
     """
@@ -95,7 +95,7 @@ class Snapshot:
 
     `clock_ahead_ms` is the time of the active controller minus the time of this machine. `clock_error_ms` is the
     largest possible error of this difference. `sampled_s` is the time between the first and the last sample of the
-    groups. `read_topics` are the topics that a group has read or is assigned to. `last_record_ms` has the time of the
+    groups. `read_topics` are the topics for which a group has committed an offset. `last_record_ms` has the time of the
     newest record of a topic, or -1 if the topic is empty.
     """
 

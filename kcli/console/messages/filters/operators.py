@@ -41,7 +41,7 @@ def _order_of_numbers(left: Tree, right: Tree, holds: Callable[[int], bool]) -> 
 
 
 def contains(left: Tree, right: Tree, work: Work) -> bool:
-    """Whether a text contains a text, or a list has an equal element."""
+    """Whether the text `left` contains the text `right`, or the list `left` has an element that equals `right`."""
     if isinstance(left, list):
         work.spend(COMPARISON_COST * len(left))
         return any(equal(each, right, work) for each in left)

@@ -58,11 +58,11 @@ class Path:
                 return []
 
     def texts(self, subject: Subject) -> Sequence[Tree]:
-        """The texts of a whole key, value or header. A missing header is null."""
+        """The texts of a whole key, value or header. A missing header has the text null."""
         return [part.text(subject.work) for part in self.parts(subject)] or (None,)
 
     def values(self, subject: Subject) -> Sequence[Tree]:
-        """The selected values."""
+        """The values of the record that the path selects."""
         match self.root:
             case Root.OFFSET:
                 return (subject.record.offset,)

@@ -18,7 +18,7 @@ class RecordFilter:
     def matches(
         self, record: ReadRecord, read_key: TreeReader = json_tree, read_value: TreeReader = json_tree
     ) -> bool | None:
-        """Whether a record matches. None means that the record needs too much work, so the answer is not known."""
+        """Whether a record matches. Returns None if the record needs too much work, so that the result is unknown."""
         try:
             return self._condition(Subject(record, read_key, read_value))
         except TooMuchWork:

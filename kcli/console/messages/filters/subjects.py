@@ -1,4 +1,5 @@
-"""The record that a filter sees: texts, decoded trees and headers, each made at most once and only if needed."""
+"""The parts of a record that a filter reads: texts, decoded trees and headers. Each part is made at most once, and only
+if a filter needs it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from kcli.console.messages.filters.errors import TooMuchWork
 from kcli.console.messages.record import ReadRecord
 
 MAX_WORK_BYTES = 512 << 20
-"""The bytes that a filter may look at in one record. It is five times the largest answer of a broker, so a filter with
-a few conditions works on every record."""
+"""The most bytes of one record that a filter may read. The largest answer of a broker is a fifth of this, so a filter
+with a few conditions works on every record."""
 
 COMPARISON_COST = 500
 """The work of one comparison, in bytes. Searching 500 bytes takes about as long."""
@@ -30,7 +31,7 @@ TreeReader = Callable[[bytes], Tree]
 
 
 class Work:
-    """Counts the bytes and elements that the evaluation on one record has looked at."""
+    """Counts the bytes and elements of one record that the evaluation of a filter has read."""
 
     def __init__(self, limit: int = MAX_WORK_BYTES) -> None:
         self.left = limit

@@ -28,7 +28,7 @@ from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMet
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""The protocols of a member, as (name, metadata) in the member's order of preference."""
+"""The protocols of a member: pairs (name, metadata), the member's preferred protocol first."""
 
 
 class GroupState(Enum):
@@ -48,8 +48,8 @@ _CAME_FROM: Mapping[GroupState, tuple[GroupState, ...]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: tuple(GroupState),
 }
-"""For each state, the states from which it may be entered. Dead may become Empty only if the write of a deletion
-failed."""
+"""For each state, the states from which a group may move to it. A Dead group becomes Empty only if the write of its
+deletion failed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,7 +161,8 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may join: all other members must support one of the protocols."""
+        """Whether a member with these protocols may join. At least one of these protocols must be supported by all
+        other members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
@@ -183,7 +184,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def joined_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """All members in the form of the JoinGroup response to the leader."""
+        """All members, as the JoinGroup response to the leader lists them."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(
@@ -195,8 +196,8 @@ class ClassicGroup:
         )
 
     def described_members(self) -> tuple[DescribedGroupMember, ...]:
-        """All members in the form of the DescribeGroups response. During a rebalance no protocol is selected, so the
-        metadata is empty, and the assignments are from the last generation."""
+        """All members, as the DescribeGroups response lists them. During a rebalance no protocol is selected, so the
+        metadata is empty. The assignments are then the assignments of the last generation."""
         stable = self.state is GroupState.STABLE
         return tuple(
             DescribedGroupMember(

@@ -1,4 +1,5 @@
-"""JoinGroup: decides whether a client may join, which member the client becomes, and whether a rebalance is needed.
+"""Serves JoinGroup: decides whether a client may join, whether it is a new or a known member, and whether a rebalance
+is needed.
 
 KIPs: 62 (rebalance timeout), 345 (static members), 389 (group.max.size), 394 (member id required), 559 (protocol type
 in the response), 800 (reasons), 814 (a returning static leader skips the assignment).
@@ -41,8 +42,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup: the request, its client, and the token through which the answer is sent
-    (`coordinator.runtime`)."""
+    """A JoinGroup to serve: the request, its client, and the token for the answer (`coordinator.runtime`)."""
 
     request: JoinGroupRequest
     caller: Caller

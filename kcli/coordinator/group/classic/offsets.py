@@ -53,9 +53,9 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 
 
 def retention(group: ClassicGroup) -> Retention | None:
-    """The time from which the retention of the group's offsets is counted. In an empty group, this is the time at which
-    the group became empty. In a group that never had members, it is the commit time of each offset. In a stable group,
-    this time is the commit time too, but only offsets of topics without a subscription expire."""
+    """The start of the retention of the group's offsets. In an empty group, the retention starts when the group became
+    empty. In a group that never had members, the retention of each offset starts at its commit. In a stable group, it
+    starts at the commit too, but only offsets of topics without a subscription expire."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

@@ -27,8 +27,8 @@ from kcli.protocol.messages.sync_group import SyncGroupResponse
 _log = logging.getLogger("kcli.coordinator.group")
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""The longest time that a member may wait for the answer to its first JoinGroup. The member sends no heartbeats before
-this answer. So the coordinator does not notice earlier that the client is gone (KAFKA-7610)."""
+"""The longest time that a new member may wait for the answer to its first JoinGroup. The member sends no heartbeats
+before this answer. So if its client is gone, the coordinator removes the member only after this time (KAFKA-7610)."""
 
 
 class Rebalance:
@@ -122,7 +122,8 @@ class Rebalance:
             self._schedule_join(group, group.rebalance_timeout_ms, step)
 
     def maybe_complete_join(self, group: ClassicGroup, step: GroupStep) -> None:
-        """Ends the join phase if all members have joined. The initial delay of a new group is never shortened."""
+        """Ends the join phase if all members have joined. If the group was empty, the join phase still lasts for the
+        whole initial delay."""
         if (
             group.state is GroupState.PREPARING_REBALANCE
             and group.previous_state is not GroupState.EMPTY

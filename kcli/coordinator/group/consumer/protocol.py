@@ -45,8 +45,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 
 class ConsumerProtocol:
-    """The consumer groups of one partition of `__consumer_offsets`. `topics` are the topics of the present metadata.
-    `topics_changed` replaces these topics."""
+    """The consumer groups of one partition of `__consumer_offsets`. `topics` are the topics in the broker's newest
+    metadata image. `topics_changed` replaces these topics."""
 
     def __init__(
         self,
@@ -189,8 +189,8 @@ class ConsumerProtocol:
     # TopicsView
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
-        """Replaces the topics by the topics of a new image. A group that subscribes to one of `names` checks its topics
-        at its next heartbeat."""
+        """Replaces `topics` by the topics in a new metadata image. `names` are the changed topics. A group that
+        subscribes to one of them checks its topics at its next heartbeat."""
         self._topics = topics
         if has_new:
             self._regexes.new_topics_version = topics.version
@@ -204,8 +204,8 @@ class ConsumerProtocol:
     def regexes_resolved(
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
-        """Takes the result of a `ResolveRegexes`. If the result is None, the work failed, and the group requests the
-        work again."""
+        """Stores the topics that match the expressions of a `ResolveRegexes`. If `found` is None, the search failed,
+        and the group will request it again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return
@@ -236,8 +236,8 @@ class ConsumerProtocol:
         self._log.replay(record, live=live)
 
     def _restored(self, group_id: str, failed: Group | None, step: GroupStep) -> None:
-        """Completes the restoration of a group after a failed write: answers the waiting requests with the error, and
-        restarts the timers."""
+        """Completes the restoration of a group after a failed write. Answers requests that wait in a classic group with
+        an error, and restarts the timers."""
         group = self._groups.get(group_id)
         _log.warning("[GroupId %s] A write failed; the group is back at what is committed.", group_id)
         if isinstance(failed, ClassicGroup) and failed is not group:

@@ -1,5 +1,5 @@
-"""The request of a consumer group to find the topics that match regular expressions. The server does this work outside
-the coordinator."""
+"""The request with which a consumer group asks the server for the topics that match regular expressions. The server
+does this search outside the coordinator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcli.coordinator.group.topics import TopicsView, VisibleTopics
 
 @dataclass(frozen=True, slots=True)
 class ResolveRegexes:
-    """A request to match these expressions with the names of all topics, and to call `GroupShard.regexes_resolved` with
+    """Asks the server to find the topics that match these expressions, and to call `GroupShard.regexes_resolved` with
     the result.
 
     A heartbeat caused the request. The result has only the topics that the client of this heartbeat may describe.

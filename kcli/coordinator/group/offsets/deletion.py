@@ -19,12 +19,14 @@ from kcli.coordinator.group.step import GroupStep
 from kcli.errors import ErrorCode
 
 OFFSETS_PER_SLICE = 250
-"""The offsets that one slice deletes. An offset takes 6 to 13 µs until its deletion is committed and replayed."""
+"""The number of offsets that one slice deletes. Deleting an offset takes 6 to 13 µs, including the commit and the
+replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsDeleted:
-    """The result of one slice for a group. If `is_last` is False, the caller passes `before` to the next slice."""
+    """The result of deleting one slice of a group's offsets. If `is_last` is False, the caller passes `before` to the
+    next slice."""
 
     error_code: ErrorCode = ErrorCode.NONE
     before: int = 0
@@ -35,11 +37,12 @@ class OffsetDeletion:
     def __init__(self, table: OffsetTable) -> None:
         self._table = table
         self._waiting: deque[tuple[str, str, Sequence[int], int]] = deque()
-        """Group, topic, partitions, and a log offset. Only commits whose records are before this offset are deleted."""
+        """The offsets of deleted topics that are not deleted yet: group, topic, partitions, and a log offset. Only
+        committed offsets whose records are before this log offset are deleted."""
 
     def begin(self, topics: Collection[str], step: GroupStep) -> bool:
-        """Deletes the first slice of the offsets of topics, and the offsets in open transactions and writes in
-        progress. Returns whether there are more slices, for which the caller must call `delete_slice`."""
+        """Deletes the first slice of the committed offsets for these topics, and their offsets in open transactions and
+        in writes in progress. If the result is True, more slices are left, and the caller must call `delete_slice`."""
         before = self._table.end_offset
         self._waiting.extend((*found, before) for found in self._table.partitions_of(topics))
         has_more = self.delete_slice(step)
@@ -62,7 +65,7 @@ class OffsetDeletion:
         return bool(self._waiting)
 
     def delete_of_group(self, group_id: str, before: int | None, step: GroupStep) -> OffsetsDeleted:
-        """Deletes the next offsets of a group. `before` is None in the first slice."""
+        """Deletes the next slice of a group's offsets. `before` is None in the first call."""
         limit = self._table.end_offset if before is None else before
         found = self._table.first_before(group_id, limit, OFFSETS_PER_SLICE)
         for topic, partition in found:

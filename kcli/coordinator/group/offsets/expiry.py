@@ -1,5 +1,5 @@
-"""Finds expired offsets (KIP-211), and groups that are empty when their offsets are gone. Works in slices (some groups
-at a time), so that other requests are served between two slices."""
+"""Deletes expired offsets (KIP-211), and empty groups whose last offset has expired. Checks some groups at a time (a
+slice), so that other requests are served between two slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
 
 OFFSETS_PER_SLICE = 5_000
-"""The offsets that are checked in one slice. A slice takes about 5 ms, because other shards share the event loop."""
+"""The number of offsets that one slice checks. Checking them takes about 5 ms. A slice must be short, because other
+shards share the event loop."""
 
 
 class OffsetExpiry:
@@ -23,7 +24,7 @@ class OffsetExpiry:
         """The groups that are not yet checked in this round. The next group is the last of the list."""
 
     def expire_slice(self, step: GroupStep) -> bool:
-        """Checks the next groups. Appends tombstones for expired offsets, and for groups that are empty without these
+        """Checks the next groups. Appends tombstones for expired offsets, and for empty groups that have no other
         offsets. Returns whether more groups must be checked."""
         if not self._unseen:
             self._unseen = list(reversed(self._groups))

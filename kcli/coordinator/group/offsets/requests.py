@@ -104,8 +104,8 @@ class OffsetProtocol:
     def fetch(
         self, group_id: str, topics: tuple[tuple[str, tuple[int, ...]], ...] | None, *, require_stable: bool
     ) -> tuple[OffsetFetchResponseTopics, ...]:
-        """The committed offsets of the requested partitions. If the request names no partitions, the result has all
-        partitions with an offset. A missing offset is -1."""
+        """The committed offsets for the requested partitions. If the request names no partitions, the result has every
+        partition for which the group has an offset. A missing offset is -1."""
         wanted = tuple(self._table.topics_of(group_id).items()) if topics is None else topics
         return tuple(
             OffsetFetchResponseTopics(

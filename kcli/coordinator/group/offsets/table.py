@@ -1,7 +1,7 @@
 """The committed offsets in one partition of `__consumer_offsets`, and the offsets in open transactions.
 
-Only `replay` and `end_transaction` change the committed offsets. The table also knows the offsets whose records are
-written to the log, but not replicated yet. So the deletion of a group or topic also deletes these offsets. An offset in
+Only `replay` and `end_transaction` change the committed offsets. The table also counts the offset records that are
+written to the log, but not committed yet. So the deletion of a group or topic also deletes these offsets. An offset in
 a transaction stays pending, under the producer id, until the transaction's marker is replayed. If the marker is a
 commit, the offset is applied. But if the table already has an offset whose record is later in the log, the table keeps
 that offset.
@@ -144,7 +144,7 @@ class OffsetTable:
     # Deletion
 
     def partitions_of(self, topics: Collection[str]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-        """The group, topic and partitions of all committed offsets of these topics."""
+        """The group, the topic and the partitions of all offsets that are committed for these topics."""
         for group_id, committed in self._groups.items():
             for topic in topics:
                 if topic in committed:
@@ -177,7 +177,7 @@ class OffsetTable:
         return (OffsetRecord(*key, None) for key in keys)
 
     def uncommitted_tombstones(self, topics: Collection[str]) -> Iterator[OffsetRecord]:
-        """The tombstones for offsets of deleted topics that belong to open transactions or to writes in progress."""
+        """The tombstones for the offsets of these topics in open transactions and in writes in progress."""
         keys = dict.fromkeys(key for key in self._uncommitted() if key[1] in topics)
         return (OffsetRecord(*key, None) for key in keys)
 

@@ -1,7 +1,8 @@
-"""A share or streams group. This broker knows such a group only from records that another broker wrote.
+"""A share or streams group, whose records another broker wrote. This broker lists such a group, but cannot serve its
+members.
 
-Its records are kept as bytes. ListGroups needs the type and the state of the group. The type follows from the types of
-the group's records. The state follows from the epochs at the start of the records' values.
+Its records are kept as bytes. ListGroups needs the type and the state of the group. The types of the records show the
+type of the group. The epochs at the start of the records' values show its state.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Beans as text, and the endpoint that serves them.
 
-The formats are those of Prometheus and OpenMetrics, and JSON in the form of Hadoop's /jmx. `profiles` has the names of
-metrics as tables, `families` makes the lines, and `encoding` writes them. `endpoint` is the HTTP server.
+The formats are Prometheus' text format, OpenMetrics, and JSON in the form of Hadoop's /jmx. `profiles` has tables with
+the names of metrics. `families` makes the lines of an answer from the beans, and `encoding` encodes the lines.
+`endpoint` is the HTTP server.
 """

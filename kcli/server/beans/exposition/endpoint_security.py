@@ -28,8 +28,8 @@ PROTOCOL_KEY = "kcli.metrics.protocol"
 
 @dataclass(frozen=True, slots=True)
 class EndpointSecurity:
-    """The source of the TLS context, and the users. A source of None means HTTP without TLS. Users of None mean that no
-    login is needed.
+    """The security of the endpoint. `tls` returns the TLS context. If `tls` is None, the endpoint uses HTTP without
+    TLS. `logins` has the users. If `logins` is None, clients need no login.
     """
 
     tls: Tls | None = None
@@ -42,7 +42,8 @@ OPEN = EndpointSecurity()
 def endpoint_security(
     config: BrokerConfig, tls_of: Callable[[ListenerConfig], ServerTls]
 ) -> EndpointSecurity:
-    """Reads the keys. `tls_of` loads the stores of a listener, and keeps its context up to date.
+    """Reads the security of the endpoint from the configuration. `tls_of` loads the key store and the trust store of a
+    listener, and keeps the TLS context up to date.
 
     Raises ConfigError, without any password in its message.
     """

@@ -33,8 +33,8 @@ from kcli.server.beans.exposition.writers import (
 )
 
 LABELS_KEPT_MAX = 1_000
-"""The most label texts that are kept for the next beans. A few are enough, because the beans of a partition follow each
-other closely."""
+"""The maximum number of label texts in the cache. A small cache is enough, because the beans of one partition follow
+each other closely."""
 
 _CUT = ("persec", "percent")
 
@@ -47,7 +47,7 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SensorLine:
-    """One metric of an attribute, and the family to which its lines are added. See `Sensor`."""
+    """One metric that is made of an attribute. `append` adds a line to the family of the metric. See `Sensor`."""
 
     name: str
     append: Callable[[str], None]
@@ -59,7 +59,7 @@ class SensorLine:
 
 
 class Families:
-    """Makes the lines of beans by the rules of a profile."""
+    """Makes the lines of all metrics from beans, by the rules of a profile."""
 
     def __init__(self, profile: Profile, *, with_exemplars: bool = False) -> None:
         self._profile = profile
@@ -112,7 +112,9 @@ class Families:
     # The writers of an object name.
 
     def _make_writers(self, bean: Bean, name: str) -> tuple[Write, ...]:
-        """The writers for all beans with this domain, type and name. A sensor has no writers."""
+        """Makes the writers for all beans with this domain, type and name. Sensors have no writers, because
+        `_add_sensors` adds their lines.
+        """
         type_ = bean.properties["type"]
         base = self._bases[bean.domain, type_, name] = metric_name(bean.domain, type_, name)
         rule = _rule(self._profile.rules.get(bean.kind, ()), type_, name)
@@ -140,7 +142,9 @@ class Families:
     # Sensors.
 
     def _add_sensors(self, bean: Bean, base: str, properties: Properties, labels: str) -> None:
-        """Adds each number as a metric, and the texts as labels of metrics that are always 1."""
+        """Adds a line for each attribute that is a number. Attributes that are texts become labels of a metric that is
+        always 1.
+        """
         has_texts = False
         for attribute, value in bean.attributes.items():
             if isinstance(value, str):
@@ -203,7 +207,7 @@ class Families:
     # Labels.
 
     def _labels_of(self, properties: Properties, names: Mapping[str, str]) -> str:
-        """The labels, without braces. `names` are the label names of the profile."""
+        """Returns the labels of a bean, without braces. `names` has the profile's names for labels."""
         if not properties:
             return ""
         key = (id(names), properties)

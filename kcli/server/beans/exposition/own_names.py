@@ -18,7 +18,9 @@ _KCLI = "kcli:"
 
 
 def _known(name: str, *, type_: MetricType = MetricType.GAUGE, factor: float = 1.0) -> tuple[Sensor, ...]:
-    """A figure of the process. A negative value means that the figure is unknown."""
+    """Returns a metric for a figure of the process. A negative value means that the figure is unknown, so it is left
+    out.
+    """
     return (Sensor(name=name, type=type_, factor=factor, least=0.0),)
 
 

@@ -34,8 +34,8 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of a rule: the name of the metric, and the attribute that has its value. Without an attribute, the
-    metric has one value for each percentile or each bucket. `labels` are added to the labels of the bean.
+    """One metric of a rule. Its value is the value of `attribute`. If `attribute` is empty, the metric has one value
+    for each percentile or each bucket. `labels` are added to the labels of the bean.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The metrics of the beans whose name has the ending. If `type_` is not empty, the type of the beans must be
-    `type_`.
+    """The metrics for beans whose name ends with `ending`. If `type_` is not empty, the rule applies only to beans of
+    this type.
     """
 
     ending: str
@@ -60,24 +60,28 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensor:
-    """One metric of an attribute of a sensor. Its name is a template with the field {attribute}."""
+    """One metric that is made of an attribute of a sensor. The name of the metric is a template with the field
+    {attribute}.
+    """
 
     name: str
     type: MetricType = MetricType.GAUGE
     labels: Mapping[str, str] = field(default_factory=dict)
-    """New names for labels, by the property of the object name."""
+    """The new names of labels that are renamed. The key is the property of the object name."""
     constant: str = ""
     """A label with a fixed value, such as `resource="Produce"`."""
     needs: str = ""
-    """The metric exists only for beans with this property."""
+    """A property of the object name. A bean without this property does not get the metric."""
     factor: float = 1.0
     least: float = float("-inf")
-    """Smaller values mean that the figure is unknown, so the metric is left out."""
+    """The smallest valid value. A smaller value means that the figure is unknown, so the metric is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """A metric that is always 1 and has texts of a sensor as labels. `texts` has the label of each attribute."""
+    """A metric that is always 1, with attributes of a sensor as labels. These attributes are texts. In `texts`, the key
+    is the name of an attribute, and the value is the name of its label.
+    """
 
     name: str
     texts: Mapping[str, str]
@@ -92,16 +96,20 @@ class Profile:
     name: str
     rules: Mapping[Kind, tuple[Rule, ...]]
     sensors: Mapping[str, tuple[Sensor, ...]]
-    """The metrics of the sensors of one group. A group that is missing has the metrics {base}_{attribute}."""
+    """The metrics for every attribute of a group (see `group_of`). The metrics of other groups have the name
+    {base}_{attribute}."""
     attributes: Mapping[tuple[str, str], tuple[Sensor, ...]]
-    """The metrics of one attribute, by its group and its name. They replace those of `sensors`."""
+    """The metrics of single attributes, which replace the metrics of `sensors`. The key is the group and the
+    attribute."""
     infos: Mapping[str, tuple[Info, ...]]
-    """The metrics of the texts of a group. A group that is missing has the metric {base}_info with all texts."""
+    """The metrics that show the text attributes of a group as labels. Other groups have the metric {base}_info with all
+    their text attributes."""
     quantiles: Mapping[str, str]
-    """The label `quantile` for each attribute with a percentile."""
+    """The value of the label `quantile` for each attribute that is a percentile."""
     lower_case_labels: bool = False
     keeps_total: bool = True
-    """Whether the attribute of a sensor keeps its ending `-total`, and is a counter then."""
+    """Whether an attribute with the ending `-total` becomes a counter. If not, it becomes a gauge without this
+    ending."""
 
 
 def metric_name(*parts: str) -> str:
@@ -117,7 +125,7 @@ def label_name(key: str, *, lower_case: bool = False) -> str:
 
 
 def group_of(domain: str, type_: str) -> str:
-    """The key of a bean in the tables of sensors. The key of Kafka's own beans is their type. Other beans also have
-    their domain in the key.
+    """Returns the group of a bean, the key in the tables of a profile. For beans that Kafka has too, the group is the
+    type. For other beans, the group is the domain and the type.
     """
     return type_ if domain.startswith("kafka.") else f"{domain}:{type_}"

@@ -55,7 +55,9 @@ _METERS = (
 
 
 def _with_short_name(group: str, short: str) -> dict[str, tuple[Sensor, ...]]:
-    """The names of Strimzi, without the `-` of the group, and the names of jmx_exporter's example."""
+    """Returns two metrics for each attribute of a group: one with Strimzi's name, which omits the `-` of the group, and
+    one with the name of jmx_exporter's example.
+    """
     long = group.replace("-", "_")
     return {
         group: (
@@ -66,7 +68,9 @@ def _with_short_name(group: str, short: str) -> dict[str, tuple[Sensor, ...]]:
 
 
 def _quota(resource: str) -> dict[str, tuple[Sensor, ...]]:
-    """The generic names, and the names of jmx_exporter's example for Kafka 2."""
+    """Returns two metrics for each attribute of a quota: one with the usual name of a sensor, and one with the name of
+    jmx_exporter's example for Kafka 2.
+    """
     return {
         resource: (
             Sensor(name=f"kafka_server_{resource.lower()}_{{attribute}}"),

@@ -44,7 +44,7 @@ def number_writer(family: Family, attribute: str, constant: str) -> Write:
 
 
 def quantile_writer(family: Family, quantiles: Mapping[str, str]) -> Write:
-    """Writes the percentiles. A summary also has its sum and its count."""
+    """Writes the percentiles of a bean. If the metric is a summary, also writes the sum and the count."""
     name, append = family.name, family.lines.append
     own = [(attribute, f'quantile="{label}"') for attribute, label in quantiles.items()]
 
@@ -61,7 +61,9 @@ def quantile_writer(family: Family, quantiles: Mapping[str, str]) -> Write:
 
 
 def bucket_writer(family: Family, *, with_exemplars: bool) -> Write:
-    """Writes the buckets of a histogram, its sum and its count. The attribute of a bucket is its upper limit."""
+    """Writes the buckets of a histogram, its sum and its count. The name of a bucket's attribute is the upper limit of
+    the bucket.
+    """
     name, append = family.name, family.lines.append
 
     def write(bean: Bean, labels: str) -> None:
@@ -119,7 +121,7 @@ def escaped(value: str) -> str:
 
 
 def number(value: float) -> str:
-    """The shortest text of a number. The names of the infinities are those of Prometheus."""
+    """The shortest text of a number. NaN and infinite values are written as in Prometheus: NaN, +Inf and -Inf."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,4 +1,4 @@
-"""Sends the requests about ACLs to the controller."""
+"""Sends requests that add or remove ACLs to the controller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask_about_acls(
     parts: Sequence[Part],
     check: Callable[[Part], None],
 ) -> R | Awaitable[R]:
-    """Checks the parts of the request, and asks the controller.
+    """Checks the elements of the request, and sends the request to the controller.
 
     `check` raises ProtocolError for an unknown element. As in Kafka, this error closes the connection, even if the node
     has no authorizer.

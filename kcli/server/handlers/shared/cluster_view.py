@@ -31,7 +31,9 @@ def random_alive_broker(context: NodeContext) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition's leader as seen through a listener, and the error if the partition has no such leader."""
+    """A partition as a client on one listener sees it. `error_code` is not NONE if no leader is available on this
+    listener.
+    """
 
     error_code: ErrorCode
     leader_id: int

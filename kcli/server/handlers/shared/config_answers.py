@@ -1,7 +1,8 @@
 """A cache of the entries that DescribeConfigs returns. The cache is valid until the configuration of the broker
 changes.
 
-Most topics have the same configuration, so the entries are made once when a tool describes 10,000 topics.
+Most topics have the same configuration. So when a tool describes 10,000 topics, the entries of these topics are made
+only once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class EntriesKind:
     wanted: frozenset[str] | None
     resource_type: int
     broker: str
-    """The broker id. It is empty for other resources: if their overrides are equal, their entries are equal too."""
+    """The broker id, or an empty text for other resources. Two other resources with equal overrides also have equal
+    entries."""
     overrides: frozenset[tuple[str, str]]
 
 

@@ -49,10 +49,10 @@ async def checked(
     *,
     replace_all: bool,
 ) -> list[ApiError]:
-    """The result for each resource, in the order of the request. First `check` checks the resource. Then a broker
-    checks the configuration that it would have after the change.
+    """Returns the error of each resource, or NO_ERROR, in the order of the request. First `check` checks the resource.
+    If the resource is a broker, this broker then checks the configuration that would result from the change.
 
-    A controller does not make the second check, because a broker has already made it.
+    A controller skips the second check, because a broker has already made it.
     """
     errors = await finished(run_in_turns(_check_resources(resources, check), RESOURCES_PER_TURN))
     if is_on_controller(context):
@@ -101,8 +101,8 @@ def merged(
     refused: Callable[[A, ApiError], ResultT],
     decided: Callable[[A], ResultT | None],
 ) -> Steps[tuple[ResultT, ...]]:
-    """The result of each resource, in the order of the request. If a resource has no error, its result comes from
-    `decided`."""
+    """Returns the result of each resource, in the order of the request. If a resource has no error, its result is the
+    result of `decided`. Otherwise it is the result of `refused`."""
     results = []
     for resource, error in zip(resources, errors, strict=True):
         result = decided(resource) if error is NO_ERROR else None
@@ -122,8 +122,8 @@ def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A,
 
 
 def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need, str]:
-    """The permission that a change of this resource needs, and the name of the resource to check. Raises
-    InvalidRequestException for an unknown type of resource.
+    """Returns the permission that a client needs to change this resource, and the resource name for the authorizer.
+    Raises InvalidRequestException for an unknown type of resource.
     """
     match resource.resource_type:
         case ConfigResourceType.TOPIC:

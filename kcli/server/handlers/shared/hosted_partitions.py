@@ -11,7 +11,7 @@ HostedPartition = LeaderPartition | FollowedPartition
 
 
 def leader_of(source: HostedPartition, known_epoch: int) -> LeaderPartition:
-    """The source, if this broker leads the partition.
+    """Returns `source` if this broker leads the partition.
 
     Raises KafkaError if the client's leader epoch is not the leader epoch of this broker, or if this broker does not
     lead. The leader epoch is checked first.

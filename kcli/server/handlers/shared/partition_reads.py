@@ -257,7 +257,9 @@ def _not_a_replica(leader: LeaderPartition, epoch: int) -> KafkaError:
 
 
 def _divergence(log: PartitionLog, target: FetchTarget) -> PartitionData | None:
-    """A response with the point at which the reader's log diverged from this log (KIP-595). None if the logs agree."""
+    """Returns a response with the offset at which the reader's log diverged from this log (KIP-595), or None if the
+    logs agree.
+    """
     wants = target.wants
     if wants.last_fetched_epoch < 0:
         return None
@@ -276,10 +278,10 @@ def _divergence(log: PartitionLog, target: FetchTarget) -> PartitionData | None:
 
 
 def _preferred_replica(context: BrokerContext, leader: LeaderPartition, rack: str, offset: Offset) -> int:
-    """The follower from which a consumer in `rack` should read `offset`. NO_LEADER if the consumer should read from the
-    leader.
+    """Returns the follower from which a consumer in `rack` should read `offset`, or NO_LEADER if the consumer should
+    read from the leader.
 
-    The followers are the members of the ISR that have the offset and have the listener of the consumer.
+    Possible followers are in the ISR, have the offset in their log, and have the consumer's listener.
     """
     selector = context.ports.replica_selector
     if selector is leader_only:
@@ -335,8 +337,8 @@ _REFUSED_UNREAD = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""Errors with which Kafka refuses a partition before it reads. The answer for such a partition has an empty list of
-aborted transactions, not null."""
+"""Errors that Kafka finds before it reads the partition. If a partition has such an error, its list of aborted
+transactions is empty, not null."""
 
 
 def failed_read(context: BrokerContext, topic: str, index: int, error: KafkaError) -> PartitionData:

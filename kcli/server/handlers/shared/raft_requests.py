@@ -58,7 +58,9 @@ async def ask_raft(context: NodeContext, request: RaftRequest, kind: type[R]) ->
 
 
 def change_message(response: VoterChangeResponse) -> str | None:
-    """The message of an answer to an operator: the message of the raft node, or the default message of the error."""
+    """Returns the error message for an operator who changes the voters: the raft node's message, or the default message
+    of the error.
+    """
     if response.error is ErrorCode.NONE or response.message is not None:
         return response.message
     return error_for(response.error).message

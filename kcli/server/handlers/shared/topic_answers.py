@@ -23,8 +23,8 @@ from kcli.server.requests.turns import Steps
 TopicArray = SharedArray[MetadataResponseTopic]
 
 KINDS_MAX = 4
-"""The largest number of cached kinds of answers. The clients of a cluster use few versions and listeners. A kind takes
-about 1 kB for a topic."""
+"""The most kinds of answers in the cache. A few are enough, because the clients of a cluster use few versions and
+listeners. A kind takes about 1 kB for each topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class TopicAnswers:
         """The cached answers of a kind. When a broker changes, all answers are dropped, because they contain leaders
         and offline replicas.
 
-        A metadata image uses the same objects as the previous image for unchanged parts. So a part has changed if its
-        object is another one.
+        An image uses the object of the previous image for each part of the metadata that has not changed. So if the
+        object of a part is another object, the part has changed.
         """
         kept = self._kinds.get(kind)
         if kept is None or kept.brokers is not image.brokers:

@@ -16,8 +16,8 @@ from kcli.server.requests.rights import EVERY_NAME, Rights
 from kcli.server.requests.turns import Steps
 
 NAMES_MAX = 1_000_000
-"""The most names that are kept for all clients together. A name takes about 60 bytes, without its text, which is shared
-with the metadata."""
+"""The most names that are kept for all clients together. A name takes about 60 bytes. This is without the text of the
+name, because the metadata and the cache share the text."""
 
 
 class VisibleTopics:

@@ -93,7 +93,7 @@ class Surroundings:
 
 
 class ReplicaFetcher:
-    """The fetcher number `number` for the partitions of one leader."""
+    """Fetches some partitions from one leader. `number` distinguishes the fetchers of the same leader."""
 
     def __init__(self, given: Surroundings, leader: BrokerId, number: int, address: Address) -> None:
         self.leader = leader

@@ -43,7 +43,8 @@ from kcli.storage.directory import Background
 _log = logging.getLogger("kcli.server.ReplicaFetcherThread")
 
 BROKEN_BYTES = (CorruptRecordException, InvalidRecordException)
-"""Errors of bytes that the network or the leader's disk may have damaged. The next fetch may bring valid bytes."""
+"""Errors in fetched records, which the network or the leader's disk may have damaged. The next fetch may bring valid
+records."""
 
 
 class Following:
@@ -61,7 +62,7 @@ class Following:
             partition.log.log_start_offset,
         )
         self.asked: FollowedState | None = None
-        """The state in which the partition was last put into a request."""
+        """The state of the partition when it was last put into a request."""
 
     def begin(self) -> Action:
         """Sets the first state. Returns the action that is necessary before the first fetch."""
@@ -70,7 +71,7 @@ class Following:
 
     @property
     def wanted(self) -> Wanted:
-        """The values of the next fetch."""
+        """The values for this partition in the next Fetch request."""
         state = self.state
         return Wanted(
             self.partition.topic_id,
@@ -81,7 +82,7 @@ class Following:
         )
 
     def decide(self, part: PartitionData) -> Action:
-        """The action for the leader's answer."""
+        """Returns the action that the leader's answer requires."""
         if self.asked is None or not self.partition.is_current:
             return Ignore()
         diverging = part.diverging_epoch

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from kcli.security.mechanisms.client import ClientCredentials
 
 FRAME_MAX_BYTES = 1 << 30
-"""The largest response. A response has at most replica.fetch.response.max.bytes, or one batch, which max.message.bytes
-limits. When the leader has sent the size of a response, the buffer gets this size."""
+"""The largest response. A response has at most replica.fetch.response.max.bytes, or it has one batch, whose size
+max.message.bytes limits. The buffer grows to the size of a response as soon as the leader has sent this size."""
 
 LOGIN_FRAME_MAX_BYTES = 512 * 1024
 """The largest response before the end of a login, as in Kafka (sasl.server.max.receive.size). Before the end of the

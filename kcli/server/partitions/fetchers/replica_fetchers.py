@@ -172,7 +172,7 @@ class ReplicaFetchers:
 
 
 def fetcher_number(key: TopicPartition, count: int) -> int:
-    """The number of the fetcher that has a partition, as in Kafka."""
+    """Returns the number of the fetcher that fetches a partition, as in Kafka."""
     value = (31 * java_hash(key.topic) + key.partition) & 0xFFFFFFFF
     signed = value - 2**32 if value >= 2**31 else value
     return (0 if signed == MIN_INT32 else abs(signed)) % count

@@ -1,7 +1,7 @@
 """The requests of a fetcher on the wire: Fetch 13-18 and ListOffsets 7-10.
 
-The finalized metadata.version decides the versions, and not the leader's ApiVersions. So a rolling upgrade changes the
-versions only when the upgrade is finalized.
+The finalized metadata.version decides which versions a fetcher uses. The ApiVersions response of the leader does not.
+So a rolling upgrade changes the versions only when the upgrade is finalized.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def limits_of(config: BrokerConfig) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The follower that sends a request, and the version in which it sends."""
+    """The follower that sends a request, and the version of the request."""
 
     node_id: BrokerId
     broker_epoch: int

@@ -3,7 +3,7 @@
 Members with different subscriptions have no common quota of partitions, so the assignor balances the group in three
 steps:
 
-1. A member keeps the partitions of its target if it still subscribes to their topics.
+1. A member keeps the partitions of its present target if it still subscribes to their topics.
 2. For each topic, the partitions without an owner are given to the subscribers with the fewest partitions.
 3. For each topic, partitions move from the subscribers with the most partitions to the subscribers with the fewest,
    until the numbers differ by at most one. A move for one topic may unbalance another topic. So step 3 is repeated
@@ -21,8 +21,8 @@ from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import Assignment, assignment
 
 MAX_ROUNDS = 16
-"""Kafka's limit. Each round about halves the imbalance. If no two subscriptions overlap only in part, two rounds are
-enough."""
+"""The most repetitions of step 3, as in Kafka. Each round about halves the imbalance. Two rounds are enough if any two
+members subscribe to the same topics or have no topic in common."""
 _NOBODY = -1
 
 

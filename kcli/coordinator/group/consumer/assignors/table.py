@@ -43,7 +43,7 @@ def uniform(spec: GroupSpec) -> dict[str, Assignment]:
 
 def range_(spec: GroupSpec) -> dict[str, Assignment]:
     """Gives each subscriber a contiguous range of each topic. So partitions with the same number in several topics go
-    to the same member. This member can join their records."""
+    to the same member. This member can then join the records of these partitions."""
 
     def order(member_id: str) -> tuple[bool, str]:
         instance_id = spec.members[member_id].instance_id

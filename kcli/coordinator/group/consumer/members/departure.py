@@ -54,8 +54,8 @@ class Departures:
         self._targets.raise_epoch(writer, always=True)
 
     def expire(self, kind: TimerKind, group: ConsumerGroup, member_id: str, step: GroupStep) -> None:
-        """Acts on a deadline that has passed: removes the member. But if the deadline was for giving up partitions, a
-        member that gave them up in time is not removed."""
+        """Removes a member that missed a deadline. If the member had to give up partitions by this deadline and gave
+        them up in time, it stays in the group."""
         member = group.members.get(member_id)
         if member is None or kind not in _WHY:  # the deadline belongs to the earlier classic group
             return

@@ -63,7 +63,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class MatchedMember:
-    """The member to which a request belongs. `replaces` is the static member whose place this member takes, or None."""
+    """The member that sent a request. If this member takes the place of a static member, `replaces` is that static
+    member."""
 
     member: ConsumerMember
     replaces: ConsumerMember | None = None

@@ -22,7 +22,8 @@ CLIENT_MADE_MEMBER_ID_VERSION = 1
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Iterable[str]) -> None:
-    """Raises KafkaError with INVALID_REQUEST or UNSUPPORTED_ASSIGNOR and Kafka's text."""
+    """Checks the fields of a heartbeat. Raises KafkaError with INVALID_REQUEST or UNSUPPORTED_ASSIGNOR and Kafka's
+    text."""
     epoch = request.member_epoch
     if epoch > 0 or epoch == LEAVE_EPOCH or api_version >= CLIENT_MADE_MEMBER_ID_VERSION:
         _not_empty(request.member_id, "MemberId")

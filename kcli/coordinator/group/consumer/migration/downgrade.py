@@ -47,8 +47,8 @@ class Downgrades:
 
     def is_due(self, group: ConsumerGroup, leaving: Sequence[str], *, joining: int = 0) -> bool:
         """Whether the group must become a classic group. This is True if the last members of the consumer protocol
-        leave, so that only classic members remain. Also, the migration policy and the size limit must allow a classic
-        group. `joining` are classic members that join at the same time."""
+        leave and classic members remain. The migration policy and the size limit must also allow a classic group.
+        `joining` is the number of classic members that join at the same time."""
         staying = len(group.members) - len(leaving) + joining
         return (
             0 < staying <= self._config.max_size

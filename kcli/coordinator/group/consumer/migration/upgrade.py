@@ -40,8 +40,8 @@ _log = logging.getLogger("kcli.coordinator.group")
 
 @dataclass(frozen=True, slots=True)
 class UpgradedGroup:
-    """The consumer group that a heartbeat names. `classic` is the classic group that this consumer group replaces, if
-    any."""
+    """The consumer group to which a heartbeat was sent. If this group will replace a classic group, `classic` is the
+    classic group."""
 
     group: ConsumerGroup
     classic: ClassicGroup | None = None
@@ -63,7 +63,7 @@ class Upgrades:
         self._topics = topics
 
     def existing(self, group_id: str) -> ConsumerGroup:
-        """The consumer group with this id. Raises GROUP_ID_NOT_FOUND."""
+        """The consumer group with this id. Raises GROUP_ID_NOT_FOUND if there is no such consumer group."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
@@ -71,8 +71,9 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """The consumer group with this id, or a new consumer group that will replace the classic group with this id.
-        Raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is called."""
+        """Finds the consumer group with this id. If `creates` is True and the id belongs to a classic group or to no
+        group, makes a new consumer group. Otherwise raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is
+        called."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:
@@ -88,7 +89,8 @@ class Upgrades:
         return UpgradedGroup(self._converted(group), group)
 
     def write(self, upgraded: UpgradedGroup, writer: Writer) -> None:
-        """Writes the records of the change, if the group replaces a classic group."""
+        """Writes the records that replace the classic group by the consumer group. Does nothing if there is no classic
+        group."""
         classic, group = upgraded.classic, upgraded.group
         if classic is None:
             return

@@ -12,7 +12,7 @@ NOTHING: Assignment = {}
 
 def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignment:
     """Makes an assignment. Topics without partitions are left out. If a topic occurs twice, its partitions are
-    joined."""
+    combined."""
     found: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, numbers in partitions:
         merged = found.get(topic_id, frozenset()).union(numbers)

@@ -9,9 +9,9 @@ the target that the member has reached. The log does not contain the state, beca
     Reconciling  some member has not reached its target yet
     Stable       all members have reached their targets
 
-Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. Two flags are
-also not in the log, because the next coordinator does not need them. The flags show whether topics have changed, and
-whether a regular expression is being resolved.
+Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. A group has
+two flags that are not in the log: whether its topics may have changed, and whether its regular expressions are being
+resolved. The next coordinator does not need these flags.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PROTOCOL_TYPE = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that matched a regular expression. `version` is the version of the metadata with these topics."""
+    """The topics that match a regular expression. `version` is the version of the metadata in which these topics were
+    found."""
 
     topic_names: tuple[str, ...]
     version: int
@@ -99,7 +100,7 @@ class ConsumerGroup:
         return self.targets.get(member_id, NOTHING)
 
     def names_of(self, member: ConsumerMember) -> tuple[str, ...]:
-        """The topics to which a member subscribes by name or by its regular expression, sorted."""
+        """The names of the topics to which a member subscribes by name or by its regular expression, sorted."""
         resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
         if resolved is None or not resolved.topic_names:
             return member.topic_names

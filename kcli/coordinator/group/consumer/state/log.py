@@ -20,8 +20,8 @@ from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co
 
 Restored = Callable[[str, Group | None, GroupStep], None]
-"""A function that is called after a group was restored. Its arguments are the group id, the group until now, and a
-`Step`."""
+"""A function that is called after a group was restored. Its arguments are the group id, the group before the
+restoration, and a `Step`."""
 Records = deque[ConsumerRecord]
 """The records of one write that are not committed yet."""
 
@@ -89,7 +89,8 @@ class ConsumerLog:
     # Reading
 
     def replay(self, record: ConsumerRecord, *, live: bool) -> None:
-        """Takes a committed record. If `live` is True, the group already changed when the record was written."""
+        """Handles a record that is now committed. If `live` is True, the group already changed when the record was
+        written."""
         group_id = record.group_id
         if record.value is not None:
             self._committed.setdefault(group_id, {})[record.key] = record.value

@@ -32,7 +32,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
     """The member is at its target epoch, but other members have not given up all partitions of its target yet."""
     UNKNOWN = 127
-    """A state that a newer Kafka wrote."""
+    """A state that a newer Kafka wrote, and that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,8 @@ class ConsumerMember:
         )
 
     def without_current(self) -> ConsumerMember:
-        """The member without its assignment. A member loses its assignment by one tombstone, and is removed by a second
-        tombstone."""
+        """The member without its assignment. A first tombstone removes the assignment of a member, and a second
+        tombstone removes the member."""
         return replace(
             self,
             epoch=LEAVE_EPOCH,

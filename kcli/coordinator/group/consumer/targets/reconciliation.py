@@ -44,7 +44,7 @@ def reconcile(
 
 
 def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
-    """Raises FENCED_MEMBER_EPOCH if the state of the member is unknown, because a newer Kafka wrote the record. But a
+    """Raises FENCED_MEMBER_EPOCH if a newer Kafka wrote a state of the member that this version does not know. But a
     member that reports an empty list of owned partitions is accepted."""
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise FencedMemberEpochException(

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression (RE2): when they are resolved to topics, and how the result is used.
 
-Matching every topic with every expression takes time, so the server does this work outside the coordinator. The result
-of a heartbeat (a `Ready`, see `coordinator.runtime`) can contain a `ResolveRegexes`, the request for this work.
+Matching every topic with every expression takes time, so the server does this work outside the coordinator. To request
+the work, the coordinator puts a `ResolveRegexes` into the `Ready` of a heartbeat (`coordinator.runtime`).
 `ConsumerProtocol.regexes_resolved` gets the topics that were found. All expressions of a group are resolved together,
 so that a new topic causes only one rebalance. The expressions are resolved if one of them is not resolved yet, if there
 are new topics, or if the last result is old. They are resolved at most once in `MIN_REFRESH_MS`.
@@ -24,8 +24,8 @@ from kcli.coordinator.group.topics import TopicsView
 from kcli.errors import InvalidRegularExpression
 
 MIN_REFRESH_MS = 10_000
-"""The shortest time between two resolutions for a group, as in Kafka. Without this limit, many members with many
-expressions could keep the broker busy."""
+"""The shortest time after which the expressions of a group are resolved again, as in Kafka. Without this limit, many
+members with many expressions could keep the broker busy."""
 _NEVER_MS = -(2**63)
 _CACHED_PATTERNS = 1_000
 """The size of the cache of compiled expressions. An expression takes a few kilobytes."""
@@ -44,7 +44,7 @@ class Pattern(Protocol):
 
 @functools.lru_cache(maxsize=_CACHED_PATTERNS)
 def compiled(regex: str) -> Pattern:
-    """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION."""
+    """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION if RE2 refuses it."""
     import re2  # imported late, because few groups subscribe by regular expression
 
     options = re2.Options()
@@ -61,8 +61,8 @@ def compiled(regex: str) -> Pattern:
 
 
 def matching(regexes: Iterable[str], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The topics that match each expression with their whole names. If RE2 refuses an expression that another broker
-    has accepted, the expression matches no topics."""
+    """The topics that each expression matches. An expression must match the whole name of a topic. If RE2 refuses an
+    expression that another broker has accepted, the expression matches no topics."""
     known = tuple(names)
     found: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
@@ -122,7 +122,7 @@ class Regexes:
 
 
 def changed(group: ConsumerGroup, found: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether an expression matches other topics than before."""
+    """Whether at least one of the expressions matches other topics than before."""
     for regex, names in found.items():
         known = group.regexes.get(regex)
         if (() if known is None else known.topic_names) != names:

@@ -10,7 +10,7 @@ from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberS
 from kcli.coordinator.group.step import GroupTimers, TimerKind, session_key
 
 TimesOf = Callable[[str], ConsumerTimes]
-"""Returns the session timeout and heartbeat interval of a group, by its id."""
+"""A function that takes a group id, and returns the session timeout and heartbeat interval of this group."""
 
 
 class ConsumerSessions:
@@ -27,14 +27,14 @@ class ConsumerSessions:
         self._timers.schedule(session_key(group.group_id, member.member_id), now_ms + timeout_ms)
 
     def restart_all(self, group: ConsumerGroup, now_ms: int) -> None:
-        """Restarts every deadline of a group that was loaded from the log."""
+        """Restarts the deadlines of all members, for example after the group was loaded from the log."""
         for member in group.members.values():
             self.restart(group, member, now_ms)
             self.watch_revocation(group, member, now_ms)
 
     def watch_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-        """Starts the deadline by which the member must give up partitions: its rebalance timeout. A member of the
-        classic protocol is asked to join again instead (`await_join`)."""
+        """Gives the member its rebalance timeout to give up partitions. A member of the classic protocol has no such
+        deadline, because it is asked to join again (`await_join`)."""
         key = (TimerKind.REVOCATION, group.group_id, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
             self._timers.schedule(key, now_ms + member.rebalance_timeout_ms)
