@@ -10,7 +10,7 @@ def opening_of(batch: UnopenedBatch) -> Opening:
     """Checks the records of a batch in steps. If the batch cannot be written unchanged, encodes it again. May run in
     any thread.
     """
-    # The import takes longer than a iteration of the event loop.
+    # The import takes longer than an iteration of the event loop.
     from kcli.storage.log.opening import open_batch
 
     return (yield from open_batch(batch))
