@@ -70,12 +70,12 @@ class PrincipalBuilder(Protocol):
 def password_checker(
     config: ListenerConfig, key: str, name: str, options: Mapping[str, str]
 ) -> PasswordChecker:
-    """Makes the checker with the options of the login module. Raises ConfigError."""
+    """Makes the password checker from the options of the login module. Raises ConfigError if the class is unusable."""
     return cast(PasswordChecker, _made(config, key, name, PASSWORD_CHECKS, "check", options))
 
 
 def token_checker(config: ListenerConfig, key: str, name: str, options: Mapping[str, str]) -> TokenChecker:
-    """Makes the checker with the options of the login module. Raises ConfigError."""
+    """Makes the token checker from the options of the login module. Raises ConfigError if the class is unusable."""
     return cast(TokenChecker, _made(config, key, name, TOKEN_CHECKS, "check", options))
 
 

@@ -3,8 +3,8 @@
 A principal has the form `primary/instance@REALM`, and the instance may be missing. The key has a list of rules. The
 first rule that gives a name decides:
 
-DEFAULT the primary, if the realm is the default realm RULE:[n:format](regex)s/from/to/g/L for a name with n parts; all
-after the brackets is optional
+    DEFAULT                                        the primary, if the realm is the default realm
+    RULE:[n:format](regex)s/from/to/g/L            for a name with n parts; all after the brackets is optional
 
 In `format`, `$0` is the realm, `$1` the primary and `$2` the instance. The regex must match the formatted text. Then
 `s` replaces the first match of `from` by `to`. With `g`, it replaces every match. L or U at the end converts the name

@@ -105,7 +105,7 @@ class TokenFinder:
 
 
 class TokenCredentials:
-    """The SCRAM credentials of the tokens of a cluster, for the logins of one node.
+    """Makes and caches the SCRAM credentials of tokens, for logins on one node.
 
     The salt of a credential is random, and differs between nodes. Threads may call the methods at the same time.
     """

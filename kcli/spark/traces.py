@@ -2,7 +2,7 @@
 
 The environment of the driver or the option kcli.trace decides whether tasks export traces. The driver passes its
 settings to the executors as options. A Python worker exports from its own thread. Spark may end a worker at any time,
-so a task waits for the export of its span, unless the collector did not answer an earlier export.
+so a task waits for the export of its span. It does not wait if the collector did not answer an earlier export.
 """
 
 from __future__ import annotations

@@ -213,8 +213,7 @@ def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
 
 
 def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
-    """Makes the name of the directory of a deleted partition, of a stray partition (not in the metadata), or of a
-    future copy."""
+    """Makes a directory name for a deleted partition, a stray partition (not in the metadata), or a future copy."""
     ending = f"-{partition}.{unique.hex}{suffix}"
     if suffix == FUTURE_SUFFIX:
         name = topic + ending

@@ -38,8 +38,8 @@ _IMPLIED: dict[int, int] = {
     AclOperation.ALTER: 1 << AclOperation.DESCRIBE,
     AclOperation.ALTER_CONFIGS: 1 << AclOperation.DESCRIBE_CONFIGS,
 }
-"""The bit of the operation that is also allowed if an ACL allows the key. A denied operation denies no other
-operation."""
+"""For each operation, the bit of another operation that an ACL also allows if it allows this one. An ACL that denies an
+operation denies no other."""
 
 KEPT_ANSWERS_MAX = 1000
 """The most results of `allows_any` that an index keeps until an ACL changes. It is also the limit of kept prefix bits

@@ -48,7 +48,7 @@ class Decision:
 class StandardAuthorizer:
     """Decides by the ACLs of the metadata, and writes the audit log.
 
-    The authorizer knows no ACLs before the first call of `metadata_changed`. Until then only super users pass.
+    The authorizer has no ACLs before the first call of `metadata_changed`. Until then, it allows only super users.
     """
 
     is_open = False

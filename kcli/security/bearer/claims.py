@@ -16,7 +16,7 @@ _BASE64_URL = re.compile(r"[-_a-zA-Z0-9]*")
 
 
 def sections(token: str) -> tuple[str, str, str]:
-    """The header, payload and signature of a token, still encoded. Raises TokenRefused if the token has not three
+    """The header, payload and signature of a token, still encoded. Raises TokenRefused if the token does not have three
     sections.
     """
     parts = token.split(".")

@@ -168,7 +168,7 @@ class TokenLogin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScramUsers:
-    """The credentials that a server knows.
+    """Finds the SCRAM credentials of users and delegation tokens on a server.
 
     `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token.
     `token_of` may take milliseconds, so it is called in a thread. The salts of unknown users are derived from `secret`.

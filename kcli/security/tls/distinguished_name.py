@@ -109,14 +109,14 @@ def _number(content: bytes) -> str:
 
 
 def _values(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields the tag and the content of each of several consecutive DER values."""
+    """Splits bytes into consecutive DER values. Yields the tag and the content of each value."""
     for tag, whole in _fields(content):
         begin = 2 + (whole[1] & 0x7F if whole[1] & 0x80 else 0)
         yield tag, whole[begin:]
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields the tag of each of several consecutive DER values, and the whole bytes of the value."""
+    """Splits bytes into consecutive DER values. Yields the tag and the whole bytes of each value."""
     at = 0
     while at < len(content):
         size, begin = content[at + 1], at + 2

@@ -4,16 +4,18 @@ Streams are exactly-once by default. Spark repeats failed tasks, and repeats a w
 task writes in a transaction that also contains a note with the batch id. The driver commits the transactions of a batch
 when all its tasks are done:
 
-* A task first fences every earlier attempt of the same task, because all attempts have the same transactional id (the
-query and the task's number). Then the task reads its note. If the note has the id of this batch, the rows are committed
-already, and the task writes nothing. * Tasks never commit. So a failed batch leaves nothing visible, and the next
-attempt may divide the rows into other tasks. * The driver commits the first task's transaction before the transactions
-of the other tasks. After this first commit, the batch must be completed. The driver stores the first task's note,
-because this note contains the number of tasks. The other commits take milliseconds. If the driver dies before all
-commits, Spark repeats the batch: committed tasks are skipped, and the other tasks write again. The result is correct
-only if the rows are divided into tasks as before. So a different number of tasks is refused, unless all earlier tasks
-are committed. * The driver commits with the epochs of the attempts that wrote. If an old driver still runs, its commit
-of the first task's transaction fails. So an old driver cannot commit in place of a newer attempt.
+* A task first fences every earlier attempt of the same task. This is possible because all attempts have the same
+  transactional id (the query and the task's number). Then the task reads its note. If the note has the id of this
+  batch, the rows are committed already, and the task writes nothing.
+* Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
+  tasks.
+* The driver commits the first task's transaction before the transactions of the other tasks. After this first commit,
+  the batch must be completed. The driver itself stores the first task's note, because this note contains the number of
+  tasks. The other commits take milliseconds. If the driver dies before all commits, Spark repeats the batch: committed
+  tasks are skipped, and the other tasks write again. The result is correct only if the rows are divided into tasks as
+  before. So a different number of tasks is refused, unless all earlier tasks are committed.
+* The driver commits with the epochs of the attempts that wrote. If an old driver still runs, its commit of the first
+  task's transaction fails. So an old driver cannot commit in place of a newer attempt.
 
 Without transactions a task has an idempotent producer, so its own retries write no duplicates. But if Spark repeats a
 task or micro-batch, the rows are written again, as with Spark's own Kafka sink.
@@ -317,8 +319,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
     """Whether a task's part of `batch` is committed, according to the task's own note and the note of the first task.
 
-    If the first task's note is for a later batch, the part is committed too, because Spark begins a batch only after
-    the previous batch is committed.
+    A note of the first task for a later batch shows this too, because Spark begins a batch only after the previous
+    batch is committed.
     """
     if batch is None:
         return False

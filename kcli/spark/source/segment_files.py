@@ -165,8 +165,7 @@ def list_segments(directory: str) -> list[SegmentFile]:
 
 
 def whole_batches(raw: bytes, end: int) -> int:
-    """Returns the number of bytes at the start of `raw` that are whole batches, or messages of old formats, and begin
-    before offset `end`.
+    """Returns the size of the whole batches (or old messages) at the start of `raw`, up to offset `end`.
 
     Bytes beyond `end` are not read, because they may be unfinished.
     """

@@ -116,8 +116,8 @@ class OffsetMap:
         """Stores the offsets of keys. The offsets must be in ascending order and higher than all offsets in the map.
         Returns the number of keys that were stored before the map was full.
 
-        A full map does not store a new offset, even for a key that it contains, because the pass ends at that record
-        (as in Kafka).
+        A full map does not store a new offset, even for a key that it contains. As in Kafka, the pass ends at this
+        record.
         """
         taken = len(offsets)
         if self.size + taken > self.capacity:

@@ -349,8 +349,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """The number of bytes of the whole batches in a chunk, and the size of the incomplete batch after them. This size
-    is read from the batch's header, and is 0 if the header is incomplete too."""
+    """The total size of the whole batches in a chunk, and the size of the incomplete batch after them. This size is
+    read from the batch's header, and is 0 if the header is incomplete too."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

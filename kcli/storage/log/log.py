@@ -527,8 +527,8 @@ class PartitionLog:
         epoch.
 
         The checkpoint is written at the first append in the epoch or at the next flush. If it were written now, a
-        broker that becomes the leader of thousands of partitions would write thousands of files at the same time. A
-        crash before the write loses nothing, because a start drops epochs without records.
+        broker that begins to lead thousands of partitions would write thousands of files at the same time. A crash
+        before the write loses nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -792,8 +792,8 @@ class PartitionLog:
     @on_disk
     def write_out(self) -> None:
         """Writes the producer snapshot and the last index entries for a clean close, without a sync. If many logs are
-        closed, call this method for all logs before the first sync, because the first syncs then write many files to
-        the device together."""
+        closed, call this method for all logs before the first sync. Then the first syncs write many files to the device
+        together."""
         self.take_snapshot()
         active = self.segments[-1]
         if not active.is_sealed:
@@ -886,8 +886,8 @@ class PartitionLog:
 
     def take_snapshot(self) -> None:
         """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
-        snapshot and only one segment. Without a snapshot, a start after a clean stop concludes that there are no
-        producers, and a start after a crash reads the last segment anyway."""
+        snapshot and only one segment. Then no snapshot is needed: a start after a clean stop concludes that there are
+        no producers, and a start after a crash reads the last segment."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.take(producers)

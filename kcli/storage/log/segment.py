@@ -1,8 +1,8 @@
 """One segment of a partition's log: a `.log` file with batches one after another, and its indexes.
 
-The active segment keeps the positions of its newest batches in memory, so that a fetch at the log end finds these
-batches without reading the file. Segments open their files only when the files are used. So to open a log with
-thousands of segments, only the names of their files are listed.
+The active segment keeps the positions of its newest batches in memory. So a fetch at the log end finds these batches
+without reading the file. Segments open their files only when the files are used. So to open a log with thousands of
+segments, only the names of their files are listed.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class OffsetCheckpoints:
 
     def _recovery_point(self, log: PartitionLog) -> Offset | None:
         """The recovery point of a log. In Kafka the metadata log has no recovery point. In kcli it is the offset up to
-        which the metadata log was committed and on the device. So if the next start finds an invalid batch before this
-        offset, the disk has damaged the batch, and it is not just incomplete because of a crash."""
+        which the metadata log was committed and on the device. If the next start finds an invalid batch before this
+        offset, the disk has damaged the batch. A crash cannot be the cause."""
         if log.topic != CLUSTER_METADATA_TOPIC:
             return log.recovery_point
         self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))

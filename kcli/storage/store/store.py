@@ -160,8 +160,8 @@ class LogStore:
         `metadata_log_dir` is the directory of the metadata log, by default the first of `log_dirs`. If it is not one of
         `log_dirs`, only the metadata log is loaded from it. `background` runs flushes after a roll, so pass a function
         that uses an executor. `on_failure` is called for each directory that goes offline. Raises StorageError if no
-        directory is formatted, or if a directory is locked, belongs to another node or has an entry that is not a
-        partition. Also raises StorageError if all directories have failed.
+        directory is formatted. Raises it also if a directory is locked, belongs to another node, or has an entry that
+        is not a partition. Also raises StorageError if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)

@@ -9,7 +9,7 @@ this method.) The check finds these anomalies:
     - a torn transaction: the producer does not know whether the transaction was committed, and the reader saw only some
       of the transaction's values;
     - a value twice, or a value that no transaction wrote;
-    - a wrong order of the values of one transaction, of one producer, or of two transactions that did not overlap in
+    - values in a wrong order, in one transaction, from one producer, or in two transactions that did not overlap in
       time.
 
 A write cycle means that transaction A is before B in one partition and after B in another partition. Write cycles are

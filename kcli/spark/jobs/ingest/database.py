@@ -3,9 +3,10 @@
 The data source `kcli-sql` returns each row as a JSON object. The position of a stream is in Spark's checkpoint:
 
 * With an incrementing column, the position is the greatest value that was read. Rows must become visible in the order
-of their values. If a slow transaction commits a row after a greater value was read, this row is never read. * With a
-timestamp column, the position is a time. All rows with an earlier timestamp were read. The position stays `delay_ms`
-behind the database's clock. `delay_ms` must be the longest time from a row's timestamp to the commit of the row.
+  of their values. If a slow transaction commits a row after a greater value was read, this row is never read.
+* With a timestamp column, the position is a time. All rows with an earlier timestamp were read. The position stays
+  `delay_ms` behind the database's clock. `delay_ms` must be the longest time from a row's timestamp to the commit of
+  the row.
 
 After a failure, the range between two positions is read again. Unless the database has changed, this range has the same
 rows as before.

@@ -225,8 +225,8 @@ def run_batch(
 ) -> T:
     """Runs a batch and shows its progress.
 
-    Raises JobError if a signal stops the batch before its end, or if a task fails with an error that would occur again
-    in each attempt.
+    Raises JobError if a signal stops the batch. Also raises JobError if a task fails with an error that would occur
+    again in each attempt.
     """
     over = threading.Event()
     failures, failed = TaskFailures(spark), ""
