@@ -38,7 +38,7 @@ JOBS = {
     "profile": "statistics of topics (sizes, keys, gaps, rates), as a table and a page with charts",
 }
 PREPARE = "prepare"
-"""The argument in place of a job with which the command makes the archive of Java classes for faster starts."""
+"""If this argument is given instead of a job, the command makes the archive of Java classes for faster starts."""
 
 SPARK_LOG = "KCLI_SPARK_LOG"
 """The environment variable that contains the path of the file for Spark's own log."""

@@ -14,8 +14,8 @@ SYNC_THREADS = 16
 not faster on ext4."""
 
 MANY_LOGS = 32
-"""The number of logs from which on they are made durable by a sync of the whole file system. Such a sync also writes
-the data of other programs, so it would be too slow for a few logs."""
+"""With this many logs or more, one sync of the whole file system makes all of them durable. Such a sync also writes the
+data of other programs, so it would be too slow for a few logs."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -261,7 +261,7 @@ class Cluster:
         self._leaders.pop(part, None)
 
     def connection(self, node: int) -> Connection:
-        """Returns the connection to a broker. Opens a connection if there is none."""
+        """Returns the connection to a broker. Opens it if it does not exist."""
         if node not in self._connections:
             self._connections[node] = self._connect(*self._nodes[node])
         return self._connections[node]

@@ -239,7 +239,7 @@ def end(
 def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
     """Aborts transactions if possible, so that readers need not wait for the time-out or the next attempt.
 
-    Raises nothing.
+    This function raises no exception.
     """
     with contextlib.suppress(OSError, KcliError):
         end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)

@@ -85,16 +85,16 @@ class CleaningResult:
 
 @dataclass(frozen=True, slots=True)
 class Dirtiest:
-    """Two maxima over the logs that needed a pass at the last search: the share of dirty bytes, and the delay of a pass
-    in milliseconds."""
+    """The largest share of dirty bytes, and the largest delay of a pass in milliseconds, among the logs that needed a
+    pass at the last search."""
 
     dirty_ratio: float = 0.0
     overdue_ms: int = 0
 
 
 class LogCleaner:
-    """Cleans the logs of a store whose `cleanup.policy` contains `compact`. Several threads may run passes at the same
-    time."""
+    """Cleans all logs of a store that have `compact` in their `cleanup.policy`. Several threads may run passes at the
+    same time."""
 
     def __init__(
         self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None

@@ -36,7 +36,7 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""Stands for the last data offset of a producer of which the log contains only markers. No batch has this offset."""
+"""The last data offset that is used for a producer if the log contains only its markers. No batch has this offset."""
 
 MAX_GROWN_TOLD = 100
 """The most grown batches that a pass reports. A few are enough to show an operator that max.message.bytes was

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 SHOWN_SEGMENT_BYTES = 64 << 20
-"""The size in bytes from which on the recovery of a segment is logged, because it may take seconds."""
+"""The recovery of a segment of at least this size in bytes is logged, because it may take seconds."""
 
 READS_OF_DAMAGE = 2
 """The number of times that a damaged batch is read before it is removed. It is read again because the batch on the disk

@@ -75,7 +75,7 @@ class Settling:
             self._forget_gone()
 
     def soon(self) -> None:
-        """Starts `run` in the background, unless it is about to start already."""
+        """Starts `run` in the background if there are logs to sync, unless `run` is about to start already."""
         if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
             assert self._background is not None, "it came with the first of them"

@@ -55,7 +55,9 @@ class TargetTable(Protocol):
         """Where and how the workers write the files of the table."""
 
     def last_batch(self, application: str) -> int | None:
-        """Returns the number of the application's last micro-batch in the table, or None if there is none."""
+        """Returns the number of the application's last micro-batch in the table, or None if the table has no
+        micro-batch of it.
+        """
 
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
