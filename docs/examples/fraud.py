@@ -1,8 +1,9 @@
-"""Finds cards that pay more in a minute than their limit, and payments of unknown cards.
+"""Finds cards that pay more than their limit in a minute, and payments of unknown cards.
 
-Payments are keyed by card, `{"amount": 12, "place": "Oslo"}`; cards are a table, `{"owner": "Ada", "limit": 500}`.
-Payments may be up to 10 seconds late. So an alarm comes 10 seconds after the end of its minute:
-`{"key": card, "start": ms, "end": ms}` with `{"owner": …, "payments": 3, "places": ["Oslo", "Rome"], "total": 812}`.
+In both input topics, the key of a record is the card. The value of a payment is `{"amount": 12, "place": "Oslo"}`. The
+value of a card is `{"owner": "Ada", "limit": 500}`. Payments may be up to 10 seconds late, so an alarm is written 10
+seconds after the end of its minute. The key of an alarm is `{"key": card, "start": ms, "end": ms}`. The value is
+`{"owner": …, "payments": 3, "places": ["Oslo", "Rome"], "total": 812}`.
 
 kcli spark-submit fraud.py --bootstrap-server localhost:9092 --payments payments --cards cards
 """
@@ -18,7 +19,7 @@ from kcli.spark.streams import Json, Streams, Text, Tumbling
 
 
 def fraud(app: Streams, *, payments: str, cards: str, alarms: str, unknown: str) -> None:
-    """Two queries: alarms to `alarms`, and payments of cards that are not in the table to `unknown`."""
+    """Writes alarms to the topic `alarms`, and payments of cards that are not in the table to the topic `unknown`."""
     known = app.table(cards, key=Text(), value=Json("owner string, limit bigint"))
     paid = app.stream(payments, key=Text(), value=Json("amount bigint, place string")).join_table(
         known,
@@ -46,12 +47,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap-server", default="localhost:9092")
-    parser.add_argument("--payments", default="payments", help="topic to watch")
-    parser.add_argument("--cards", default="cards", help="compacted topic of owners and limits")
+    parser.add_argument("--payments", default="payments", help="topic of payments")
+    parser.add_argument(
+        "--cards", default="cards", help="compacted topic with the owner and the limit of each card"
+    )
     parser.add_argument("--alarms", default="alarms", help="topic for cards that paid more than their limit")
-    parser.add_argument("--unknown", default="unknown-cards", help="topic for payments of other cards")
-    parser.add_argument("--checkpoint", default="fraud-checkpoint", help="directory for offsets and state")
-    parser.add_argument("--once", action="store_true", help="handle the payments that exist, and end")
+    parser.add_argument(
+        "--unknown", default="unknown-cards", help="topic for payments of cards that are not in --cards"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        default="fraud-checkpoint",
+        help="directory for the offsets and the state of the queries",
+    )
+    parser.add_argument("--once", action="store_true", help="handle the payments that exist now, and end")
     options = parser.parse_args()
     spark = SparkSession.builder.appName("fraud").getOrCreate()
     app = Streams(spark, "fraud", bootstrap_servers=options.bootstrap_server, checkpoint=options.checkpoint)

@@ -1,8 +1,8 @@
 """The URLs and files that OAUTHBEARER may use (CVE-2025-27817).
 
 The settings of a client may come from another person. This person could name any URL or any file of this machine. So a
-URL or a file is used only if it is on a list of the person who starts the program. As in Kafka 4.1, the lists are
-system properties, and they are empty by default. A node also takes them from its properties file.
+URL or a file is used only if it is on a list that the person who starts the program has set. As in Kafka 4.1, the lists
+are system properties, and they are empty by default. A node also reads the lists from its properties file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _VARIABLES = {
 
 
 class SourceNotAllowed(ValueError):
-    """Raised for a URL or a file that is not on its list. The message has Kafka's text and the ways to allow it."""
+    """Raised for a URL or a file that is not on its list. The message has Kafka's text, and how to allow the URL or
+    file.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,9 @@ class AllowedSources:
         return AllowedSources(self.urls.union(urls), self.files.union(files))
 
     def check_url(self, key: str, url: str) -> None:
-        """Raises SourceNotAllowed. A URL `file:…` is also allowed if its path is an allowed file."""
+        """Raises SourceNotAllowed if the URL is not allowed. A URL `file:…` is also allowed if its path is an allowed
+        file.
+        """
         parts = urlsplit(url)
         is_file = parts.scheme.lower() == "file"
         if url in self.urls or (is_file and unquote(parts.path) in self.files):
@@ -50,7 +54,7 @@ class AllowedSources:
         raise _not_allowed(key, url, "file" if is_file else "URL")
 
     def check_file(self, key: str, path: str) -> None:
-        """Raises SourceNotAllowed. Paths are compared as absolute paths."""
+        """Raises SourceNotAllowed if the file is not allowed. Paths are compared as absolute paths."""
         if os.path.abspath(path) not in {os.path.abspath(PurePath(each)) for each in self.files}:
             raise _not_allowed(key, path, "file")
 

@@ -28,7 +28,7 @@ class Asker:
     """The client whose permission is checked.
 
     `host` is the IP address of the client as text, because an ACL may be limited to an address. `api` is the name of
-    the API for the audit log, such as Produce. `audited` limits the lines of one request in the audit log.
+    the API for the audit log, such as Produce. `audited` limits how many lines the request can write to the audit log.
     """
 
     principal: Principal
@@ -38,13 +38,13 @@ class Asker:
 
 
 AUDIT_LINES_MAX = 100
-"""The lines that one request can write to the audit log. A request can name millions of resources, and each line has
-some hundred bytes. Usual requests name fewer than a hundred."""
+"""The most lines that one request can write to the audit log. A request can name millions of resources, and each line
+has some hundred bytes. Usual requests name fewer than a hundred."""
 
 
 @dataclass(slots=True)
 class AuditedLines:
-    """The lines of one request in the audit log: those that were written, and those that were left out."""
+    """Counts the audit log lines of one request: the written lines, and the lines that were left out."""
 
     written: int = 0
     left_out: int = 0
@@ -59,7 +59,7 @@ class AuditedLines:
 
 
 class Audit(Enum):
-    """Decides the level of a check's line in the audit log."""
+    """The purpose of a check, which decides the level of its line in the audit log."""
 
     FULL = "a request needs the right: an allowed check has level DEBUG, a denied check INFO"
     FILTER = "the check filters an answer, or another right is enough: a denied check has level TRACE"
@@ -67,7 +67,7 @@ class Audit(Enum):
 
 
 class Authorizer(Protocol):
-    """Decides on each request of a broker's clients.
+    """Decides whether clients of a broker may do the operations that they request.
 
     An authorizer may also have the attribute `decisions_version`, whose value changes whenever a decision may change.
     Fetch sessions check their partitions again only if the version has changed. A version of None means that every
@@ -100,7 +100,9 @@ class Authorizer(Protocol):
 
 @runtime_checkable
 class FollowsMetadata(Protocol):
-    """An authorizer that decides by the ACLs of the cluster. Only a node with such an authorizer takes new ACLs."""
+    """An authorizer that decides by the ACLs of the cluster. A node without such an authorizer refuses requests to list
+    or change ACLs.
+    """
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Applies a change of the metadata. Called after each commit of the metadata log. In the first call, `delta`

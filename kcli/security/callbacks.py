@@ -1,6 +1,6 @@
-"""Interfaces for classes that operators write: to check passwords or tokens, or to name principals.
+"""Interfaces for operators' classes that check passwords, check tokens, or determine the principals of clients.
 
-A package declares such a class as an entry point (plugins.py), and a key of the node names the entry point:
+A package declares such a class as an entry point (plugins.py). A configuration key of the node names the entry point:
 
 - group `kcli.password_checks`, a `PasswordChecker`: `….plain.sasl.server.callback.handler.class`
 - group `kcli.token_checks`, a `TokenChecker`: `….oauthbearer.sasl.server.callback.handler.class`
@@ -30,7 +30,7 @@ DEFAULT_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPr
 
 
 class PasswordChecker(Protocol):
-    """Checks the passwords of PLAIN."""
+    """Checks the passwords of clients that log in with PLAIN."""
 
     def check(self, username: str, password: str) -> bool:
         """Returns True if this is the password of this user. The login fails if the result is anything else, or if the
@@ -39,7 +39,7 @@ class PasswordChecker(Protocol):
 
 
 class TokenChecker(Protocol):
-    """Checks the tokens of OAUTHBEARER."""
+    """Checks the tokens of clients that log in with OAUTHBEARER."""
 
     def check(self, token: str, extensions: Mapping[str, str]) -> BearerToken:
         """Returns the content of a valid token. Raises TokenRefused for an invalid token."""
@@ -61,26 +61,26 @@ class LoggedIn:
 
 
 class PrincipalBuilder(Protocol):
-    """Names the principals of a listener's clients."""
+    """Determines the principal of each client of a listener."""
 
     def build(self, client: LoggedIn) -> Principal:
-        """Returns the principal. If the method raises an exception, the connection is closed."""
+        """Returns the principal of a client. If the method raises an exception, the connection is closed."""
 
 
 def password_checker(
     config: ListenerConfig, key: str, name: str, options: Mapping[str, str]
 ) -> PasswordChecker:
-    """Makes the checker with the options of the login module. Raises ConfigError."""
+    """Makes the password checker from the options of the login module. Raises ConfigError if the class is unusable."""
     return cast(PasswordChecker, _made(config, key, name, PASSWORD_CHECKS, "check", options))
 
 
 def token_checker(config: ListenerConfig, key: str, name: str, options: Mapping[str, str]) -> TokenChecker:
-    """Makes the checker with the options of the login module. Raises ConfigError."""
+    """Makes the token checker from the options of the login module. Raises ConfigError if the class is unusable."""
     return cast(TokenChecker, _made(config, key, name, TOKEN_CHECKS, "check", options))
 
 
 def principal_builder(config: ListenerConfig) -> PrincipalBuilder | None:
-    """The builder of a listener, or None for Kafka's default. Raises ConfigError."""
+    """The principal builder of a listener, or None for Kafka's default. Raises ConfigError if the class is unusable."""
     name = config.text(BUILDER_KEY)
     if name is None or name == DEFAULT_BUILDER:
         return None

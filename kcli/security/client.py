@@ -1,7 +1,7 @@
 """Reads the security settings of a client from the properties that Kafka's own clients take.
 
-Spark's options have the prefix `kafka.` before the property names. If the caller passes this prefix, errors contain the
-names with the prefix. Errors contain no secrets, and neither does the `repr` of the settings.
+Spark's options have the prefix `kafka.` before the property names. If the caller passes this prefix, errors show the
+names with the prefix. Errors and the `repr` of the settings contain no secrets.
 """
 
 from __future__ import annotations
@@ -100,18 +100,18 @@ WITHOUT_EFFECT = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-"""Keys of Java's clients that have no effect here. They name Java classes and algorithms, or the times at which Java
-renews a login. A client of kcli renews a token at 80 % of its lifetime."""
+"""Keys of Java's clients that have no effect here. Some name Java classes or algorithms, some set when Java repeats or
+renews a login, and some are used only on brokers. A client of kcli renews a token at 80 % of its lifetime."""
 
 JAAS, JAAS_FILE = "sasl.jaas.config", "java.security.auth.login.config"
 SECTION = "KafkaClient"
-"""The section of a JAAS file for clients."""
+"""The name of the section for clients in a JAAS file."""
 
 _INLINE = {
     "ssl.keystore.type": "ssl.keystore.key",
     "ssl.truststore.type": "ssl.truststore.certificates",
 }
-"""The keys of types, and the keys that have PEM text in place of a file."""
+"""The key with the type of each store, and the key that contains a PEM text instead of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,11 @@ def client_security(
     is_strict: bool = False,
     allowed: AllowedSources | None = None,
 ) -> ClientSecurity:
-    """Reads the properties. Raises ValueError, with the name of the property, if a value is invalid.
+    """Reads the security settings of a client. Raises ValueError, with the name of the property, if a value is invalid.
 
     Java ignores properties of TLS or SASL that the security protocol does not need. With `is_strict`, such a property
-    is an error. `allowed` has the allowed URLs and files of OAUTHBEARER. If `allowed` is None, the allowed URLs and
-    files come from the environment.
+    is an error. `allowed` contains the URLs and files that OAUTHBEARER may use. If `allowed` is None, these lists come
+    from the environment.
     """
     protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:

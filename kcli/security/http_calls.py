@@ -1,6 +1,7 @@
-"""Calls servers that give tokens or keys over HTTP. An answer has limits of size and time, and a redirect is an error.
+"""Calls HTTP servers that provide tokens or keys. The size and the time of an answer are limited, and a redirect is an
+error.
 
-The calls block. Every failure is an OSError.
+The calls block the thread. Every failure is an OSError.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _READ_BYTES = 65_536
 
 
 def called(request: Request, context: ssl.SSLContext | None, timeout_s: float, bytes_max: int) -> bytes:
-    """Returns the content of the answer, but at most `bytes_max` + 1 bytes.
+    """Sends a request and returns the content of the answer, at most `bytes_max` + 1 bytes.
 
     `timeout_s` limits each wait for the server, and also the time for the whole content. Raises HTTPError (an OSError)
     if the server answers with an error, and OSError for every other failure.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 TEXT_CHARACTERS_MAX = 1_000_000
-"""The longest text that is parsed. A file with a section for each of hundreds of listeners is smaller."""
+"""The longest text that is parsed, in characters. A file with sections for hundreds of listeners is smaller."""
 
 _FLAGS = frozenset({"REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL"})
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -130,10 +130,10 @@ def _entry(first: _Token, tokens: _Tokens) -> LoginModule:
 
 
 def _without_value(key: str | None, last: str | None) -> JaasError:
-    """The error for an option without a value. `last` is the option before it.
+    """Makes the error for an option without a value. `last` is the option before it.
 
-    If there is such an option, the text `key` may be the rest of that option's value: a value with a space, but without
-    quotation marks. The value may be a secret, so the error does not contain this text.
+    If `last` is not None, `key` may be the rest of its value, because the value has a space and no quotation marks. The
+    value may be a secret, so the error does not contain `key`.
     """
     if last is None or key is None:
         return JaasError(f"Value not specified for key '{key or 'null'}' in JAAS config")
@@ -144,7 +144,7 @@ def _without_value(key: str | None, last: str | None) -> JaasError:
 
 
 class _Tokens:
-    """The tokens of a text."""
+    """Splits a JAAS text into tokens."""
 
     def __init__(self, text: str) -> None:
         if len(text) > TEXT_CHARACTERS_MAX:
@@ -189,9 +189,7 @@ class _Tokens:
         return text[begin : self._at]
 
     def _number(self) -> _Token:
-        """A number, or a minus sign without a number. Both are errors in every place, so the text of the token is not
-        used.
-        """
+        """Reads a number, or a minus sign without a number. Both are errors everywhere, so the token has no text."""
         text, begin = self._text, self._at
         self._at += 1
         if text[begin] == "-" and (text[self._at : self._at + 1] or " ") not in "0123456789.":

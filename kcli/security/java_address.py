@@ -1,4 +1,4 @@
-"""Addresses of clients as Java prints them. ACLs and audit lines contain addresses in this form."""
+"""Converts addresses of clients to the form in which Java prints them. ACLs and audit lines contain this form."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ipaddress
 from functools import lru_cache
 
 KEPT_ADDRESSES = 1024
-"""IPv6 addresses that are kept in Java's form. The conversion takes a few microseconds."""
+"""The most IPv6 addresses whose Java form is cached. The conversion takes a few microseconds."""
 
 
 def host_address(host: str) -> str:
-    """The text of Java's `InetAddress.getHostAddress`.
+    """The address as Java's `InetAddress.getHostAddress` returns it.
 
-    An IPv6 address has all eight groups: `::1` becomes `0:0:0:0:0:0:0:1`. An IPv4 address in an IPv6 address is printed
-    as IPv4. Other texts stay as they are.
+    An IPv6 address gets all eight groups: `::1` becomes `0:0:0:0:0:0:0:1`. An IPv4 address in an IPv6 address is
+    printed as IPv4. Other texts are returned unchanged.
     """
     return _full_form(host) if ":" in host else host
 

@@ -1,4 +1,5 @@
-"""Regular expressions in Java's syntax, for the rules of principal names (KIP-371, auth_to_local of Kerberos).
+"""Regular expressions in Java's syntax, for the rules that map names to principals (KIP-371, auth_to_local of
+Kerberos).
 
 Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
 pattern with such a feature runs in Python's `re`. Such a pattern may take exponential time, so it is used only for
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 BACKTRACKING_NAME_MAX = 1024
-"""The longest name for which a pattern that RE2 cannot run is used. Usual names have less than 200 characters."""
+"""The longest name to which a pattern is applied that RE2 cannot run. Usual names have less than 200 characters."""
 
 _REFERENCE = re.compile(r"\$(?:(\d+)|\{(\w+)\})")
 _NAMED_GROUP = re.compile(r"(\\.)|\(\?<([A-Za-z]\w*)>")
@@ -57,7 +58,9 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A compiled pattern. If `backtracks` is True, the pattern is used only for short names."""
+    """A compiled pattern. If `backtracks` is True, the pattern is applied only to names of at most
+    BACKTRACKING_NAME_MAX characters.
+    """
 
     pattern: Pattern
     backtracks: bool = False
@@ -112,8 +115,8 @@ def _compiled_by_re(pattern: str) -> Pattern:
 
 
 def _ranges(found: re.Match[str]) -> str:
-    """The characters of a class of Java, such as \\p{Alpha}. If the class is within brackets, the result has no
-    brackets of its own, because RE2 and `re` have no nested classes.
+    """The characters of a Java class such as \\p{Alpha}, in the syntax of `re`. If the class is within brackets, the
+    result has no brackets, because RE2 and `re` have no nested classes.
     """
     ranges = _POSIX_RANGES[found[2]]
     before = re.sub(r"\\.", "", found.string[: found.start()])
@@ -123,8 +126,8 @@ def _ranges(found: re.Match[str]) -> str:
 
 
 def _expanded(replacement: str, match: Match, groups: int) -> str:
-    """The replacement with the text of its groups, as in Java. If the pattern has groups, a digit that would make a
-    number above the last group is plain text.
+    """The replacement, in which each reference is replaced by the text of its group, as in Java. A digit that would
+    make the group number too large is plain text, if the pattern has groups.
     """
     parts, at = [], 0
     while at < len(replacement):

@@ -43,7 +43,7 @@ class KerberosName:
 
     @classmethod
     def of(cls, text: str) -> KerberosName:
-        """Raises NoName if the name is malformed."""
+        """Splits the name of a principal. Raises NoName if the name is malformed."""
         found = _NAME.fullmatch(text)
         if found is not None:
             return cls(found[1], found[2], found[3])
@@ -70,8 +70,8 @@ class Rule:
     case: str | None = None
 
     def name(self, parameters: tuple[str, ...], default_realm: str | None) -> str | None:
-        """The name that this rule gives, or None. The parameters are realm, primary and instance. Raises NoName if the
-        result is not the name of a user."""
+        """The user name that this rule gives, or None if the rule does not apply. The parameters are realm, primary and
+        instance. Raises NoName if the result contains / or @."""
         result: str | None = None
         if self.format is None:
             if default_realm is not None and parameters[0] == default_realm:
@@ -99,13 +99,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class KerberosNames:
-    """The rules of a listener."""
+    """The rules of a listener, and the default realm."""
 
     rules: tuple[Rule, ...]
     default_realm: str | None
 
     def short_name(self, principal: str) -> str:
-        """The name of the user. Raises NoName."""
+        """The name of the user for a principal. Raises NoName if no rule applies."""
         name = KerberosName.of(principal)
         if name.realm is None:
             return name.primary
@@ -119,7 +119,7 @@ class KerberosNames:
 
 
 def parse_rules(texts: Iterable[str], default_realm: str | None) -> KerberosNames:
-    """Parses the items of the list. Raises ValueError with Kafka's text."""
+    """Parses the rules of the list. Raises ValueError with Kafka's text if a rule is invalid."""
     return KerberosNames(tuple(_rule(text.strip()) for text in texts), default_realm)
 
 

@@ -1,4 +1,4 @@
-"""The login modules of a node: the JAAS entries that belong to a listener and a mechanism.
+"""Finds the login modules of a node: the JAAS entry for each listener and mechanism.
 
 The entry is in `listener.name.<listener>.<mechanism>.sasl.jaas.config` or `<mechanism>.sasl.jaas.config`. If neither
 key is set, the entry is in the file of `java.security.auth.login.config`, in the section `<listener>.KafkaServer` or
@@ -31,7 +31,7 @@ MODULES = {
     "OAUTHBEARER": OAUTHBEARER_MODULE,
     "GSSAPI": KERBEROS_MODULE,
 }
-"""The login module of each mechanism."""
+"""The class name of the login module that each mechanism accepts."""
 
 # Modules that execute code of the server that they ask (CVE-2023-25194). Kafka refuses them by name.
 _DISALLOWED = frozenset(

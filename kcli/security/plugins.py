@@ -6,7 +6,8 @@ declares its class as an entry point, and the key names the entry point:
     [project.entry-points."kcli.authorizers"]
     "com.example.OurAuthorizer" = "our_package:OurAuthorizer"
 
-The name may be any text. If it is the name of the Java class, Kafka and kcli can use the same server.properties.
+The name of the entry point may be any text. If it is the name of the Java class, Kafka and kcli can use the same
+server.properties.
 """
 
 from __future__ import annotations

@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A user, as ACLs and quotas name it. Kafka itself creates only principals of the type User."""
+    """A principal: a type and a name, as in ACLs and quotas. Kafka itself creates only principals of the type User."""
 
     type: str
     name: str
     token_authenticated: bool = field(default=False, compare=False)
-    """Whether the user logged in with a delegation token (KIP-48). Such a login may not ask for tokens."""
+    """Whether the user logged in with a delegation token (KIP-48). Such a user may not create, renew, expire or
+    describe tokens."""
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
 
 def principal_from_text(text: str, *, token_authenticated: bool = False) -> Principal:
-    """Parses `Type:name`. Raises ValueError if the text has another form."""
+    """Parses a principal such as `User:alice`. Raises ValueError if the text does not have the form `Type:name`."""
     kind, colon, name = text.partition(":")
     if not (kind and colon and name):
         raise ValueError(f"expected a string in format principalType:principalName but got {text}")

@@ -37,7 +37,7 @@ def encode_principal(principal: Principal) -> bytes:
 
 
 def decode_principal(content: bytes) -> Principal:
-    """Raises PrincipalDeserializationException if the bytes are not a principal of version 0."""
+    """Parses a principal. Raises PrincipalDeserializationException if the bytes are not a principal of version 0."""
     try:
         (version,) = INT16.unpack_from(content)
         if version != VERSION:

@@ -1,4 +1,4 @@
-"""Makes the mechanisms that a listener offers from the node's configuration."""
+"""Makes the SASL mechanisms of a listener from the node's configuration."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Begin = Callable[[], ServerExchange]
 class NodeParts:
     """The parts of a node that the mechanisms of its listeners use.
 
-    `keys_of` makes the source of a key set, and begins to fetch the key set in the background. It raises ConfigError if
-    the key set is a file that cannot be read.
+    `users` has the SCRAM credentials. `keys_of` makes the source of a key set, and begins to fetch the key set in the
+    background. It raises ConfigError if the key set is a file that cannot be read.
     """
 
     users: scram.ScramUsers

@@ -1,6 +1,7 @@
-"""Asks a token endpoint for OAuth tokens (RFC 6749, RFC 7523): with a client's secret, or with a signed assertion.
+"""Requests OAuth tokens from a token endpoint (RFC 6749, RFC 7523), with a client secret or with a signed assertion.
 
-The keys are the same as in Java's clients (KIP-768, KIP-1139). The calls block and have time limits.
+The configuration keys are the same as in Java's clients (KIP-768, KIP-1139). The calls block the thread and have time
+limits.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ ANSWER_BYTES_MAX = 1 << 20
 """The largest answer of a token endpoint. A token has a few thousand characters."""
 
 TIMEOUT_S = 10.0
-"""The time for one answer, if sasl.login.read.timeout.ms is not set."""
+"""The seconds to wait for one answer, if sasl.login.read.timeout.ms is not set."""
 
 ATTEMPTS = 3
-"""The most requests to an endpoint that does not answer. A refusal is final."""
+"""The most requests for one token. A request is repeated if the endpoint does not answer, or answers with a status of
+500 or more."""
 
 BACKOFF_S = 0.1
-"""The pause before the second attempt (sasl.login.retry.backoff.ms). It doubles."""
+"""The seconds before the second attempt (Kafka's default of sasl.login.retry.backoff.ms). The next pause is twice as
+long."""
 
 _PREFIX = "sasl.oauthbearer."
 _ASSERTION = f"{_PREFIX}assertion."
@@ -43,14 +46,14 @@ _ASSERTION = f"{_PREFIX}assertion."
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A token endpoint and the limits of a call."""
+    """A token endpoint, with the time limit and the TLS settings of its calls."""
 
     url: str
     timeout_s: float = TIMEOUT_S
     tls: ClientTls | None = None
 
     def post(self, form: Mapping[str, str], headers: Mapping[str, str]) -> str:
-        """Returns the token of the answer. Raises SaslAuthenticationException."""
+        """Sends a form and returns the token in the answer. Raises SaslAuthenticationException if there is no token."""
         from urllib.error import HTTPError, URLError
         from urllib.parse import urlencode
         from urllib.request import Request
@@ -105,7 +108,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecret:
-    """Asks with the id and the secret of a client (the grant client_credentials)."""
+    """Requests tokens with the id and the secret of a client (the grant client_credentials)."""
 
     endpoint: Endpoint
     client_id: str
@@ -126,7 +129,9 @@ class ClientSecret:
 
 @dataclass(frozen=True, slots=True)
 class SignedAssertion:
-    """Asks with an assertion (the grant jwt-bearer): a file with a JWT, or claims that a private key signs."""
+    """Requests tokens with an assertion (the grant jwt-bearer). The assertion is a JWT from a file, or claims that a
+    private key signs.
+    """
 
     endpoint: Endpoint
     scope: str | None = None

@@ -1,4 +1,4 @@
-"""The interface of all sources of tokens."""
+"""The interface that every source of tokens for OAUTHBEARER implements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from kcli.errors import SaslAuthenticationException
 
 TOKEN_BYTES_MAX = 1 << 20
-"""The largest token file. Tokens have a few thousand characters."""
+"""The most characters that are read from a token file. Tokens have a few thousand characters."""
 
 LookUp = Callable[[str], str | None]
 """Returns the value of a property without a prefix, or None if it is not set."""
@@ -18,7 +18,7 @@ class TokenSource(Protocol):
     """A source of tokens."""
 
     def token(self) -> str:
-        """Returns a token that is valid now. Raises SaslAuthenticationException if the source cannot get a token."""
+        """Returns a token for a login. Raises SaslAuthenticationException if the source cannot get a token."""
 
 
 def read_text(path: str, key: str) -> str:

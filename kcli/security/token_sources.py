@@ -19,10 +19,10 @@ from kcli.security.jaas import LoginModule
 from kcli.security.token_source import LookUp, TokenSource, read_text
 
 REFRESH_FACTOR = 0.8
-"""The part of its lifetime for which a token is used again (sasl.login.refresh.window.factor)."""
+"""The fraction of its lifetime during which a token is used again (sasl.login.refresh.window.factor)."""
 
 LIFETIME_S = 3600
-"""The lifetime of an unsecured token, if the login module does not give one."""
+"""The lifetime of an unsecured token in seconds, if the login module does not set one."""
 
 _HANDLER = "sasl.login.callback.handler.class"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
@@ -47,7 +47,7 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Reads the token from a file for each login, because another program renews it."""
+    """Reads the token from a file for each login, because another program replaces the token in the file."""
 
     path: str
 
@@ -57,7 +57,7 @@ class TokenFile:
 
 @dataclass(slots=True)
 class Renewed:
-    """Uses a token again until most of its lifetime is over."""
+    """Requests a token from another source, and uses it again until most of its lifetime is over."""
 
     source: TokenSource
     _token: str = field(default="", repr=False)
@@ -112,7 +112,7 @@ def token_source(look_up: LookUp, module: LoginModule, allowed: AllowedSources) 
 
 
 def extensions(module: LoginModule) -> dict[str, str]:
-    """The SASL extensions in the options of the login module (KIP-342)."""
+    """The SASL extensions that the options of the login module set (KIP-342)."""
     return {
         name.removeprefix(prefix): value
         for name, value in module.options.items()
@@ -122,8 +122,8 @@ def extensions(module: LoginModule) -> dict[str, str]:
 
 
 def expiry(token: str, now: float) -> float:
-    """The time when a JWT expires, in seconds since the epoch. A token that is not a JWT is used only once, so it
-    counts as expired now.
+    """The time when a JWT expires, in seconds since the epoch. Returns `now` for a token that is not a JWT, so that
+    such a token is used only once.
     """
     try:
         body = token.split(".")[1]

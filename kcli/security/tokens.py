@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48): the HMAC of a token id, and the SCRAM credentials of tokens.
+"""Delegation tokens (KIP-48): computes their HMACs and SCRAM credentials, and decides which principals may use a token.
 
 HMACs are not stored. Every node computes the HMAC of a token from the token id and the key
 `delegation.token.secret.key`, which must be the same on all nodes. The Base64 text of the HMAC is the password of the
@@ -25,13 +25,15 @@ from kcli.security.principal import Principal, principal_from_text
 HASH = "sha512"
 
 CACHED_CREDENTIALS = 10_000
-"""The most SCRAM credentials of tokens that a node keeps. A credential has about 500 bytes, so this is 5 MB. At this
-number, the node forgets all of them, and computes each again at its next login."""
+"""The most SCRAM credentials of tokens that a node keeps. A credential has about 500 bytes, so this is 5 MB. When this
+number is reached, the node drops all of them, and computes each one again at the next login with its token."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCredential:
-    """The SCRAM credential of a token. A login with it gets the principal of the owner until `expires_at_ms`."""
+    """The SCRAM credential of a token. A client that logs in with it has the principal of the owner until
+    `expires_at_ms`.
+    """
 
     owner: Principal
     expires_at_ms: int
@@ -40,12 +42,12 @@ class TokenCredential:
 
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """The HMAC of a token id. Kafka uses the UTF-8 bytes of the secret key."""
+    """The HMAC of a token id. As in Kafka, the key of the HMAC is the secret key as UTF-8."""
     return hmac.digest(secret_key.encode(), token_id.encode(), HASH)
 
 
 def token_password(secret_key: str, token_id: str) -> str:
-    """The password of a token for SCRAM."""
+    """The password for a SCRAM login with a token."""
     return base64.b64encode(token_hmac(secret_key, token_id)).decode("ascii")
 
 
@@ -57,7 +59,7 @@ def may_renew(token: DelegationToken, principal: Principal) -> bool:
 
 
 def parties(token: DelegationToken) -> tuple[str, ...]:
-    """The owner, the requester and the renewers, who may describe the token."""
+    """The principals that may describe the token: the owner, the requester and the renewers."""
     return (token.owner, token.requester, *token.renewers)
 
 
@@ -84,7 +86,7 @@ class TokenFinder:
         return f"TokenFinder({len(self._ids)} tokens)"
 
     def find(self, tokens: Mapping[str, DelegationToken], asked: bytes) -> DelegationToken | None:
-        """The token of this image whose HMAC is `asked`."""
+        """The token whose HMAC is `asked`, or None. `tokens` are the tokens of a metadata image."""
         if tokens is not self._indexed:
             self._index(tokens)
         token_id = self._ids.get(asked)
@@ -103,7 +105,7 @@ class TokenFinder:
 
 
 class TokenCredentials:
-    """The SCRAM credentials of the tokens of a cluster, for the logins of one node.
+    """Makes and caches the SCRAM credentials of tokens, for logins on one node.
 
     The salt of a credential is random, and differs between nodes. Threads may call the methods at the same time.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class KcliDataSource(DataSource):
-    """The entry points that Spark calls for `format("kcli")`. Each error names the invalid option."""
+    """The class whose methods Spark calls for `format("kcli")`. An error for an invalid option contains its name."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

@@ -1,7 +1,7 @@
 """Reads the options of the source and the sink. The options have the same names as in Spark's own Kafka connector.
 
-Spark passes the options as a dictionary of strings whose keys ignore case. An invalid option raises an error with its
-name. An unknown option is only logged, because Spark also passes options that are not for the connector.
+Spark passes the options as a dictionary of strings whose keys ignore case. For an invalid option, an error with its
+name is raised. An unknown option is only logged, because Spark also passes options that are not for the connector.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ REFUSED = {
     "kafka.value.serializer": "values are written as they are: make them binary or string in the query",
     "kafka.interceptor.classes": "kcli runs no Java classes",
 }
-"""Options of Kafka's clients that have no effect here, and the reasons.
+"""Options that kcli refuses, with the reasons.
 
 Spark's own connector does not support them either.
 """
 
 POLL_TIMEOUT_MS = 120_000
-"""The default of kafkaConsumer.pollTimeoutMs, as in Spark: the time for which a task waits for records."""
+"""The default of kafkaConsumer.pollTimeoutMs, as in Spark: the milliseconds for which a task waits for records."""
 
 MAX_TRIGGER_DELAY_MS = 900_000
 """The default of maxTriggerDelay, as in Spark: 15 minutes."""
@@ -106,7 +106,7 @@ SINK_OPTIONS = (
 )
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""The default of kafka.transaction.timeout.ms: the broker's default of transaction.max.timeout.ms.
+"""The default of kafka.transaction.timeout.ms. It is the default of transaction.max.timeout.ms on brokers.
 
 A micro-batch must not take longer.
 """
@@ -119,7 +119,7 @@ SINK_COLUMNS = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-"""The columns of a row with their types. `value` is required.
+"""The columns that a row for the sink may have, with their types. `value` is required.
 
 `topic` is required too, unless the option `topic` is set.
 """
@@ -136,10 +136,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The start or the end of reading.
+    """The position where reading starts or ends.
 
-    `offsets` and `timestamps` have values for single partitions. An offset may also be EARLIEST or LATEST. `timestamp`
-    applies to every partition. `default` (EARLIEST or LATEST) applies to partitions without a value.
+    `offsets` and `timestamps` contain values for single partitions. An offset may also be EARLIEST or LATEST.
+    `timestamp` applies to every partition. `default` (EARLIEST or LATEST) applies to partitions without a value.
     """
 
     default: int
@@ -153,7 +153,7 @@ class Position:
         return bool(self.timestamps) or self.timestamp is not None
 
     def named(self) -> set[TopicPartition]:
-        """Returns the partitions with an offset or a timestamp of their own."""
+        """Returns the partitions for which an offset or a timestamp is given."""
         return {*self.offsets, *self.timestamps}
 
 
@@ -174,13 +174,13 @@ class SourceOptions:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     latest_if_no_offset: bool = False
-    """Whether a partition without a record at or after the timestamp is read from its end.
+    """Whether a partition that has no record at or after the timestamp is read from its end.
 
     This is startingOffsetsByTimestampStrategy=latest.
     """
     poll_timeout_ms: int = POLL_TIMEOUT_MS
     log_directories: tuple[str, ...] = ()
-    """Log directories to read, instead of a cluster."""
+    """The log directories that are read instead of a cluster."""
     to_log_end: bool = False
     traces: SparkTraces | None = None
 
@@ -199,7 +199,7 @@ class SinkOptions:
     None selects the default: transactions for streams, and for batches that have a transactional id.
     """
     transactional_id: str | None = None
-    """The prefix of the transactional ids of the tasks."""
+    """The prefix of the tasks' transactional ids, or None for a generated prefix."""
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     batch_id: int | None = None
     traces: SparkTraces | None = None
@@ -270,13 +270,13 @@ def sink_options(raw: Mapping[str, str]) -> SinkOptions:
 
 
 def are_traced(raw: Mapping[str, str]) -> bool:
-    """Whether a source or sink with these options has traces."""
+    """Whether a source or sink with these options exports traces."""
     return _traces({name.lower(): value for name, value in raw.items()}) is not None
 
 
 def _traces(options: Mapping[str, str]) -> SparkTraces | None:
-    """Returns the settings of traces. Imports the module for traces only if the environment or an option may ask for
-    traces."""
+    """Returns the settings of traces, or None. Imports the module for traces only if the environment or an option may
+    turn traces on."""
     option = options.get(TRACE_OPTION)
     if option is None and not any(name.startswith("OTEL_") for name in os.environ):
         return None
@@ -286,7 +286,7 @@ def _traces(options: Mapping[str, str]) -> SparkTraces | None:
 
 
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
-"""Options of a stream that Spark reads itself and passes to the source too."""
+"""Options of a stream that Spark itself reads, and also passes to the source."""
 
 
 def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
@@ -373,7 +373,7 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
 
 
 def _position(options: Mapping[str, str], side: str, default: int) -> Position:
-    """Reads a start or an end.
+    """Reads the options for the start (`side` is "starting") or the end ("ending").
 
     As in Spark, a single timestamp takes precedence over timestamps by partition, and these take precedence over
     offsets.

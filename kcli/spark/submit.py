@@ -1,12 +1,12 @@
-"""Finds the Spark of the PySpark package and runs jobs with it, without any set-up by the user.
+"""Finds Spark in the PySpark package and runs jobs with it, without any set-up by the user.
 
 `split_command_line` reads the command line as spark-submit does: the job is the first argument that is not an option
-and not the value of an option. `submit` makes a configuration for the run, with our defaults and a quiet log, and
-starts Spark with this interpreter. Our settings are Spark *defaults*, so every setting of the user takes precedence.
+and not the value of an option. `submit` makes a configuration for the run, with kcli's defaults and a quiet log, and
+starts Spark with this interpreter. Every setting of the user takes precedence over these defaults.
 
-A file of the user runs under the real spark-submit. A built-in job also runs under the real spark-submit if its driver
+A file of the user runs with the real spark-submit. A built-in job also runs with the real spark-submit if its driver
 runs in the cluster. For all other built-in jobs, the driver is a Python process that starts the JVM, as in the
-`pyspark` shell. Under spark-submit, a Python driver would have no stdin, would get no signals, and would write stdout
+`pyspark` shell. With spark-submit, a Python driver would have no stdin, would get no signals, and would write stdout
 and stderr to the same pipe.
 """
 
@@ -38,13 +38,13 @@ JOBS = {
     "profile": "statistics of topics (sizes, keys, gaps, rates), as a table and a page with charts",
 }
 PREPARE = "prepare"
-"""If this argument is given in place of a job, the command makes the archive of Java classes for faster starts."""
+"""If this argument is given instead of a job, the command makes the archive of Java classes for faster starts."""
 
 SPARK_LOG = "KCLI_SPARK_LOG"
-"""The environment variable with the path of the file for Spark's own log."""
+"""The environment variable that contains the path of the file for Spark's own log."""
 
 CLUSTER_MODE = "cluster"
-"""The --deploy-mode of a driver in the cluster."""
+"""The value of --deploy-mode with which the driver runs in the cluster."""
 
 FLAGS = frozenset({"-h", "--help", "-v", "--verbose", "--version", "--supervise", "--load-spark-defaults"})
 """The options of spark-submit without a value.
@@ -56,7 +56,7 @@ MIN_JAVA = 17
 """The oldest Java that Spark 4 supports."""
 
 STOP_SECONDS = 60.0
-"""The time in which a stopped job may finish its micro-batch. After this time, it is killed."""
+"""The seconds in which a stopped job may finish its micro-batch. After this time, it is killed."""
 
 DEFAULTS = {
     # With a lower limit, Spark would compute the size of each row. This is slow, and for rows with headers the time
@@ -95,7 +95,9 @@ QUIET_LOGGERS = (
 
 
 class SubmitError(Exception):
-    """A part of Spark is missing, or the command line names no job. The message is one line for the user."""
+    """Raised if a part of Spark is missing or unusable, or if there is no such job. The message is one line for the
+    user.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def check_java() -> None:
 
 
 def java_version(java: str) -> int:
-    """Returns the feature release (8, 17, …).
+    """Returns the feature release (8, 17, …) of a Java runtime.
 
     If possible, reads the release file of the JDK, because no JVM is needed to read this file.
     """
@@ -228,7 +230,7 @@ def job_code(job: str) -> str:
 
 
 def job_file(job: str, directory: Path) -> str:
-    """Returns the path or URI of the job's file. The file of a built-in job is written to `directory`."""
+    """Returns the path or URI of the job's file. For a built-in job, writes this file to `directory`."""
     if job in JOBS:
         file = directory / f"kcli_{job}.py"
         file.write_text(job_code(job) + "\n")
@@ -258,7 +260,9 @@ def submit(line: CommandLine) -> int:
 
 
 def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLine, dict[str, str]]:
-    """Returns the command line and the environment for spark-submit, the driver and the workers."""
+    """Prepares a run in `directory`. Returns the command line and the environment for spark-submit, the driver and the
+    workers.
+    """
     path = os.pathsep.join(filter(None, (_own_root(), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "SPARK_HOME": str(home)}
     line = _configured(line, home, directory, environment)
@@ -274,11 +278,11 @@ def _prepared(line: CommandLine, home: Path, directory: Path) -> tuple[CommandLi
 
 
 def _configured(line: CommandLine, home: Path, directory: Path, environment: dict[str, str]) -> CommandLine:
-    """Adds our defaults, which the user's settings override.
+    """Adds kcli's defaults to the configuration. The user's settings override them.
 
-    If the user has a configuration directory, Spark gets a copy of it that contains our defaults. Without such a
-    directory, our defaults are passed as a properties file, because the JVM ignores the archive of classes if a
-    directory with files is on its class path.
+    If the user has a configuration directory, Spark gets a copy of it with the defaults. Without such a directory, the
+    defaults are passed as a properties file. With a directory, the JVM would ignore the archive of classes, because a
+    directory with files would be on its class path.
     """
     conf = directory / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
@@ -317,7 +321,7 @@ def class_archive(home: Path) -> Path:
 
 
 def prepare() -> Path:
-    """Makes the archive of classes: runs a small job whose JVM saves the classes that it has loaded."""
+    """Makes the archive of classes. To do this, runs a small job whose JVM saves the classes that it has loaded."""
     home = spark_home()
     check_java()
     archive = class_archive(home)
@@ -367,7 +371,9 @@ def packed(directory: Path) -> Path:
 
 
 def _own_root() -> str | None:
-    """Returns the directory of kcli, or None if kcli is installed where workers find it."""
+    """Returns the directory that contains kcli, or None if kcli is installed with the interpreter's packages, where
+    workers find it.
+    """
     root = str(Path(__file__).resolve().parents[2])
     return None if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) else root
 
@@ -389,9 +395,9 @@ def _quoted(text: str) -> str:
 
 
 def write_conf(conf: Path, users: Path, *, is_local: bool) -> None:
-    """Makes Spark's configuration directory from our defaults, the user's settings and the user's other files.
+    """Makes Spark's configuration directory from kcli's defaults, the user's settings and the user's other files.
 
-    The user's settings override our defaults.
+    The user's settings override the defaults.
     """
     conf.mkdir()
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
@@ -414,7 +420,8 @@ def _quiet(numbered: tuple[int, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> int:
-    """Starts Spark and waits. SIGTERM is forwarded, and a built-in job gets STOP_SECONDS to finish its micro-batch.
+    """Starts Spark and waits for its end. SIGTERM is forwarded. Then a built-in job has STOP_SECONDS to finish its
+    micro-batch.
 
     Ctrl-C reaches the whole process group. The JVM of a Python driver ignores the signal, and so does this process.
     """
@@ -451,5 +458,5 @@ def _run_quietly(driver: list[str], environment: dict[str, str]) -> int:
 
 
 def _exit_code(code: int) -> int:
-    """Returns the exit code as a shell does: 128 plus the signal's number if a signal ended the process."""
+    """Returns the exit code that a shell would return: 128 plus the signal's number if a signal ended the process."""
     return code if code >= 0 else 128 - code

@@ -1,8 +1,8 @@
 """Traces of Spark's tasks: one span for each task of a source or sink (docs/adr/0022).
 
-The environment of the driver or the option kcli.trace decides whether there are traces. The driver passes its settings
-to the executors as options. A Python worker exports from its own thread. Spark may end a worker at any time, so a task
-waits for the export of its span, unless the collector did not answer an earlier export.
+The environment of the driver or the option kcli.trace decides whether tasks export traces. The driver passes its
+settings to the executors as options. A Python worker exports from its own thread. Spark may end a worker at any time,
+so a task waits for the export of its span. It does not wait if the collector did not answer an earlier export.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ if TYPE_CHECKING:
 SERVICE = "kcli-spark"
 
 SCANNED_MAX_ROWS = 1000
-"""Rows of a task whose headers are read for links. Python takes some microseconds for each."""
+"""The most rows of a task whose headers are searched for trace contexts, which become links. Python takes some
+microseconds for each row."""
 
 FLUSH_MAX_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTraces:
-    """The settings of the driver. `trace_id` is the trace of a batch job."""
+    """The trace settings that the driver passes to the executors. `trace_id` is the trace of a batch job."""
 
     settings: TraceSettings
     trace_id: str
 
 
 def spark_traces(option: str | None, environ: Mapping[str, str] = os.environ) -> SparkTraces | None:
-    """Returns the settings if traces are asked for. `option` is true, false or the address of a collector. If it is
-    None, only the environment decides.
+    """Returns the settings of traces, or None if traces are off. `option` is true, false or the address of a collector.
+    If it is None, only the environment decides.
 
     Raises ValueError if traces cannot be exported.
     """
@@ -87,7 +88,7 @@ class TaskSpan:
     scanned: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Counts the rows. If the rows have headers, stores the trace contexts of the first rows."""
+        """Counts the rows of a batch. If they have headers, stores the trace contexts of the first rows as links."""
         self.count += batch.num_rows
         if "headers" not in batch.schema.names or not self.context.is_sampled:
             return
@@ -103,7 +104,7 @@ class TaskSpan:
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """The export of one Python worker."""
+    """The parts that export the spans of one Python worker."""
 
     queue: ExportQueue
     tracer: Tracer
@@ -126,7 +127,7 @@ def begin_task(traces: SparkTraces, operation: str, topic: str | None, partition
 
 
 def end_task(traces: SparkTraces, task: TaskSpan, error: str | None = None) -> None:
-    """Exports the span. Waits a short time for the collector."""
+    """Ends and exports the span of a task. Waits up to FLUSH_MAX_SECONDS for the collector."""
     worker = _worker(traces.settings, os.getpid())
     is_send = task.attributes[OPERATION] == "send"
     worker.tracer.end(
@@ -163,8 +164,8 @@ def polled(
 
 
 def _trace_id(traces: SparkTraces, attributes: Attributes) -> str:
-    """Returns the trace of the task's micro-batch, or of its batch job. Adds the ids of the query and of the
-    micro-batch to the attributes."""
+    """Returns the trace id of the task's micro-batch, or of its batch job. Adds the ids of query, micro-batch and task
+    attempt to the attributes."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -180,7 +181,7 @@ def _trace_id(traces: SparkTraces, attributes: Attributes) -> str:
 
 @cache
 def _worker(settings: TraceSettings, process_id: int) -> _Worker:
-    """The export of this process. A fork gets its own export, because a thread does not survive a fork."""
+    """The exporter of this process. Each process id has its own exporter, because a thread does not survive a fork."""
     for name, value in settings.environment:
         os.environ.setdefault(name, value)  # before the sampler reads it
     from kcli.tracing.otlp import sampler

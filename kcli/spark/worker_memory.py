@@ -1,7 +1,7 @@
 """Hides the imports of a Python worker of Spark from the garbage collector.
 
 Spark's daemon calls `gc.collect()` after every task, in each worker and in the processes that plan queries. Each
-collection visits every object of every imported module, although these objects are never garbage. So the collections
+collection examines every object of every imported module, although these objects are never garbage. So the collections
 take 0.1 s of CPU time for each task. Many micro-batches take less time than this.
 """
 
@@ -13,10 +13,11 @@ _is_frozen = False
 
 
 def freeze_imports() -> None:
-    """Freezes all objects at the end of a process's first task. Later calls do nothing.
+    """Hides all present objects from the garbage collector. Called after each task of a process. Only the first call
+    has an effect.
 
-    A frozen object is still freed when nothing refers to it any more. Only cycles that are already garbage at this
-    moment stay in memory.
+    A hidden object is still freed when nothing refers to it any more. Only hidden objects that refer to each other in a
+    cycle stay in memory.
     """
     global _is_frozen
     if not _is_frozen:

@@ -1,4 +1,5 @@
-"""The small text files of a log directory: offset checkpoints, leader epochs, topic id, clean shutdown.
+"""Reads and writes the small text files of a log directory: offset checkpoints, leader epochs, topic id, clean
+shutdown.
 
 A file is always replaced as a whole (`replace_file`), so a reader finds either the old or the new content.
 """
@@ -27,8 +28,8 @@ PARTITION_METADATA_FILE = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 CONTENTS_SEEN_MAX = 100
-"""The most contents of small files whose parsed values are remembered. Many files are equal: the partitions of a topic
-have the same topic id, and thousands of logs have the same epochs."""
+"""The most file contents whose parsed values are cached. Many files are equal, because the partitions of a topic have
+the same topic id, and thousands of logs have the same epochs."""
 
 VERSION = 0
 UNKNOWN_BROKER_EPOCH = -1
@@ -68,7 +69,7 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[LeaderEpoch, Offset]]:
 
 @functools.lru_cache(maxsize=CONTENTS_SEEN_MAX)
 def _usual_epochs(content: bytes) -> tuple[tuple[LeaderEpoch, Offset], ...] | None:
-    """The epochs in a valid file."""
+    """The epochs in a valid file. None if the file is invalid."""
     try:
         return tuple(_parsed_epochs(content, ""))
     except CorruptRecordError:
@@ -98,8 +99,8 @@ def _read_table(disk: Disk, path: str, *, columns: int) -> list[tuple[int, list[
 
 
 def _parsed_table(content: bytes, path: str, *, columns: int) -> list[tuple[int, list[str]]]:
-    """The line number and fields of each row. The file has a line with its version, a line with the number of rows, and
-    the rows."""
+    """The line number and fields of each row. The first line of the file is its version, and the second is the number
+    of rows."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -153,7 +154,7 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
 
 @functools.lru_cache(maxsize=CONTENTS_SEEN_MAX)
 def _usual_topic_id(content: bytes) -> uuid.UUID | None:
-    """The topic id in a file of the usual form. None for any other content."""
+    """The topic id in a file that has the usual form. None for any other content."""
     with contextlib.suppress(ValueError):
         if content.startswith(_USUAL_METADATA):
             topic_id = uuid_from_text(content[len(_USUAL_METADATA) :].decode())

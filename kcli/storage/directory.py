@@ -35,12 +35,12 @@ MAX_NAME_LENGTH = 255
 _SUFFIXED = re.compile(r"(\S+)-(\S+)\.(\S+)(-delete|-stray|-future)")
 
 Background = Callable[[Callable[[], None]], object]
-"""Starts blocking work, such as a flush, in another thread."""
+"""A function that starts blocking work, such as a flush, in another thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendWatch:
-    """Measures the appends to the logs of a directory: `add` gets the seconds of each one."""
+    """Measures the appends to the logs of a directory. `add` is called with the duration of each append in seconds."""
 
     now: Callable[[], float]
     add: Callable[[float], None]
@@ -59,8 +59,8 @@ class LogDirectory:
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
         flushes_ms: Observations | None = None,
     ) -> None:
-        """Makes a directory. `monotonic` is the clock of deletions. `flushes_ms` gets the time of each flush of a
-        log."""
+        """Makes an object for a directory. `monotonic` is the clock for the delay of deletions. `flushes_ms` collects
+        the duration of each flush of a log."""
         self.flushes_ms = flushes_ms or Observations()
         self.appends: AppendWatch | None = None
         self.path = path
@@ -99,8 +99,8 @@ class LogDirectory:
             self.open_logs += 1
 
     def closed(self, log_path: str) -> LogDirectory:
-        """Counts a log that was closed. Returns an object that replaces the directory in the closed log. Every later
-        call on that log raises an error, and this error does not take the real directory offline."""
+        """Counts a log that was closed. Returns an object that replaces the directory in the closed log. With it, every
+        later call on the closed log raises an error that does not take the real directory offline."""
         with self._guard:
             self.open_logs -= 1
         directory = LogDirectory(self.path, self.pool, background=self.background, monotonic=self._monotonic)
@@ -125,8 +125,8 @@ R = TypeVar("R")
 
 
 def on_disk(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorates a method that uses files. The method raises StorageError if the directory is offline or goes
-    offline."""
+    """Decorates a method that uses files. An OSError in the method takes the directory offline. The method raises
+    StorageError if the directory is offline or goes offline."""
 
     @functools.wraps(method)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -144,7 +144,7 @@ class DeletionQueue:
     """The queue of files that were renamed to `.deleted` and of directories that were renamed to `-delete`.
 
     Each of them is removed after a delay of `file.delete.delay.ms`. During this time, readers of an old segment can
-    finish. A jump of the wall clock changes no delay.
+    finish. A jump of the wall clock does not change the delays.
     """
 
     def __init__(self, directory: LogDirectory, monotonic: Callable[[], float]) -> None:
@@ -213,8 +213,7 @@ def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
 
 
 def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
-    """The new name of a partition's directory that is deleted, is not in the metadata (stray), or contains a future
-    copy."""
+    """Makes a directory name for a deleted partition, a stray partition (not in the metadata), or a future copy."""
     ending = f"-{partition}.{unique.hex}{suffix}"
     if suffix == FUTURE_SUFFIX:
         name = topic + ending

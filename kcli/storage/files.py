@@ -24,7 +24,8 @@ DELETED_SUFFIX = ".deleted"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 OFFSET_DIGITS = 20
-"""The digits of a base offset in a file name. With leading zeros the names have the order of the offsets."""
+"""The number of digits of a base offset in a file name. Because of the leading zeros, sorted names are in the order of
+the offsets."""
 
 
 def offset_name(offset: Offset, suffix: str) -> str:
@@ -38,7 +39,9 @@ def offset_of(name: str) -> Offset | None:
 
 
 def default_handle_capacity() -> int:
-    """Half of the descriptors that this process may have. The other half is reserved for sockets."""
+    """The default capacity of a pool: half of the descriptors that this process may have, within limits. The other half
+    is reserved for sockets.
+    """
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return MAX_OPEN_HANDLES
@@ -51,7 +54,7 @@ MAX_OPEN_HANDLES = 16_384
 
 
 class HandlePool:
-    """A pool of handles. If more than `capacity` are open, it closes the handles that were not used for the longest
+    """A pool of handles. If more than `capacity` handles are open, it closes those that were not used for the longest
     time.
 
     The pool uses the second-chance algorithm: a handle stays open if it was used since the last check. To close a file,
@@ -78,7 +81,7 @@ class HandlePool:
             return file
 
     def rename(self, handle: Handle, path: str) -> None:
-        """Renames a file under the pool's lock, so that no thread tries to open the old name later."""
+        """Renames a file while holding the pool's lock, so that no thread tries to open the old name later."""
         with self._guard:
             self.disk.rename(handle.path, path)
             handle.path = path

@@ -34,7 +34,9 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """The content of the file. None if the file does not exist. Raises StorageError if the content is invalid."""
+    """The content of meta.properties. None if the file does not exist. Raises StorageError if the content is
+    invalid.
+    """
     path = f"{directory}/{META_PROPERTIES_FILE}"
     try:
         text = read_file(disk, path).decode("utf-8", "replace")
@@ -71,7 +73,9 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
 
 
 def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
-    """The bytes of the file, as Java's `Properties.store` writes them. The keys have the order of Java's hash table."""
+    """The bytes of meta.properties, as Java's `Properties.store` writes them. The keys have the order of Java's hash
+    table.
+    """
     fields: dict[str, str] = {}
     if properties.node_id is not None:
         fields["node.id" if properties.version else "broker.id"] = str(properties.node_id)

@@ -1,4 +1,4 @@
-"""Runs work on many files in threads, because such work mostly waits for the device."""
+"""Runs work on many files in several threads, because such work mostly waits for the device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SYNC_THREADS = 16
-"""The number of syncs that wait for the device at the same time. File systems commit such syncs together. More threads
-were not faster on ext4."""
+"""The number of threads that sync files at the same time. File systems commit such syncs together. More threads were
+not faster on ext4."""
 
 MANY_LOGS = 32
-"""If this many logs or more must be made durable, the whole file system is synced. Such a sync also writes the data of
-other programs, so it would be too slow for a few logs."""
+"""With this many logs or more, one sync of the whole file system makes all of them durable. Such a sync also writes the
+data of other programs, so it would be too slow for a few logs."""
 
 
 def in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:

@@ -1,1 +1,1 @@
-"""The test harness that kcli ships: a broker as a process, and a simulated cluster with invariants."""
+"""The test harness that kcli ships: brokers as processes, and a simulated cluster with checks of its invariants."""

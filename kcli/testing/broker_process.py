@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.01
 
 
 class BrokerProcess:
-    """A cluster of one node, or a node of a cluster (`ClusterProcesses`).
+    """A broker process: the only node of a cluster, or one node of a `ClusterProcesses`.
 
     `overrides` are broker properties that take precedence over the defaults in `properties`. `command` and
     `environment` replace the command `kcli server-start` and its environment.
@@ -64,7 +64,7 @@ class BrokerProcess:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The configuration of the broker."""
+        """The configuration of the broker, with `overrides`."""
         broker, controller = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.controller_port}"
         return {
             "process.roles": "broker,controller",
@@ -84,7 +84,7 @@ class BrokerProcess:
         }
 
     def start(self) -> Self:
-        """Starts the broker, and returns when it answers.
+        """Starts the broker, and waits until it answers.
 
         Raises RuntimeError with the end of its log if it does not start.
         """
@@ -102,15 +102,17 @@ class BrokerProcess:
         return self._node.properties_file
 
     def stop(self) -> int:
-        """Sends SIGTERM. Returns the exit code after a clean stop."""
+        """Sends SIGTERM, waits for the end of the broker, and returns its exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
-        """Sends SIGKILL, as a crash."""
+        """Sends SIGKILL, to simulate a crash. Waits for the end of the broker, and returns its exit code."""
         return self._end(signal.SIGKILL)
 
     def wait(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> int:
-        """Waits until the broker ends by itself, and returns its exit code. Raises subprocess.TimeoutExpired."""
+        """Waits until the broker ends by itself, and returns its exit code. Raises subprocess.TimeoutExpired after
+        `timeout_seconds`.
+        """
         assert self.process is not None, "it does not run"
         code = self.process.wait(timeout_seconds)
         self.process = None

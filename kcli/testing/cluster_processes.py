@@ -28,7 +28,7 @@ RACKS = ("rack-1",)
 
 
 class ClusterProcesses:
-    """The nodes of a cluster by id. All of them run after `start`.
+    """A cluster of node processes. `nodes` contains them by id, and all of them run after `start`.
 
     If `nodes` is given, the nodes have the ids 1, 2 …, and the first of them are also voters of the quorum
     (`voters_of`). If `brokers` is given, the brokers have the ids 1, 2 …, and the only controller has the id
@@ -95,7 +95,7 @@ class ClusterProcesses:
         self.kill()
 
     def kill(self) -> None:
-        """Ends all processes that still run."""
+        """Kills all processes that still run."""
         for node in self.nodes.values():
             if node.process is not None:
                 node.kill()

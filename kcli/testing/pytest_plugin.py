@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a broker, and a cluster of three nodes. Name this module in conftest.py to use them:
+"""Fixtures for pytest: a broker, and a cluster of three nodes. To use them, name this module in conftest.py:
 
     pytest_plugins = ["kcli.testing.pytest_plugin"]
 
@@ -31,7 +31,7 @@ SESSION_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def kcli_settings() -> Mapping[str, str]:
-    """The properties of the brokers."""
+    """The properties of the brokers of both fixtures, except their addresses and directories."""
     return SETTINGS
 
 
@@ -39,7 +39,7 @@ def kcli_settings() -> Mapping[str, str]:
 def kcli_broker(
     tmp_path_factory: pytest.TempPathFactory, kcli_settings: Mapping[str, str]
 ) -> Iterator[BrokerProcess]:
-    """One broker for the test session."""
+    """A broker that all tests of the session share."""
     with BrokerProcess(tmp_path_factory.mktemp("kcli-broker"), kcli_settings) as broker:
         yield broker
 
@@ -48,7 +48,7 @@ def kcli_broker(
 def kcli_cluster(
     tmp_path_factory: pytest.TempPathFactory, kcli_settings: Mapping[str, str]
 ) -> Iterator[ClusterProcesses]:
-    """A cluster of three nodes for one test module. A test that kills a node must start the node again."""
+    """A cluster of three nodes that all tests of a module share. A test that kills a node must start the node again."""
     settings = {**SESSION_SETTINGS, **kcli_settings}
     with ClusterProcesses(
         tmp_path_factory.mktemp("kcli-cluster"), nodes=NODES, overrides=settings

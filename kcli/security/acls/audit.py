@@ -11,7 +11,8 @@ from kcli.security.authorizer import Asker, Resource
 from kcli.security.java_address import host_address
 
 AUDIT_LOG = logging.getLogger("kcli.authorizer.logger")
-"""Clients see this logger under its name in Kafka, `kafka.authorizer.logger` (KIP-412)."""
+"""The logger of the audit log. Clients read and change its level under Kafka's name, `kafka.authorizer.logger`
+(KIP-412)."""
 
 TRACE = logging.DEBUG - 5
 """Kafka's level TRACE, which Python does not have."""
@@ -29,8 +30,8 @@ def audit_line(
 
 
 def report_left_out(asker: Asker) -> None:
-    """Writes how many lines were left out, if the request has reached its limit of lines. Call this function after the
-    request.
+    """Writes to the audit log how many lines of a request were left out, if any (AUDIT_LINES_MAX). Call this function
+    after the request.
     """
     audited = asker.audited
     if audited is not None and audited.left_out:

@@ -14,7 +14,7 @@ from kcli.security.plugins import made
 KEY = "authorizer.class.name"
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 GROUP = "kcli.authorizers"
-"""The group of the entry points of authorizers."""
+"""The entry point group in which packages declare their authorizers."""
 
 _MEMBERS = ("is_open", "authorize", "authorize_any")
 _REMOVED = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")

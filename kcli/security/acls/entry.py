@@ -1,4 +1,4 @@
-"""Texts and the order of ACLs, as the audit log and the tools print them."""
+"""Converts ACLs to the texts that the audit log and the tools print, and sorts ACLs in Kafka's order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from kcli.metadata.image import AclEntry
 from kcli.model.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 
 WILDCARD = "*"
-"""The resource name of an ACL for every resource, and the host of an ACL for every host."""
+"""The resource name in an ACL that applies to every resource, and the host in an ACL that applies to every host."""
 WILDCARD_PRINCIPAL = "User:*"
-"""The principal of an ACL for every user, also for ANONYMOUS."""
+"""The principal in an ACL that applies to every user, also to ANONYMOUS."""
 
 RESOURCE_TYPE_NAMES = {
     ResourceType.UNKNOWN: "Unknown",
@@ -36,9 +36,7 @@ def acl_text(acl: AclEntry) -> str:
 
 
 def number_name(kind: type[IntEnum], number: int) -> str:
-    """The name for a number of an enum of Kafka's protocol, such as ResourceType. UNKNOWN if only a newer release knows
-    the number.
-    """
+    """The name of a number in an enum such as ResourceType. UNKNOWN if this release does not define the number."""
     try:
         return kind(number).name
     except ValueError:
@@ -46,5 +44,5 @@ def number_name(kind: type[IntEnum], number: int) -> str:
 
 
 def scan_order(acl: AclEntry) -> tuple[int, int, str, str, int]:
-    """The place of an ACL among the ACLs of one resource name, in the order in which Kafka reads them."""
+    """The key that sorts the ACLs of one resource name in the order in which Kafka reads them."""
     return (acl.pattern_type, acl.operation, acl.principal, acl.host, acl.permission_type)

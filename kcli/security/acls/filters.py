@@ -14,7 +14,8 @@ UNKNOWN = 0
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """A filter with the numbers of Kafka's wire protocol. `None` matches every name, principal or host.
+    """A filter of ACLs. Types, operation and permission are numbers of Kafka's protocol. `None` matches every name,
+    principal or host.
 
     With the pattern type MATCH, a name matches each pattern that covers a resource of this name.
     """
@@ -29,12 +30,14 @@ class AclFilter:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether an element is UNKNOWN. No client of Kafka sends such a filter."""
+        """Whether a type, the operation or the permission of the filter is UNKNOWN. Kafka's clients send no such
+        filter.
+        """
         return UNKNOWN in (self.resource_type, self.pattern_type, self.operation, self.permission_type)
 
     @property
     def exact_name(self) -> str | None:
-        """The only name that can match. None if several names can match."""
+        """The only resource name whose ACLs can match. None if the ACLs of several names can match."""
         return None if self.pattern_type == PatternType.MATCH else self.resource_name
 
     def matches(self, acl: AclEntry) -> bool:

@@ -1,5 +1,5 @@
 """The command that gives a missing permission. `kcli acls --check` and `kcli doctor` show this command. Other tools
-show it if the broker refuses them.
+show it if the broker refuses a request because the permission is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPES = {
     "delegation-token": ResourceType.DELEGATION_TOKEN,
     "user-principal": ResourceType.USER,
 }
-"""The types of resources, with the names of the options of `kcli acls`."""
+"""The resource type for each option of `kcli acls` that names a resource, such as --topic."""
 
 _OPTIONS = {kind: name for name, kind in TYPES.items()}
 
@@ -33,7 +33,7 @@ class Right:
     is_prefix: bool = False
 
     def __str__(self) -> str:
-        """The words after "may" or "may not", such as `Write topic orders`."""
+        """The words that follow "may" or "may not" in a message, such as `Write topic orders`."""
         option = _OPTIONS[self.resource_type]
         resource = "the cluster" if option == "cluster" else f"{option} {self.name}{'*' * self.is_prefix}"
         return f"{spelt(self.operation)} {resource}"

@@ -1,16 +1,18 @@
 """The index of ACLs. A check reads only the few ACLs that can match.
 
 An ACL has a pattern: a resource type, a name, and LITERAL or PREFIXED. A resource with the name `orders` matches three
-kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. A dictionary has the literal
-names. Another dictionary has the prefixes. The index cuts the resource's name to each length that a stored prefix has,
-and looks up the result.
+kinds of patterns: the literal `orders`, the literal `*`, and each prefix of `orders`. One dictionary contains the
+literal names, and another contains the prefixes. To find prefixes, the index cuts the resource's name to each length
+that a stored prefix has, and looks up the shortened name.
 
 For each pattern, principal and host there is a cell. The cell has a bit for each allowed operation and for each denied
-operation. So a check needs at most four cells per pattern: the principal or `User:*`, and the host or `*`.
+operation. So a check reads at most four cells per pattern: for the principal and for `User:*`, each with the host and
+with `*`.
 
 The prefixes are kept separately for each principal. So a check looks up only the lengths of its own principal's
-prefixes, the longest first. All shorter prefixes of the name are prefixes of the longest one. So the bits of all
-matching prefixes together belong to the longest prefix. The index keeps them until an ACL of the principal changes.
+prefixes, the longest first. All shorter matching prefixes are prefixes of the longest one, so the longest one
+determines all others. The index stores the bits of all matching prefixes under the longest prefix, until an ACL of the
+principal changes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from kcli.model.acl import AclOperation, AclPermissionType, PatternType
 from kcli.security.acls.entry import WILDCARD, WILDCARD_PRINCIPAL, scan_order
 
 EVERY_OPERATION = -1
-"""The bits of the operation ALL."""
+"""The bits that an ACL for the operation ALL sets: the bits of every operation."""
 
 _IMPLIED: dict[int, int] = {
     AclOperation.READ: 1 << AclOperation.DESCRIBE,
@@ -36,15 +38,16 @@ _IMPLIED: dict[int, int] = {
     AclOperation.ALTER: 1 << AclOperation.DESCRIBE,
     AclOperation.ALTER_CONFIGS: 1 << AclOperation.DESCRIBE_CONFIGS,
 }
-"""The operation that an allowed operation implies. A denied operation implies no other."""
+"""For each operation, the bit of another operation that an ACL also allows if it allows this one. An ACL that denies an
+operation denies no other."""
 
 KEPT_ANSWERS_MAX = 1000
-"""Answers of `allows_any`, and bits of prefixes of one principal, that are kept until an ACL changes. An answer takes
-about 200 bytes."""
+"""The most results of `allows_any` that an index keeps until an ACL changes. It is also the limit of kept prefix bits
+per principal. A result takes about 200 bytes."""
 
 FEW_LENGTHS = 8
-"""The most lengths of prefixes that a check tries one after another. A length takes 0.1 µs. If there are more lengths,
-a search in the sorted prefixes (about 3 µs) first finds the lengths that are possible."""
+"""The most prefix lengths that a check tries one after another, in about 0.1 µs each. If there are more lengths, a
+search in the sorted prefixes (about 3 µs) first excludes the lengths that are too long."""
 
 
 # Numbers compare faster than enums, and an index is made of many thousands of ACLs at once.
@@ -76,7 +79,7 @@ class _Cell:
             self.denied |= denied_bits(acl.operation)
 
     def remove(self, acl_id: uuid.UUID) -> None:
-        """Removes an ACL. Then computes all bits again, because other ACLs may have the same bits."""
+        """Removes an ACL. Then computes the bits of the cell again, because another ACL may set the same bits."""
         del self.entries[acl_id]
         self.allowed = self.denied = 0
         for other_id, other in list(self.entries.items()):
@@ -91,7 +94,7 @@ V = TypeVar("V")
 
 
 class _Prefixes(Generic[V]):
-    """Values by prefixes of names."""
+    """A map from name prefixes to values, which finds the prefixes of a name."""
 
     __slots__ = ("_of_length", "_sorted", "_values", "lengths")
 
@@ -142,10 +145,8 @@ class _Prefixes(Generic[V]):
         return None
 
     def _shared(self, name: str) -> int:
-        """The number of first characters that the name has in common with the last stored text that sorts before the
-        name.
-
-        Each stored prefix of the name is this text or a prefix of this text. So no stored prefix of the name is longer
+        """The number of first characters that the name shares with the last stored text that does not sort after it.
+        Each stored prefix of the name is this stored text or a prefix of it. So no stored prefix of the name is longer
         than the returned number.
         """
         at = bisect_right(self._sorted, name)
@@ -162,13 +163,13 @@ class _Prefixes(Generic[V]):
 
 @dataclass(slots=True)
 class _OwnPrefixes:
-    """The ACLs of one principal for prefixes, and the bits that were computed from these ACLs."""
+    """The PREFIXED ACLs of one principal, and the bits that were computed from these ACLs."""
 
     hosts: _Prefixes[_Hosts] = field(default_factory=_Prefixes)
     kept: dict[tuple[str, str], _Bits] = field(default_factory=dict)
 
     def bits(self, name: str, host: str) -> _Bits:
-        """The allowed and the denied operations of all prefixes of the name."""
+        """The bits of the operations that the ACLs allow and deny for all prefixes of the name."""
         longest = self.hosts.longest(name)
         if longest is None:
             return _NO_BITS
@@ -200,7 +201,7 @@ class _OfType:
         self.of_principal: dict[str, _OwnPrefixes] = {}
 
     def principals(self, acl: AclEntry) -> _Principals:
-        """The principals of an ACL's pattern. Adds the pattern if it is new."""
+        """The principals that have ACLs with the pattern of `acl`. Adds the pattern if it is new."""
         patterns: dict[str, _Principals] | _Prefixes[_Principals] = self.literal
         if acl.pattern_type == _PREFIXED:
             patterns = self.prefixed
@@ -214,7 +215,9 @@ class _OfType:
         return found
 
     def hosts(self, acl: AclEntry) -> _Hosts:
-        """The hosts of an ACL's pattern and principal. Adds the pattern and the principal if they are new."""
+        """The hosts in the ACLs with the pattern and the principal of `acl`. Adds the pattern and the principal if they
+        are new.
+        """
         principals = self.principals(acl)
         hosts = principals.get(acl.principal)
         if hosts is None:
@@ -225,7 +228,9 @@ class _OfType:
         return hosts
 
     def changed(self, acl: AclEntry) -> None:
-        """Forgets the computed bits that the ACL may change. Call this method before each change."""
+        """Drops the computed bits that depend on this ACL. Call this method each time before an ACL is added or
+        removed.
+        """
         if acl.pattern_type == _PREFIXED and (own := self.of_principal.get(acl.principal)) is not None:
             own.kept.clear()
 
@@ -246,7 +251,7 @@ class _OfType:
             del self.literal[acl.resource_name]
 
     def matching(self, name: str) -> list[_Principals]:
-        """The patterns that match the name of a resource."""
+        """The entries of all patterns that match the name of a resource."""
         found = []
         if (own := self.literal.get(name)) is not None:
             found.append(own)
@@ -302,7 +307,7 @@ class AclIndex:
                 of_type.hosts_ended(acl)
 
     def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> Verdict:
-        """Returns the result of the ACLs for `principal`, which has the form `User:name`."""
+        """Returns what the ACLs decide for one operation on one resource. `principal` has the form `User:name`."""
         of_type = self._types.get(resource_type)
         if of_type is None:
             return Verdict.NO_MATCH
@@ -366,7 +371,7 @@ class AclIndex:
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Returns whether the ACLs allow the operation on at least one resource of the type (KIP-679).
 
-        As in Kafka, only ACLs for exactly this operation or for ALL count.
+        As in Kafka, only ACLs for exactly this operation or for ALL count, and implied operations do not count.
         """
         key = (principal, host, operation, resource_type)
         answer = self._any.get(key)
@@ -411,7 +416,7 @@ _ALLOWED_BITS |= {int(operation): allowed_bits(operation) for operation in AclOp
 
 
 def _cells(principals: _Principals, principal: str, host: str) -> list[_Cell]:
-    """The cells of a pattern that apply to the principal and the host."""
+    """The cells of one pattern that apply to the principal and the host."""
     found = []
     for name in (principal, WILDCARD_PRINCIPAL):
         if (hosts := principals.get(name)) is not None:
@@ -424,7 +429,7 @@ def _cells(principals: _Principals, principal: str, host: str) -> list[_Cell]:
 
 @dataclass(frozen=True, slots=True)
 class _Permissions:
-    """Whether the ACLs of a pattern allow and deny one operation."""
+    """Whether an ACL of a pattern allows one operation, and whether an ACL of the pattern denies it."""
 
     allowed: bool = False
     denied: bool = False
@@ -436,7 +441,7 @@ _NOTHING = _Permissions()
 def _permissions(
     patterns: Iterable[tuple[str, _Principals]], principal: str, host: str, operation: int
 ) -> dict[str, _Permissions]:
-    """The permissions of each pattern for exactly this operation, or for ALL."""
+    """The permissions of each resource name from ACLs for exactly this operation, or for ALL."""
     found = {}
     for name, principals in patterns:
         cells = _cells(principals, principal, host)

@@ -1,4 +1,4 @@
-"""The authorizer of Kafka's clusters: it decides by the ACLs in the cluster's metadata.
+"""Kafka's StandardAuthorizer, which decides by the ACLs in the cluster's metadata.
 
 A super user may do everything. For other principals, the ACLs that match the resource decide. An ACL that denies always
 takes precedence over ACLs that allow. If no ACL exists for the resource, allow.everyone.if.no.acl.found decides. If
@@ -34,7 +34,7 @@ ANY_NAME = "hardcode"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The result of a check, and the rule that decided: an ACL, or the name of another rule."""
+    """The result of a check, and the rule that decided: an ACL, or the name of another rule, such as SuperUser."""
 
     is_allowed: bool
     rule: AclEntry | str
@@ -48,7 +48,7 @@ class Decision:
 class StandardAuthorizer:
     """Decides by the ACLs of the metadata, and writes the audit log.
 
-    The authorizer knows no ACLs before the first call of `metadata_changed`. Until then only super users pass.
+    The authorizer has no ACLs before the first call of `metadata_changed`. Until then, it allows only super users.
     """
 
     is_open = False
@@ -63,14 +63,14 @@ class StandardAuthorizer:
 
     @property
     def decisions_version(self) -> int | None:
-        """The version of the ACLs. None while the audit log shows allowed checks, because each check must then write
-        its line.
+        """A number that grows with each change of an ACL. None while the audit log shows allowed checks, because each
+        check must then write its line.
         """
         return None if AUDIT_LOG.isEnabledFor(logging.DEBUG) else self._version
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the authorizer has the ACLs of the cluster."""
+        """Whether the authorizer has received the ACLs of the cluster."""
         return self._is_loaded
 
     def acls(self) -> Iterator[tuple[uuid.UUID, AclEntry]]:

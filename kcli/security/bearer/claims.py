@@ -1,4 +1,4 @@
-"""The JSON of a JWT: its parts, and its claims with their types."""
+"""Splits a JWT into its parts, parses their JSON, and checks the types of claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _BASE64_URL = re.compile(r"[-_a-zA-Z0-9]*")
 
 
 def sections(token: str) -> tuple[str, str, str]:
-    """The header, payload and signature of a token, still encoded. Raises TokenRefused."""
+    """The header, payload and signature of a token, still encoded. Raises TokenRefused if the token does not have three
+    sections.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         raise TokenRefused("Malformed JWT provided; expected three sections (header, payload, and signature)")
@@ -24,7 +26,7 @@ def sections(token: str) -> tuple[str, str, str]:
 
 
 def decoded(section: str, name: str) -> Claims:
-    """A section as a JSON object. Raises TokenRefused."""
+    """The JSON object in an encoded section of a token. Raises TokenRefused if the section is invalid."""
     if not _BASE64_URL.fullmatch(section):
         raise TokenRefused(f"the {name} is not in base64url without padding")
     try:
@@ -35,7 +37,7 @@ def decoded(section: str, name: str) -> Claims:
 
 
 def json_object(content: bytes, name: str) -> Claims:
-    """Parses a JSON object. Raises TokenRefused."""
+    """Parses a JSON object. Raises TokenRefused if the content is not a JSON object, or if a name occurs twice."""
     try:
         found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError):
@@ -58,7 +60,7 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def text(claims: Claims, name: str) -> str:
-    """A claim that must be a string with a visible character. Raises TokenRefused.
+    """Returns a claim that must be a string with a visible character. Raises TokenRefused if it is missing or invalid.
 
     A string that begins or ends with a space is refused. In Kafka, such a space is removed, so " admin" becomes
     "admin".
@@ -70,7 +72,9 @@ def text(claims: Claims, name: str) -> str:
 
 
 def time_ms(claims: Claims, name: str) -> int | None:
-    """A time in milliseconds since the Unix epoch, or None if the claim is missing. Raises TokenRefused."""
+    """Returns a claim with a time, in milliseconds since the Unix epoch, or None if it is missing. Raises TokenRefused
+    if the claim is not a time.
+    """
     value = claims.get(name)
     if value is None:
         return None
@@ -93,8 +97,8 @@ def required_time_ms(claims: Claims, name: str) -> int:
 
 
 def texts(claims: Claims, name: str) -> tuple[str, ...]:
-    """A claim that is a string or a list of strings. If the claim is missing, the list is empty. Raises
-    TokenRefused.
+    """Returns the strings of a claim that is a string or a list of strings, or () if the claim is missing. Raises
+    TokenRefused if the claim has another type.
     """
     value = claims.get(name)
     if value is None:

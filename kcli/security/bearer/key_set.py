@@ -1,7 +1,7 @@
 """The public keys of the server that issues tokens. The server publishes them as a JSON Web Key Set (RFC 7517).
 
-Only keys for signatures are used. The type of a key decides its algorithms. So a token cannot choose the algorithm
-"none", and cannot use a public key as the secret of HS256.
+Only keys for signatures are used. The type of a key decides its algorithms. So a token with the algorithm "none" is
+refused, and so is a token that uses a public key as the secret of HS256.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from kcli.security.bearer.claims import json_object
 from kcli.security.mechanisms.oauthbearer import TokenRefused
 
 KEY_SET_BYTES_MAX = 1_048_576
-"""The largest key set that is read. A set of usual servers has a few kilobytes."""
+"""The largest key set that is read. Usual key sets have a few kilobytes."""
 KEYS_MAX = 1000
 """The most keys of a set. Servers publish two or three."""
 
 RSA_BITS_MIN, RSA_BITS_MAX = 2048, 16384
-"""The sizes of RSA keys. RFC 7518 requires 2048 bits. A check takes longer with a larger key, so there is a limit."""
+"""The accepted sizes of RSA keys. RFC 7518 requires at least 2048 bits. The upper limit exists because the check of a
+signature takes longer with a larger key."""
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _BY_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 ALGORITHMS = (*_RSA, *_BY_CURVE.values())
 
 
 class KeySetError(ValueError):
-    """A key set that cannot be used."""
+    """Raised for a key set that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,13 @@ class VerificationKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """The keys of a token server."""
+    """The public keys of a token server."""
 
     keys: tuple[VerificationKey, ...] = ()
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id for this algorithm. A token without a key id is accepted only if the set has exactly one
-        key for this algorithm.
+        """The key with this id for this algorithm, or None. Without an id, returns the key for this algorithm if the
+        set has exactly one.
         """
         usable = [each for each in self.keys if algorithm in each.algorithms]
         if key_id is None:
@@ -54,7 +55,9 @@ class KeySet:
 
 
 def parse_key_set(content: bytes) -> KeySet:
-    """Parses a key set, and leaves out keys that are not for signatures. Raises KeySetError."""
+    """Parses a key set, and leaves out keys that are not for signatures. Raises KeySetError if no key is left, or if
+    the set is invalid.
+    """
     if len(content) > KEY_SET_BYTES_MAX:
         raise KeySetError(f"the key set has more than {KEY_SET_BYTES_MAX} bytes")
     try:

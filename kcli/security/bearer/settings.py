@@ -1,4 +1,4 @@
-"""The settings of signed tokens on a listener: the place of the key set, and the required values of the claims.
+"""Reads the settings of signed tokens on a listener: where the key set is, and which values the claims must have.
 
 The default validator of Kafka 4.1 accepts every token (CVE-2026-33557). A node of kcli does not start without a key
 set, an issuer and an audience. As in later releases of Kafka, `sasl.oauthbearer.allow.unverified.issuer` and
@@ -38,10 +38,10 @@ _VALIDATORS = frozenset({f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySetSettings:
-    """The place of a key set, and the times of its refresh.
+    """Where a key set is, and how often it is fetched.
 
     `path` is set if the key set is a file. Otherwise the key set comes from `url`. `module_options` has the options of
-    the login module. Its options `ssl.…` are for the TLS connection to the URL.
+    the login module. Its options `ssl.…` configure the TLS connection to the URL.
     """
 
     url: str
@@ -54,7 +54,9 @@ class KeySetSettings:
 
 
 def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
-    """Reads the settings. Raises ConfigError if a check is neither configured nor switched off."""
+    """Reads the settings of a listener. Raises ConfigError if the check of issuer or audience is neither configured nor
+    switched off.
+    """
     validator = config.text(f"{_PREFIX}jwt.validator.class", _NAME)
     if validator not in _VALIDATORS:
         raise _refused(
@@ -82,7 +84,9 @@ def signed_token_settings(config: ListenerConfig) -> SignedTokenSettings:
 
 
 def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) -> KeySetSettings:
-    """Reads the place of the key set. Raises ConfigError if the URL is missing, invalid, or not allowed."""
+    """Reads the URL of the key set, and the intervals of its refresh. Raises ConfigError if the URL is missing,
+    invalid, or not allowed.
+    """
     name = "jwks.endpoint.url"
     url = config.text(f"{_PREFIX}{name}", _NAME)
     if not url:

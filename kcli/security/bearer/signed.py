@@ -15,7 +15,9 @@ class Keys(Protocol):
     """The current keys of a token server."""
 
     def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key with this id. If the key is unknown, the key set may be fetched again, for later tokens."""
+        """The key with this id for this algorithm, or None. If the id is unknown, the key set may be fetched again, so
+        that a later token finds its key.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class SignedCheck:
         return BearerToken(claims.text(found, settings.subject_claim), expires_ms)
 
     def _verified(self, token: str) -> claims.Claims:
-        """The claims of a token whose signature is valid. Raises TokenRefused."""
+        """Returns the claims of a token if its signature is valid. Raises TokenRefused otherwise."""
         encoded_header, payload, _signature = claims.sections(token)
         header = claims.decoded(encoded_header, "header")
         algorithm, key_id = header.get("alg"), header.get("kid")

@@ -18,7 +18,9 @@ _SKEW_MS = "unsecuredValidatorAllowableClockSkewMs"
 
 
 class UnsecuredCheck:
-    """Makes the same checks as Kafka's default handler. The settings are options of OAuthBearerLoginModule."""
+    """Makes the same checks as Kafka's default handler. The settings are options of OAuthBearerLoginModule in the
+    listener's JAAS entry.
+    """
 
     def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
         """Raises ValueError if an option is invalid."""

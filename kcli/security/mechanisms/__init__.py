@@ -1,3 +1,3 @@
-"""SASL mechanisms. They take and return bytes, so that blocking connections and asyncio connections can use the same
-code.
+"""SASL mechanisms. They take and return bytes, and use no sockets. So blocking connections and asyncio connections use
+the same code.
 """

@@ -1,14 +1,14 @@
 """The client's side of a SASL login, with any mechanism.
 
-The caller has the connection. The caller sends the bytes that `respond` returns, and passes the server's answer to
-`respond`. It repeats both actions until `respond` returns None:
+The caller owns the connection. It sends the bytes that `respond` returns, and passes the server's answer to `respond`.
+It repeats both steps until `respond` returns None:
 
     exchange = client_exchange(credentials, host)
     ours = exchange.respond(b"")
     while ours is not None:
         ours = exchange.respond(ask(ours))
 
-`client_exchange` and `respond` may block, because a token endpoint or a Kerberos server must answer first.
+`client_exchange` and `respond` may block, because they may wait for a token endpoint or a Kerberos server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PASSWORD_MECHANISMS = (plain.NAME, *scram.MECHANISMS)
 """The mechanisms with a user name and a password."""
 
 CLIENT_MECHANISMS = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
-"""The mechanisms that `client_exchange` knows."""
+"""The mechanisms that `client_exchange` supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class BearerCredentials:
 
 @dataclass(frozen=True, slots=True)
 class KerberosCredentials:
-    """The service of the brokers, and the principal of the client with its keytab. Without a keytab, the ticket cache
-    of the user is used."""
+    """The Kerberos service name of the brokers, and the principal and keytab of the client. Without a keytab, the
+    ticket cache of the user is used."""
 
     service: str
     principal: str | None = None
@@ -94,7 +94,7 @@ class ClientExchange(Protocol):
 
 
 def client_exchange(credentials: ClientCredentials, host: str = "") -> ClientExchange:
-    """Begins a login. `host` is the name of the server, which only GSSAPI needs.
+    """Begins a login, and returns its exchange. `host` is the host name of the server, which only GSSAPI needs.
 
     Raises KeyError if the mechanism is not one of CLIENT_MECHANISMS. Raises SaslAuthenticationException if the client
     cannot get a token, or if the library for Kerberos is missing.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NAME = "GSSAPI"
 
 TOKEN_BYTES_MAX = 65_536
-"""The longest token that is given to Kerberos. Tickets with many groups have up to 48 KiB."""
+"""The longest token that is passed to Kerberos. The token of a user with many groups has up to 48 KiB."""
 STEPS_MAX = 8
 """The most tokens of one login. Kerberos needs three."""
 
@@ -50,7 +50,7 @@ _RETRIABLE = frozenset({21, 33, 34})
 
 
 class KerberosMissing(Exception):
-    """The library `gssapi` is not installed."""
+    """Raised if the library `gssapi` is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -163,7 +163,9 @@ class KerberosServer:
 
 
 def server_credentials(principal: str, keytab: str | None) -> gssapi.Credentials:
-    """The credentials of a node. Raises KerberosMissing, or ValueError if the keytab does not have the principal."""
+    """Returns the Kerberos credentials of a node. Raises KerberosMissing, or ValueError if the keytab does not contain
+    the principal.
+    """
     library = _library()
     store = {} if keytab is None else {"keytab": keytab}
     try:
@@ -201,6 +203,6 @@ def _library() -> gssapi:
 
 
 def _code(error: gssapi.exceptions.GSSError) -> int:
-    """The number of the Kerberos error (RFC 4120), from the minor status of GSSAPI."""
+    """The Kerberos error code (RFC 4120) in the minor status of a GSSAPI error."""
     signed = (error.min_code + 2**31) % 2**32 - 2**31
     return int(signed) - _KRB5_ERROR_BASE

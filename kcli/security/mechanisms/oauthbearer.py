@@ -19,10 +19,11 @@ from kcli.security.mechanisms.server import Challenge, InThread, LoginRefused, O
 NAME = "OAUTHBEARER"
 
 TOKEN_CHARACTERS_MAX = 65_536
-"""The longest token that a server examines. The tokens of usual servers have a few thousand characters."""
+"""The longest token that a server examines, in characters. Usual tokens have a few thousand characters."""
 
 ATTEMPTS_MAX = 3
-"""The most tokens of one login. Kafka has no limit, but then a client could avoid the limit on failed logins."""
+"""The most tokens that a client can try in one login. Kafka has no limit. Without one, a client could try any number of
+tokens, and they would count as one failed login."""
 
 _SEPARATOR = "\x01"
 _CONFIRMATION = b"\x01"
@@ -43,7 +44,9 @@ class BearerToken:
 
 
 class TokenRefused(LoginRefused):
-    """An invalid token. The message is for the log of the broker. The client learns only `status` and `scope`."""
+    """Raised for an invalid token. The message is for the log of the broker. The client learns only `status` and
+    `scope`.
+    """
 
     def __init__(self, reason: str, *, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(reason)
@@ -58,7 +61,7 @@ class TokenRefused(LoginRefused):
 
 
 TokenCheck = Callable[[str, Mapping[str, str]], BearerToken]
-"""Returns the content of a token. The arguments are the token and the SASL extensions. Raises TokenRefused."""
+"""Checks a token, and returns its content. The arguments are the token and the SASL extensions. Raises TokenRefused."""
 
 
 class BearerClient:
@@ -140,7 +143,7 @@ class BearerServer:
 
 
 def invalid_extensions(extensions: Mapping[str, str]) -> SaslAuthenticationException:
-    """The error to raise if a token check does not accept some SASL extensions."""
+    """Makes the error for a login with invalid SASL extensions. `extensions` maps invalid extensions to reasons."""
     listed = "; ".join(f"{name}: {reason}" for name, reason in extensions.items())
     return SaslAuthenticationException(
         f"Authentication failed: {len(extensions)} extensions are invalid! They are: {listed}"

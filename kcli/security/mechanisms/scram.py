@@ -1,6 +1,6 @@
 """SCRAM (RFC 5802, RFC 7677): the keys derived from a password, and both sides of a login.
 
-`salted_password` computes the salted password from a password. From that, `server_keys` computes the keys that a server
+`salted_password` computes the salted password from a password. `server_keys` computes from it the keys that a server
 stores. Only the keys are written to the metadata log. The keys are not enough to log in as a client.
 
 For an unknown user, the server sends the same messages as for a known user. The salt in these messages is derived from
@@ -39,10 +39,9 @@ hours. The limit is 100 times the largest number that Kafka allows for a credent
 about a second.
 """
 MESSAGE_BYTES_MAX = 4096
-"""The longest message of a client that a server examines. Until the second message, a server keeps the first message in
-several forms. A first message of 512 KB would need 1.25 MB of memory before the login. Names and nonces of usual
-clients have less than 300 characters.
-"""
+"""The longest message of a client that a server examines. Between the first and the second message of the client, a
+server keeps the first message in several forms. A first message of 512 KB would need 1.25 MB of memory before the
+login. Names and nonces of usual clients have less than 300 characters."""
 
 # The grammar of RFC 5802. As in Kafka, values have only 7-bit characters. The patterns are compiled at the first login,
 # because the start of a node does not need them.
@@ -61,7 +60,7 @@ _CLIENT_FINAL = (
 _BY_TOKEN = "tokenauth"
 
 HIDDEN = "[hidden]"
-"""The text that is shown in place of a secret."""
+"""The text that tools and logs show in place of a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,9 @@ class ScramClient:
 
 
 class TokenLogin(Protocol):
-    """The credential of a delegation token (KIP-48). A client logs in with the token id as its name."""
+    """The credential of a delegation token (KIP-48). A client that logs in with a token uses the token id as its user
+    name.
+    """
 
     @property
     def owner(self) -> Principal: ...
@@ -167,7 +168,7 @@ class TokenLogin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScramUsers:
-    """The credentials that a server knows.
+    """Finds the SCRAM credentials of users and delegation tokens on a server.
 
     `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token.
     `token_of` may take milliseconds, so it is called in a thread. The salts of unknown users are derived from `secret`.
@@ -178,7 +179,7 @@ class ScramUsers:
     secret: bytes = field(default=b"", repr=False)
 
     def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """A credential for an unknown user, which no password matches. The same user name always gets the same
+        """Makes a credential for an unknown user, which no password matches. The same user name always gets the same
         credential.
         """
 

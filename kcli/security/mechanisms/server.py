@@ -1,14 +1,14 @@
 """The server's side of a SASL login, with any mechanism.
 
-The caller has the connection. The messages of a SASL login are called tokens. The caller passes each token of the
+The caller owns the connection. The messages of a SASL login are called tokens. The caller passes each token of the
 client to `step`, until the outcome is a `Success`. A failed login raises one of these exceptions:
 
 - SaslAuthenticationException: the client gets the text of the exception;
 - LoginRefused: the client gets a text that contains only the name of the mechanism, so that a stranger learns nothing;
 - LoginInterrupted: the client gets no answer, and may try again.
 
-`step` never waits. If it needs much time or another server, its outcome is `InThread`, and the caller runs the work of
-this object in a thread.
+`step` never waits. If a step needs much time or another server, `step` returns `InThread`. Then the caller runs the
+work of this object in a thread.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ Outcome = Challenge | Success
 
 @dataclass(frozen=True, slots=True)
 class InThread:
-    """Work that would block the event loop. The work returns the outcome of `step`, or raises the exceptions of a
-    failed login.
+    """Work that would block the event loop. `work` returns the outcome of the step, or raises an exception of a failed
+    login.
     """
 
     work: Callable[[], Outcome] = field(repr=False)

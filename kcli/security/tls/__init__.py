@@ -1,1 +1,1 @@
-"""TLS: stores, contexts, and the names of users from certificates. Uses no sockets."""
+"""TLS: loads stores, makes contexts, and maps certificates to user names. Uses no sockets."""

@@ -1,4 +1,4 @@
-"""The errors of ssl.* keys, with Kafka's texts, and the checks for keys that contradict each other."""
+"""Checks the ssl.* keys, and makes their errors with Kafka's texts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kcli.security.tls.settings import PEM, STORE_TYPES, StoreSettings
 
 
 class StoreError(ConfigError):
-    """A key store or trust store cannot be loaded. `summary` and `cause` are the texts of Kafka's exception and of its
-    cause. They contain no secret."""
+    """Raised if a key store or trust store cannot be loaded. `summary` and `cause` are the texts of Kafka's exception
+    and of its cause. They contain no secret."""
 
     def __init__(self, summary: str, cause: str, *, key: str) -> None:
         super().__init__(f"{summary}: {cause}", key=key)
@@ -107,8 +107,8 @@ class EntryNames:
 def check_names(
     old: Sequence[EntryNames], new: Sequence[EntryNames], *, allow_dn: bool, allow_san: bool
 ) -> None:
-    """Raises ConfigError if the certificates of a changed key store have other names than before. ssl.allow.dn.changes
-    and ssl.allow.san.changes permit other names.
+    """Raises ConfigError if a changed key store has another distinguished name, or lacks an alternative name that it
+    had before. ssl.allow.dn.changes and ssl.allow.san.changes permit these changes.
     """
     if len(old) != len(new) and not (allow_dn and allow_san):
         raise _refused("Keystore entries do not match", "ssl.keystore.location")
@@ -130,8 +130,8 @@ def check_names(
 
 
 def check_presence(*, had: bool, has: bool, store: str) -> None:
-    """Raises ConfigError if a change adds the first store of a running listener, or removes its store. `store` is
-    keystore or truststore."""
+    """Raises ConfigError if a change adds a store to a running listener that had none, or removes the store of the
+    listener. `store` is keystore or truststore."""
     if had and not has:
         raise _refused(
             f"Cannot remove the SSL {store} from an existing listener for which a {store} was configured.",
@@ -145,7 +145,7 @@ def check_presence(*, had: bool, has: bool, store: str) -> None:
 
 
 def failed_change(error: ConfigError) -> ConfigError:
-    """The error of a change that cannot be applied to a running listener, with the text of Kafka."""
+    """Makes the error for a change of stores that a running listener cannot apply, with Kafka's text."""
     if isinstance(error, StoreError):
         cause = f"org.apache.kafka.common.errors.InvalidConfigurationException: {error.summary}"
     elif isinstance(error, HandshakeError):
@@ -156,7 +156,7 @@ def failed_change(error: ConfigError) -> ConfigError:
 
 
 def fixed_key(listener: str) -> ConfigError:
-    """The error of a change of a key that a running listener cannot apply."""
+    """Makes the error for a change of a key that can be changed only with a restart or a new listener."""
     return invalid_change(
         f"Configs cannot be updated dynamically for existing listener ListenerName({listener}), restart broker or "
         "create a new listener for update"

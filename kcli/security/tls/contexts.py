@@ -1,9 +1,9 @@
 """Makes TLS contexts from the ssl.* keys.
 
-A context behaves as in Java: a trusted certificate does not have to be the root of a certificate chain.
-ssl.enabled.protocols and ssl.cipher.suites set the versions and ciphers. There are no session tickets and no
-renegotiation. With TLS 1.2, a client may resume a TLS session by its id, because Python cannot switch this feature off.
-So the server checks the dates of the client's certificate again when a session is resumed.
+As in Java, a trusted certificate does not have to be the root of a certificate chain. ssl.enabled.protocols and
+ssl.cipher.suites set the versions and ciphers. There are no session tickets and no renegotiation. With TLS 1.2, a
+client can resume a TLS session by its id, because Python cannot switch this feature off. A resumed session skips the
+check of certificates. So the server checks the dates of the client's certificate itself when a session is resumed.
 
 stores.py is imported late, because it needs the library cryptography, and most tools and brokers use no TLS.
 """
@@ -34,7 +34,7 @@ _log = logging.getLogger("kcli.security.Tls")
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
-"""Protocols that Java knows too, and disables. No broker of kcli serves them."""
+"""Protocols that a configuration may name, but that are never used. Java disables them too."""
 
 TLS13_SUITES = frozenset(("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"))
 """The suites of TLS 1.3 that OpenSSL enables. Python cannot choose among them before version 3.15."""
@@ -67,7 +67,9 @@ def server_stores(config: ListenerConfig) -> ServerStores:
 
 
 def client_auth(config: ListenerConfig) -> str:
-    """ssl.client.auth of a listener. With SASL_SSL, only the value with the listener's prefix counts, as in Kafka."""
+    """The value of ssl.client.auth of a listener. With SASL_SSL, only the key with the listener's prefix counts, as in
+    Kafka.
+    """
     key = config.key_of("ssl.client.auth")
     if uses_sasl(config) and (key is None or not key.startswith("listener.name.")):
         return "none"
@@ -85,7 +87,7 @@ def uses_sasl(config: ListenerConfig) -> bool:
 
 
 def server_context(config: ListenerConfig, stores: ServerStores | None = None) -> ssl.SSLContext:
-    """Makes the context of a listener. Raises ConfigError if a key is invalid."""
+    """Makes the TLS context of a listener. Raises ConfigError if a store or a key is invalid."""
     stores = stores or server_stores(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_TICKET
@@ -100,7 +102,7 @@ def server_context(config: ListenerConfig, stores: ServerStores | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The certificates that a client trusts, and its own certificates.
+    """The TLS settings of a client: its stores, protocols and ciphers, and whether it checks the server's name.
 
     If no trust store is set, the client trusts the authorities of the operating system.
     """
@@ -122,7 +124,7 @@ class ClientTls:
         return self.context_of(load_key_store(self.stores), load_trust_store(self.stores))
 
     def context_of(self, keys: KeyStore | None, trusted: TrustStore | None) -> ssl.SSLContext:
-        """Makes the TLS context from stores that are loaded already."""
+        """Makes the TLS context from loaded stores."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_name
         _trust(context, trusted)
@@ -136,14 +138,14 @@ class KeptContext:
     """The last valid TLS context of a client that connects often. The context is made again when the settings or the
     files of the stores change. The authorities of the operating system are read only once.
 
-    As on a listener, a new key store must have the same names in its certificates. `allow_dn` and `allow_san` permit
-    other names.
+    As on a listener, a new key store must have the same names in its certificates. `allow_dn` permits another
+    distinguished name, and `allow_san` permits missing alternative names.
     """
 
     __slots__ = ("_context", "_from", "_names", "_whose", "allow_dn", "allow_san")
 
     def __init__(self, whose: str) -> None:
-        """If stores cannot be used, the line in the log begins with `whose`."""
+        """Makes a context holder without a context. If new stores cannot be used, the log line begins with `whose`."""
         self._whose = whose
         self.allow_dn = self.allow_san = False
         self._names: Sequence[EntryNames] | None = None
@@ -151,8 +153,8 @@ class KeptContext:
         self._from: tuple[ClientTls, tuple[Stamp | None, ...]] | None = None
 
     def of(self, tls: ClientTls) -> ssl.SSLContext:
-        """The context of these settings. If the stores of the settings cannot be used, logs one error and returns the
-        last valid context. The first call has no such context, so it raises ConfigError.
+        """Returns the context of these settings. If their stores cannot be used, logs one error and returns the last
+        valid context. If there is no valid context yet, raises the error of the stores.
         """
         # The stamps are taken before the files are read, so the next call finds a change that happens in between.
         wanted = (tls, file_stamps(tls.stores.files))
@@ -182,7 +184,7 @@ class KeptContext:
 
 
 def client_tls(look_up: LookUp) -> ClientTls:
-    """Reads the ssl.* keys of a client. The stores are loaded by `context`. Raises ConfigError if a key is invalid."""
+    """Reads the ssl.* keys of a client. Only `context` loads the stores. Raises ConfigError if a key is invalid."""
     key = "ssl.endpoint.identification.algorithm"
     algorithm = look_up(key)
     if algorithm is not None and algorithm.lower() not in ("https", ""):
@@ -209,8 +211,8 @@ def _trust(context: ssl.SSLContext, trusted: TrustStore | None) -> None:
 
 
 def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
-    """Gives a key to the context. The module `ssl` loads keys only from files, so the key is in a file in memory for a
-    short time.
+    """Loads a private key and its certificates into the context. The module `ssl` loads keys only from files, so the
+    key is in a file in memory for a short time.
     """
     try:
         with _memory_file() as (file, path):
@@ -228,8 +230,8 @@ def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
 
 @contextlib.contextmanager
 def _memory_file() -> Iterator[tuple[IO[bytes], str]]:
-    """A file that only this process can open, and its path. On Linux the file is in memory. On other systems it is a
-    temporary file with mode 0600, which is deleted immediately.
+    """Opens a file that only this user can read, and returns it with its path. On Linux the file is in memory. On other
+    systems it is a temporary file with mode 0600, which is deleted immediately.
     """
     if sys.platform == "linux":
         descriptor = os.memfd_create("kcli-tls", os.MFD_CLOEXEC)
@@ -259,7 +261,7 @@ def _limit(context: ssl.SSLContext, protocols: Sequence[str], suites: Sequence[s
 
 
 def _limit_suites(context: ssl.SSLContext, suites: Sequence[str], versions: set[str]) -> set[str]:
-    """Sets the cipher suites. Returns the versions of TLS that have a suite."""
+    """Sets the cipher suites. Returns the enabled TLS versions for which at least one suite is configured."""
     key = "ssl.cipher.suites"
     newer = [name for name in suites if name in TLS13_SUITES]
     left = set()
@@ -281,7 +283,7 @@ def _limit_suites(context: ssl.SSLContext, suites: Sequence[str], versions: set[
 
 
 def older_names(suites: Sequence[str]) -> list[str]:
-    """OpenSSL's names of the suites of TLS 1.2. Raises ConfigError for a suite that OpenSSL does not have."""
+    """OpenSSL's names of the TLS 1.2 suites in the list. Raises ConfigError for a suite that OpenSSL does not have."""
     names = []
     for suite in suites:
         if suite not in TLS13_SUITES:

@@ -1,8 +1,8 @@
 """The text of a distinguished name, as Java prints it (RFC 2253).
 
-Principals, ACLs and ssl.principal.mapping.rules contain this text, so every character must be the same as in Kafka. The
-names are read from the DER bytes of the certificate, because Java's text depends on the type of each string. This is
-also fast, which matters because a broker reads a name for every connection.
+Principals, ACLs and ssl.principal.mapping.rules contain this text, so every character must be the same as in Kafka.
+This module parses the DER bytes of the certificate, because Java's text depends on the type of each string. It is also
+fast, because a broker reads a name for every connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""The attribute types that have a keyword. The text of every other type, such as an e-mail address, is its number."""
+"""The keyword of each attribute type that has one. Java prints every other type, such as an e-mail address, as its
+number."""
 
 _TEXT_TAGS = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 """The string types that Java prints as text: UTF8String, PrintableString, T61String, IA5String, GeneralString and
@@ -29,11 +30,11 @@ BMPString. Java reads the bytes of all of them as UTF-8."""
 _ESCAPED = frozenset(',=+<>#;"\\')
 _VERSION_TAG = 0xA0
 _LENGTH_BYTES_MAX = 4
-"""The most bytes in the length of a value. OpenSSL accepts no certificate of this size."""
+"""The most bytes of the length field of a DER value. OpenSSL accepts no certificate that needs more."""
 
 
 def subject_text(certificate: bytes) -> str:
-    """The subject of a certificate in DER. Raises ValueError if the bytes are not a certificate."""
+    """The text of the subject of a certificate in DER. Raises ValueError if the bytes are not a certificate."""
     return name_text(_subject(certificate))
 
 
@@ -49,7 +50,7 @@ def name_text(name: bytes, separator: str = ",") -> str:
 
 
 def _subject(certificate: bytes) -> bytes:
-    """The subject of a certificate (RFC 5280, section 4.1) as DER."""
+    """The DER bytes of the subject of a certificate (RFC 5280, section 4.1)."""
     try:
         (_, content), *_ = _values(certificate)
         (_, signed), *_ = _values(content)
@@ -108,14 +109,14 @@ def _number(content: bytes) -> str:
 
 
 def _values(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields the tag and the content of each of several consecutive DER values."""
+    """Splits bytes into consecutive DER values. Yields the tag and the content of each value."""
     for tag, whole in _fields(content):
         begin = 2 + (whole[1] & 0x7F if whole[1] & 0x80 else 0)
         yield tag, whole[begin:]
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields the tag of each of several consecutive DER values, and the whole bytes of the value."""
+    """Splits bytes into consecutive DER values. Yields the tag and the whole bytes of each value."""
     at = 0
     while at < len(content):
         size, begin = content[at + 1], at + 2

@@ -1,4 +1,4 @@
-"""Checks whether the files of stores have changed, and whether other users of the machine may read private files."""
+"""Finds out whether the files of stores have changed, and whether other users of the machine can read private files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable
 
 Stamp = tuple[int, int, int]
-"""Numbers that change when a file changes."""
+"""The modification time, size and inode of a file. A change of the file changes at least one of them."""
 
 
 def file_stamps(files: Iterable[str]) -> tuple[Stamp | None, ...]:

@@ -2,10 +2,10 @@
 (KIP-371).
 
 The value is a list of rules, separated by commas. The rule DEFAULT gives the distinguished name itself. All other rules
-have the form `RULE:pattern/replacement/`. An L or U at the end of a rule converts the name to lower or upper case. In
-pattern and replacement a backslash escapes any character, such as a slash. A pattern must match the whole distinguished
-name. Then every match of the pattern is replaced, as by Java's `replaceAll`. The first rule that matches gives the
-name.
+have the form `RULE:pattern/replacement/`. An L or U at the end of a rule converts the name to lower or upper case. A
+backslash in a pattern or replacement escapes the next character, such as a slash. A pattern must match the whole
+distinguished name. Then every match of the pattern is replaced, as by Java's `replaceAll`. The first rule that matches
+gives the name.
 
 Patterns are in Java's syntax (java_patterns.py).
 """
@@ -53,7 +53,7 @@ class PrincipalMapping:
     rules: tuple[Rule, ...]
 
     def name(self, distinguished_name: str) -> str:
-        """The name of the user. Raises ValueError with Kafka's text if no rule gives a name."""
+        """The user name for a distinguished name. Raises ValueError with Kafka's text if no rule matches."""
         for rule in self.rules:
             name = rule.name(distinguished_name)
             if name is not None:
@@ -64,7 +64,7 @@ class PrincipalMapping:
 
 
 def parse_rules(text: str | None) -> PrincipalMapping:
-    """Parses the value of ssl.principal.mapping.rules. Raises ConfigError with Kafka's text."""
+    """Parses the value of ssl.principal.mapping.rules. Raises ConfigError with Kafka's text if a rule is invalid."""
     text = (_DEFAULT if text is None else text).strip()
     rules: list[Rule] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Makes a TLS handshake in memory, to find out whether nodes with two contexts can connect to each other."""
+"""Makes a TLS handshake in memory, to check whether a client with one context can connect to a server with another."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import ssl
 from kcli.security.tls.checks import HandshakeError
 
 _UNKNOWN_ISSUER = frozenset((2, 18, 19, 20, 21))
-"""OpenSSL's numbers for a chain that does not lead to a trusted certificate."""
+"""OpenSSL's error codes for a certificate chain that does not lead to a trusted certificate."""
 # Java's text for such a chain.
 _NO_PATH = (
     "PKIX path building failed: sun.security.provider.certpath.SunCertPathBuilderException: unable to find valid "
     "certification path to requested target"
 )
 _STEPS_MAX = 16
-"""More steps than any handshake has. TLS 1.2 with certificates of both sides takes five."""
+"""The most steps of a handshake. TLS 1.2 with certificates on both sides takes five."""
 
 
 def check_handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:

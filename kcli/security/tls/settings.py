@@ -1,4 +1,4 @@
-"""The ssl.* keys that brokers and clients share, as one value."""
+"""Reads the ssl.* keys of stores, which brokers and clients share, into one object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ LookUp = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """The keys of a key store and a trust store, as they are in the properties. None means that a key is not set."""
+    """The ssl.* keys of a key store and a trust store, with the values of the properties. None means that a key is not
+    set.
+    """
 
     keystore_type: str = "JKS"
     keystore_location: str | None = None
@@ -37,12 +39,12 @@ class StoreSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of the stores."""
+        """The paths of the store files that are set."""
         return tuple(filter(None, (self.keystore_location, self.truststore_location)))
 
 
 def store_settings(text: LookUp) -> StoreSettings:
-    """Reads the keys."""
+    """Reads the ssl.* keys of the stores."""
 
     def found(name: str) -> str | None:
         # An empty text is no value for Kafka, except that a password may be empty.

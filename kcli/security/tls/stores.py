@@ -25,10 +25,10 @@ from kcli.security.tls.checks import EntryNames, StoreError, check_key_store, ch
 from kcli.security.tls.settings import PEM, LookUp, StoreSettings, store_settings
 
 PKCS12_KEPT = 4
-"""PKCS12 stores whose keys are kept. A node has one or two."""
+"""The number of PKCS12 stores whose decoded keys are cached. A node has one or two."""
 
 STORE_SIZE_MAX_BYTES = 16 * 1024 * 1024
-"""The largest file of a store. Trust stores with the authorities of all browsers have less than 1 MiB."""
+"""The largest store file that is read. A trust store with the authorities of all browsers has less than 1 MiB."""
 
 _BLOCK = re.compile(r"-+BEGIN ([A-Z0-9 ]+)-+\s+(.*?)-+END \1-+", re.DOTALL)
 _HEADER = re.compile(r"^[\w-]+:.*$", re.MULTILINE)
@@ -75,8 +75,8 @@ class JavaKeyStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A private key (PKCS#8, as PEM text) and its certificates, the certificate of the key first. `alias` is the name
-    of the entry in its store."""
+    """A private key (PKCS#8, as PEM text) and its certificate chain. The certificate of the key is first. `alias` is
+    the name of the entry in its store."""
 
     key: str = field(repr=False)
     chain: tuple[x509.Certificate, ...]
@@ -203,12 +203,14 @@ def load_trust_store(settings: StoreSettings) -> TrustStore | None:
 
 
 def certificates_text(certificates: Iterable[x509.Certificate]) -> str:
-    """Certificates as PEM text."""
+    """Converts certificates to PEM text."""
     return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The subject alternative names of a certificate, as Java prints them: the number of the type, and the name."""
+    """The subject alternative names of a certificate, as Java prints them, such as `[2, kafka.example.com]`. The number
+    is the type.
+    """
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -230,8 +232,8 @@ def _alternative_name(name: x509.GeneralName) -> str:
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, bytes]]:
-    """The name and the content of each block whose name ends with `kind`. There may be other text between blocks. The
-    lines of a block may be separated by spaces or by the two characters \\n.
+    """The name and the content of each PEM block whose name ends with `kind`. There may be other text between blocks.
+    The lines of a block may also be separated by spaces or by the two characters \\n.
     """
     # A property of one line has no line ends, so the two characters \n may take their place.
     found = _BLOCK.findall(text.replace("\\n", "\n"))
@@ -288,8 +290,8 @@ def _pkcs8_text(key: PrivateKeyTypes) -> str:
 
 @lru_cache(maxsize=PKCS12_KEPT)
 def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
-    """The keys of a PKCS12 store. The library checks the primes of an RSA key, which takes 0.05 to 0.3 s. So the last
-    stores are kept, because a listener and the node's own connections often use the same store.
+    """The keys of a PKCS12 store. The library checks the primes of an RSA key, which takes 0.05 to 0.3 s. So the keys
+    of the last stores are cached, because a listener and the node's own connections often use the same store.
     """
     from cryptography.hazmat.primitives.serialization import pkcs12
 
@@ -305,7 +307,9 @@ def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
 
 
 def _chain(own: x509.Certificate, others: dict[x509.Name, x509.Certificate]) -> tuple[x509.Certificate, ...]:
-    """The certificate and its issuers. A PKCS12 file has its certificates in any order."""
+    """The certificate chain: the certificate, then its issuers in order. In a PKCS12 file, the certificates have no
+    order.
+    """
     chain = [own]
     while chain[-1].issuer != chain[-1].subject and chain[-1].issuer in others:
         chain.append(others.pop(chain[-1].issuer))
@@ -371,8 +375,8 @@ def _decrypt(entry: JavaKeyEntry, password: str) -> None:
 
 
 def _is_jks(content: bytes) -> bool:
-    """Whether a file is a JKS store. As in Java, the content of the file decides. The reason is that ssl.keystore.type
-    has the default JKS, but new versions of keytool write PKCS12."""
+    """Whether a file is a JKS store. As in Java, the content of the file decides, and not ssl.keystore.type. Its
+    default is JKS, but new versions of keytool write PKCS12."""
     return content[:4] in _JKS_MAGIC
 
 

@@ -1,4 +1,5 @@
-"""The APIs that Spark's client calls, with their messages and the versions that the client speaks.
+"""Lists the APIs that the client of kcli's Spark source calls, with their messages and the versions that the client
+supports.
 
 Every broker since Apache Kafka 2.5, and every broker of kcli, supports at least one of these versions of each API.
 """
@@ -31,9 +32,9 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[RequestT, AnswerT]):
-    """An API with its messages.
+    """An API with its request and response messages.
 
-    The client speaks the versions from `first` to `last`. If `last` is None, the range ends at the newest version.
+    The client supports the versions from `first` to `last`. If `last` is None, the range ends at the newest version.
     """
 
     key: ApiKey
@@ -44,7 +45,7 @@ class Call(Generic[RequestT, AnswerT]):
 
     @property
     def versions(self) -> tuple[int, int]:
-        """The first and the last version that the client speaks."""
+        """The first and the last version that the client supports."""
         return self.first, API[self.key].max_version if self.last is None else self.last
 
 

@@ -48,14 +48,16 @@ NO_TRANSACTION_TIMEOUT = 0x7FFF_FFFF
 """The transaction time-out that an idempotent producer without transactions sends."""
 
 BOOTSTRAP_SECONDS = 5.0
-"""The longest search for a reachable broker. It is short, so that the client reports a wrong address soon."""
+"""The seconds after which the search for a reachable broker ends. The time is short, so that the client soon reports a
+wrong address."""
 
 FIRST_BACKOFF_SECONDS = 0.1
 LAST_BACKOFF_SECONDS = 1.0
-"""retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
+"""The first and the longest pause between attempts, as retry.backoff.ms and retry.backoff.max.ms of Kafka's clients."""
 
 UNKNOWN_TOPIC_SECONDS = 3.0
-"""The time for which the client looks up an unknown topic again. Some brokers do not know a new topic for a moment."""
+"""The seconds during which the client repeats the look-up of an unknown topic, because a broker may learn of a new
+topic late."""
 
 
 class UnreachableError(KcliError):
@@ -64,7 +66,7 @@ class UnreachableError(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The servers of a cluster, and the settings of requests to it."""
+    """The bootstrap servers of a cluster, and the settings of requests to it."""
 
     bootstrap_servers: str
     client_id: str = "kcli-spark"
@@ -72,8 +74,8 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
     max_partition_fetch_bytes: int = 8 << 20
-    """The size of one fetch. It is larger than the consumer's default (1 MiB), because a task reads one partition with
-    one request at a time."""
+    """The most bytes of one Fetch answer. The value is larger than the consumer's default (1 MiB), because a task reads
+    one partition with one request at a time."""
     security: ClientSecurity | None = None
 
 
@@ -238,9 +240,9 @@ class Cluster:
         return result[-1]
 
     def coordinator(self, kind: CoordinatorType, name: str) -> int:
-        """Returns the node that coordinates a group or a transactional id.
+        """Returns the id of the broker that coordinates a group or a transactional id.
 
-        If the coordinator is not known yet, asks a broker for it.
+        If the coordinator is not known yet, sends FindCoordinator to a broker.
         """
         if self._coordinators.get((kind, name)) not in self._nodes:
             answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))
@@ -251,21 +253,21 @@ class Cluster:
         return self._coordinators[kind, name]
 
     def leader(self, part: TopicPartition) -> int:
-        """Returns the node that leads a partition. Requests metadata if the leader is not known yet."""
+        """Returns the id of the broker that leads a partition. Requests metadata if the leader is not known yet."""
         return next(iter(self.by_leader([part])))
 
     def forget(self, part: TopicPartition) -> None:
-        """Drops the known leader of a partition, so that the next use requests the metadata again."""
+        """Drops the known leader of a partition, so that the next call of `leader` requests metadata again."""
         self._leaders.pop(part, None)
 
     def connection(self, node: int) -> Connection:
-        """Returns the connection to a node. Opens the connection if it does not exist."""
+        """Returns the connection to a broker. Opens it if it does not exist."""
         if node not in self._connections:
             self._connections[node] = self._connect(*self._nodes[node])
         return self._connections[node]
 
     def drop(self, node: int) -> None:
-        """Closes the connection to a node after a failure. The next use opens a new connection."""
+        """Closes the connection to a broker after a failure. The next call of `connection` opens a new one."""
         connection = self._connections.pop(node, None)
         if connection is not None:
             connection.close()
@@ -277,7 +279,7 @@ class Cluster:
         )
 
     def by_leader(self, parts: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Groups partitions by the node that leads them. Requests metadata if a leader is not known yet."""
+        """Groups partitions by the id of their leader. Requests metadata if a leader is not known yet."""
         parts = list(parts)
         unknown = {part.topic for part in parts if part not in self._leaders}
         if unknown:
@@ -303,7 +305,7 @@ class Cluster:
         return found
 
     def _metadata(self, topics: list[str], create: bool = False) -> MetadataResponse:
-        """Returns the metadata of topics. Raises the first error of a topic in the answer."""
+        """Requests the metadata of topics. If a topic in the answer has an error, raises the first such error."""
         request = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
@@ -350,7 +352,9 @@ class Cluster:
         topics: Iterable[str] = (),
         timeout_ms: int | None = None,
     ) -> None:
-        """Calls `attempt` until it succeeds or its error is final, for up to `timeout_ms` (default: api_timeout_ms)."""
+        """Calls `attempt` until it succeeds or raises a final error, for up to `timeout_ms` (default:
+        api_timeout_ms).
+        """
         retry = Retry(self.settings.api_timeout_ms if timeout_ms is None else timeout_ms, what)
         names = set(topics)
         while True:
@@ -367,7 +371,9 @@ class Cluster:
 
 
 class Retry:
-    """Exponential back-off between attempts, until a deadline. Errors that are not retriable are raised immediately."""
+    """Waits between attempts with exponential back-off, until a deadline. Errors that are not retriable are raised
+    immediately.
+    """
 
     def __init__(self, timeout_ms: int, what: str) -> None:
         self._timeout_ms, self._what = timeout_ms, what
@@ -380,7 +386,7 @@ class Retry:
         self._backoff = FIRST_BACKOFF_SECONDS
 
     def after(self, error: OSError | KafkaError) -> None:
-        """Sleeps before the next attempt. Raises `error` if it is not retriable, and UnreachableError if the deadline
+        """Sleeps before the next attempt. Raises `error` if it is not retriable, or UnreachableError if the deadline
         would pass during the sleep."""
         if isinstance(error, KafkaError) and not error.retriable:
             raise error
@@ -400,7 +406,7 @@ def _topic_error(name: str, code: ErrorCode) -> str:
 
 
 def parse_servers(text: str) -> list[Address]:
-    """Reads `host:port,[::1]:port`. Raises ValueError with the invalid part."""
+    """Parses a list of servers such as `host:port,[::1]:port`. Raises ValueError with the invalid part."""
     servers = []
     for part in filter(None, (each.strip() for each in text.split(","))):
         address = read_server(part)

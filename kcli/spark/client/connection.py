@@ -1,4 +1,4 @@
-"""One blocking connection to a broker: requests, answers, and the versions that both sides speak."""
+"""One blocking connection to a broker: sends requests, reads answers, and chooses versions that both sides support."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from kcli.spark.client.calls import (
 )
 
 MAX_FRAME_BYTES = 1 << 30
-"""The largest accepted answer. Fetch answers are tens of megabytes.
+"""The largest accepted answer. A Fetch answer may have tens of megabytes.
 
-If a port speaks another protocol, its first four bytes usually give a larger size.
+If a port uses another protocol, the first four bytes that it sends usually look like a larger size.
 """
 
 LOGIN_FRAME_BYTES_MAX = 512 * 1024
-"""The largest accepted answer before the end of the login, because the broker is not trusted yet."""
+"""The largest accepted answer before the end of the login. The limit is lower, because the broker is not trusted
+yet."""
 
 _SIZE = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightRequest(Generic[AnswerT]):
-    """A request that was sent and whose answer is not read yet."""
+    """A request whose answer has not been read yet."""
 
     key: ApiKey
     answer: type[AnswerT]
@@ -167,7 +168,7 @@ class Connection:
         return read
 
     def _version(self, call: Call[RequestT, AnswerT]) -> int:
-        """Returns the highest version that both sides speak."""
+        """Returns the highest version of an API that both sides support."""
         low, high = call.versions
         if call.key is ApiKey.API_VERSIONS:
             return low

@@ -1,1 +1,3 @@
-"""Writes rows to topics: partitions, encoding, the idempotent producer, and its transactions."""
+"""Writes rows to topics: chooses partitions, encodes records, and sends them with an idempotent or transactional
+producer.
+"""

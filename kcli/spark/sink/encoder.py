@@ -28,8 +28,8 @@ from kcli.protocol.batches.record_starts import Ints
 BATCH_BYTES = 512 << 10
 """The size of a batch before compression. It is half the default of max.message.bytes.
 
-A batch may exceed this size by one record. The size is large, because the broker and every reader need some time for
-each batch, whatever its size is.
+A batch may exceed this size by one record. The size is large, because each batch costs the broker and every reader some
+time, whatever its size is.
 """
 
 BATCH_RECORDS = 1 << 20
@@ -37,19 +37,19 @@ BATCH_RECORDS = 1 << 20
 records."""
 
 _ATTRIBUTES_SIZE = 1
-"""The size of a record's attributes, which are unused."""
+"""The size of the attributes of a record in bytes. Kafka does not use these attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsArea:
-    """The records area of a future batch. All its records are rows of one `group`."""
+    """The records area of a batch that is not sealed yet. All its records are rows of one `group`."""
 
     group: int
     count: int
     records: memoryview
     times: tuple[int, int] | None = None
-    """The timestamps of the first record and of the latest record. If it is None, all records get the time of
-    `seal`."""
+    """The timestamp of the first record, and the greatest timestamp. If `times` is None, all records get the time that
+    is passed to `seal`."""
 
 
 def encode_records(
@@ -63,8 +63,8 @@ def encode_records(
 
     The rows must already be sorted by `groups`.
 
-    `keys` and `values` are large_binary. `headers` is a list of structs (key: string, value: binary). `timestamps` are
-    in ms.
+    A group is the number of a partition of a topic. `keys` and `values` are large_binary. `headers` is a list of
+    structs (key: string, value: binary). `timestamps` are in ms.
     """
     key_lengths, value_lengths = _lengths(keys), _lengths(values)
     tails = _header_tails(headers, len(groups))
@@ -113,7 +113,7 @@ def seal(
 ) -> bytes:
     """Returns a batch of magic 2 as a producer sends it, with base offset 0.
 
-    The leader of the partition sets the offset.
+    The leader of the partition sets the base offset.
     """
     body = compress(codec, area.records, level) if codec else area.records
     header = np.zeros(1, HEADER)
@@ -145,7 +145,7 @@ def _batch_firsts(groups: Ints, sizes: Ints) -> Ints:
 
 
 def _header_tails(headers: pa.ListArray | None, rows: int) -> pa.Array:
-    """Returns the bytes that follow each value: the number of headers, then the headers.
+    """Returns the bytes that follow the value of each record: the number of headers, then the headers.
 
     A null list counts as empty.
     """
@@ -177,7 +177,7 @@ def zigzag(values: Ints) -> Ints:
 
 
 def varint_sizes(unsigned: Ints) -> Ints:
-    """Returns the size of each value (below 2^35) as a varint."""
+    """Returns the number of bytes of each number (below 2^35) as a varint."""
     sizes = np.ones(len(unsigned), np.int64)
     for bits in range(7, int(unsigned.max(initial=0)).bit_length(), 7):
         sizes += unsigned >= 1 << bits
@@ -185,7 +185,7 @@ def varint_sizes(unsigned: Ints) -> Ints:
 
 
 def varint_columns(*columns: Ints) -> pa.Array:
-    """Returns for each row the varints of its numbers in all columns, one after another, as large_binary."""
+    """Encodes each row as large_binary: the varints of its numbers in all columns, one after another."""
     sizes = [varint_sizes(column) for column in columns]
     edges = np.zeros(len(columns[0]) + 1, np.int64)
     np.cumsum(sum(sizes), out=edges[1:])

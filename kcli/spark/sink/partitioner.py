@@ -14,11 +14,13 @@ from kcli.protocol.batches.record_starts import Ints
 _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)
 _SEED = np.uint32(0x9747B28C)
-"""The constants of MurmurHash2, and the seed that all of Kafka's clients use."""
+"""The seed that all of Kafka's clients use. _M and _R are the constants of MurmurHash2."""
 
 
 def partitions_for_keys(buffer: bytes, keys: Spans, count: int) -> Ints:
-    """Returns the partition of each key among `count`. The caller must ignore the result for a null key."""
+    """Returns the partition of each key, if the topic has `count` partitions. The caller must ignore the result for a
+    null key.
+    """
     positive = murmur2(buffer, keys) & np.uint32(0x7FFF_FFFF)
     return (positive % np.uint32(count)).astype(np.int64)
 
@@ -55,7 +57,7 @@ def murmur2(buffer: bytes, keys: Spans) -> NDArray[np.uint32]:
 
 
 def _word(source: NDArray[np.uint8], at: Ints, size: int) -> NDArray[np.uint32]:
-    """Returns `size` bytes from each position, little-endian."""
+    """Returns the number in the `size` bytes at each position, little-endian."""
     word = source.take(at).astype(np.uint32)
     for nth in range(1, size):
         word |= source.take(at + nth).astype(np.uint32) << np.uint32(8 * nth)

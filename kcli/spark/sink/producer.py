@@ -22,7 +22,7 @@ from kcli.spark.sink.encoder import RecordsArea, seal
 from kcli.spark.sink.transaction import NOT_OURS, Transaction, add_partitions
 
 REQUEST_BYTES = 8 << 20
-"""The size of waiting batches at which they are sent. It is far below socket.request.max.bytes (100 MiB)."""
+"""The total size at which waiting batches are sent. It is far below socket.request.max.bytes (100 MiB)."""
 
 MAX_SEQUENCE = 0x7FFF_FFFF
 
@@ -44,13 +44,13 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self.began: float | None = None
-        """The time at which the first partition was added to the transaction, which starts the transaction's time-out.
-        """
+        """The time at which the first partition was added to the transaction. At this time, the time-out of the
+        transaction starts."""
         self._waiting: dict[TopicPartition, deque[bytes]] = {}
         self._waiting_bytes = 0
 
     def add(self, part: TopicPartition, area: RecordsArea) -> None:
-        """Adds one batch. The batch is sent when REQUEST_BYTES are waiting, or by `flush`."""
+        """Adds one batch. The batch waits until REQUEST_BYTES are waiting or `flush` is called, and is then sent."""
         sequence = self._sequences.get(part, 0)
         self._sequences[part] = (sequence + area.count) & MAX_SEQUENCE
         batch = seal(
@@ -93,12 +93,11 @@ class Producer:
                 self._cluster.forget(part)
 
     def _attempt(self, batches: dict[TopicPartition, bytes]) -> list[OSError | KafkaError]:
-        """Sends batches to all leaders at the same time, and removes the written batches from `batches`.
+        """Sends batches to all leaders at the same time. Removes the batches that were written from `batches`.
 
         Returns the errors of the other batches.
 
-        Every answer is read, even after an error, because an unread answer would be read as the answer to the next
-        request.
+        Reads every answer, even after an error. Otherwise the next request would read the answer of an earlier request.
         """
         errors: list[OSError | KafkaError] = []
         sent: list[tuple[int, InFlightRequest[ProduceResponse]]] = []
@@ -122,7 +121,9 @@ class Producer:
         return errors
 
     def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
-        """Removes written batches from `batches`. Returns the errors of the other batches."""
+        """Handles one answer: removes the written batches from `batches`, and returns the errors of the other batches
+        in the answer.
+        """
         errors = []
         for topic in answer.responses:
             for each in topic.partition_responses:

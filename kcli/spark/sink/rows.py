@@ -1,4 +1,4 @@
-"""Chooses topic and partition of each row, and encodes the rows of each partition."""
+"""Chooses the topic and the partition of each row, and encodes the rows of each partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.spark.sink.encoder import RecordsArea, encode_records
 from kcli.spark.sink.partitioner import partitions_for_keys
 
 MICROSECONDS = 1000
-"""Microseconds (Spark's timestamps) in a millisecond (Kafka's)."""
+"""The number of microseconds in a millisecond. Spark's timestamps are in microseconds, and Kafka's in milliseconds."""
 
 
 class Router:
@@ -30,11 +30,11 @@ class Router:
         self._cluster, self._topic = cluster, topic
         self._counts: dict[str, int] = {}
         self._turn = int.from_bytes(np.random.bytes(4), "little")
-        """The number of the present batch, by which the partition for rows without a key is chosen. Each task begins at
-        a random number."""
+        """The number of the present batch. It selects the partition for rows without partition and key. Each task
+        begins at a random number."""
 
     def areas(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, RecordsArea]]:
-        """Yields the rows of each partition as records areas, in the order of the rows."""
+        """Yields the records areas of each partition. The records of a partition keep the order of the rows."""
         if not batch.num_rows:
             return
         columns = {name: batch.column(name) for name in batch.schema.names}
@@ -58,7 +58,7 @@ class Router:
             yield TopicPartition(names[topic], partition), area
 
     def _topics(self, column: pa.Array | None, rows: int) -> tuple[list[str], Ints]:
-        """Returns the topics of a batch, and the topic of each row.
+        """Returns the topics in a batch of rows, and for each row the index of its topic.
 
         The option `topic` takes precedence over the column.
         """

@@ -20,7 +20,7 @@ def sent(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the batches of a sink's task with trace headers, and exports a span at the end.
 
-    The span ends when the last rows are given to the producer.
+    The span ends when the producer has received the last rows.
     """
     task = begin_task(traces, "send", topic, None)
     error: str | None = None
@@ -36,7 +36,7 @@ def sent(
 
 
 def stamped(batch: pa.RecordBatch, context: TraceContext) -> pa.RecordBatch:
-    """Returns the rows with the header traceparent. Rows that have a trace header stay as they are."""
+    """Adds the header traceparent to each row that has no trace header. Returns all rows."""
     rows = batch.num_rows
     entry = pa.StructArray.from_arrays(
         [pa.array([TRACEPARENT], pa.string()), pa.array([context.traceparent.encode()], pa.binary())],
@@ -50,7 +50,9 @@ def stamped(batch: pa.RecordBatch, context: TraceContext) -> pa.RecordBatch:
 
 
 def _added(headers: pa.ListArray, entry: pa.StructArray) -> pa.ListArray:
-    """Returns the lists, with `entry` at the end of each list without a trace header. A null list counts as empty."""
+    """Returns the header lists. Each list without a trace header gets `entry` at its end. A null list counts as
+    empty.
+    """
     counts = np.asarray(pc.fill_null(pc.list_value_length(headers), 0)).astype(np.int64)
     flat = headers.flatten()
     keys = flat.field(0)

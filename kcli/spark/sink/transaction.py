@@ -1,15 +1,16 @@
-"""Transactions of the sink (KIP-98). The rows of a task and a note with the batch id become visible together or never.
+"""Transactions of the sink (KIP-98). The rows of a task become visible together with a note that contains the batch id,
+or never.
 
 A task begins and fills a transaction, and the driver ends it. So `Transaction` is a plain value that Spark sends from
 the task to the driver.
 
 A transaction can include committed offsets of a consumer group (KIP-447). So the note is a committed offset: the offset
-is the batch id, and the name of the group is the transactional id. When Spark repeats a batch, `stored` reads the note,
-and the repeated task knows whether its rows are already written.
+is the batch id, and the name of the group is the transactional id. When Spark repeats a batch, the repeated task reads
+the note with `stored`, to find out whether its rows are already written.
 
-The client speaks version 1 of the transaction protocol (TV1), because every broker since 2.5 supports it. In this
+The client uses version 1 of the transaction protocol (TV1), because every broker since 2.5 supports it. In this
 version, a partition is added to the transaction before records are written to it. Each attempt of a task has a new
-epoch, so brokers refuse late requests of earlier attempts, as they do in version 2.
+producer epoch, so brokers refuse late requests of earlier attempts, as they do in version 2.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from kcli.spark.client.calls import (
 from kcli.spark.client.cluster import Cluster
 
 ABANDON_MS = 5_000
-"""The time for which an abort after a failure is tried. If no abort succeeds, the next attempt or the transaction's
-time-out aborts the transaction."""
+"""The milliseconds for which an abort after a failure is repeated. If the abort does not succeed, the next attempt of
+the task or the time-out aborts the transaction."""
 
 NOT_OURS = frozenset(
     {
@@ -60,14 +61,14 @@ NOT_OURS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The transaction of one attempt of a task. Each attempt has a higher epoch than the attempt before."""
+    """The transaction of one attempt of a task. Each attempt has a higher producer epoch than the attempt before."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
     def refused(self, code: ErrorCode, doing: str) -> KafkaError:
-        """Returns the exception for an error code of the broker, with a hint for the user."""
+        """Returns the exception for an error code from the broker, with a hint for the user."""
         what = f"{doing} in transaction {self.transactional_id}: {code.name}"
         if code in NOT_OURS:
             what += (
@@ -81,7 +82,7 @@ class Transaction:
 class Note:
     """States that a task has written its part of a batch of `query`. `rows` is the number of written rows.
 
-    Only the note of the first task has the number of `tasks`.
+    `tasks` is the number of tasks of the batch. Only the note of the first task has it.
     """
 
     query: str
@@ -177,7 +178,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
 
 
 def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
-    """Returns the newest note of `query` (a stored batch id) under this transactional id.
+    """Returns the note with the greatest batch id that `query` has stored under this transactional id, or None.
 
     If `settled` is True, waits for the end of open transactions.
     """
@@ -238,7 +239,7 @@ def end(
 def abandon(cluster: Cluster, transactions: Sequence[Transaction]) -> None:
     """Aborts transactions if possible, so that readers need not wait for the time-out or the next attempt.
 
-    Raises nothing.
+    This function raises no exception.
     """
     with contextlib.suppress(OSError, KcliError):
         end(cluster, transactions, committed=False, patience_ms=ABANDON_MS)
@@ -265,7 +266,9 @@ def _check(transaction: Transaction, codes: Iterable[ErrorCode], doing: str) -> 
 
 
 def _note(batch: int, metadata: str | None) -> Note | None:
-    """Parses the metadata of a committed offset as a note. Returns None if another client committed the offset."""
+    """Parses the metadata of a committed offset as a note. Returns None if it is not a note, because another client
+    committed the offset.
+    """
     with contextlib.suppress(ValueError, TypeError, KeyError):
         written = json.loads(metadata or "")
         return Note(str(written["query"]), batch, written.get("rows"), written.get("tasks"))

@@ -1,19 +1,19 @@
 """The sink `kcli`: the executors write rows with the columns key, value, headers, topic, partition and timestamp.
 
 Streams are exactly-once by default. Spark repeats failed tasks, and repeats a whole micro-batch after a crash. So each
-task writes in a transaction that also stores a note with the batch id. The driver commits the transactions of a batch
+task writes in a transaction that also contains a note with the batch id. The driver commits the transactions of a batch
 when all its tasks are done:
 
-* A task first fences every earlier attempt of the same task, because all attempts have the same transactional id (the
-  query and the task's number). Then the task reads its note. If the note has the id of this batch, the rows are
-  committed already, and the task writes nothing.
+* A task first fences every earlier attempt of the same task. This is possible because all attempts have the same
+  transactional id (the query and the task's number). Then the task reads its note. If the note has the id of this
+  batch, the rows are committed already, and the task writes nothing.
 * Tasks never commit. So a failed batch leaves nothing visible, and the next attempt may divide the rows into other
   tasks.
 * The driver commits the first task's transaction before the transactions of the other tasks. After this first commit,
-  the batch must be completed. The first task's note has the number of tasks. The other commits take milliseconds. If
-  the driver dies before all commits, Spark repeats the batch: committed tasks are skipped, and the other tasks write
-  again. The result is correct only if the rows are divided into tasks as before. So a different number of tasks is
-  refused, unless all earlier tasks are committed.
+  the batch must be completed. The driver itself stores the first task's note, because this note contains the number of
+  tasks. The other commits take milliseconds. If the driver dies before all commits, Spark repeats the batch: committed
+  tasks are skipped, and the other tasks write again. The result is correct only if the rows are divided into tasks as
+  before. So a different number of tasks is refused, unless all earlier tasks are committed.
 * The driver commits with the epochs of the attempts that wrote. If an old driver still runs, its commit of the first
   task's transaction fails. So an old driver cannot commit in place of a newer attempt.
 
@@ -61,7 +61,7 @@ class BatchTooLongError(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A batch of a query. `name` is the prefix of the transactional ids.
+    """A batch that the tasks of a query write. `name` is the prefix of the transactional ids.
 
     If `batch` is None, the batch is never repeated.
     """
@@ -76,7 +76,7 @@ class Work:
 
     @property
     def note(self) -> Note | None:
-        """The note that a task stores in its transaction, or None if the batch is never repeated."""
+        """The note for the transaction of a task, or None if the batch is never repeated."""
         return None if self.batch is None else Note(self.query, self.batch)
 
 
@@ -97,14 +97,14 @@ class Written(WriterCommitMessage):
 
     @property
     def is_changed(self) -> bool:
-        """Whether an earlier attempt of this task had another number of rows."""
+        """Whether an earlier attempt of this task has committed another number of rows."""
         return self.earlier_rows not in (None, self.rows)
 
 
 class _Writer(ABC):
     """The common part of the writers of batches and streams.
 
-    The driver checks and commits, and the executors produce.
+    The executors write the rows. The driver checks the result and commits.
     """
 
     is_transactional: bool
@@ -115,7 +115,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def work(self, context: TaskContext) -> Work:
-        """Returns the batch that the task of `context` writes."""
+        """Returns the batch that the task with this context writes."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Writes the rows of a task. Runs in an executor."""
@@ -233,11 +233,11 @@ class _Writer(ABC):
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
-        """Whether each task of an earlier attempt has its note, so that its rows are committed. `tasks` is the number
-        of these tasks.
+        """Whether all `tasks` of an earlier attempt have stored their note for this batch, so that their rows are
+        committed.
 
-        `now` is the number of tasks of this attempt. If `tasks` is greater than `now`, the tasks from number `now` on
-        are fenced.
+        `now` is the number of tasks of this attempt. Earlier tasks with a number from `now` on are fenced, because this
+        attempt has not fenced them.
         """
         for task in tasks:
             if task >= now:
@@ -248,7 +248,9 @@ class _Writer(ABC):
         return True
 
     def _check_age(self, cluster: Cluster, written: list[Written]) -> None:
-        """Raises BatchTooLongError before the first commit if the time-out of a transaction may have passed."""
+        """Raises BatchTooLongError if the time-out of a transaction may have passed. The driver calls this method
+        before the first commit.
+        """
         oldest = time.time() - min(each.began for each in written if each.transaction is not None)
         if oldest * 1000 > self.options.transaction_timeout_ms:
             transaction.abandon(cluster, _transactions(written))
@@ -317,8 +319,8 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 def is_written(batch: int | None, own: Note | None, first: Note | None) -> bool:
     """Whether a task's part of `batch` is committed, according to the task's own note and the note of the first task.
 
-    If the first task's note is of a later batch, the part is committed too, because Spark begins a batch only after the
-    previous batch is committed.
+    A note of the first task for a later batch shows this too, because Spark begins a batch only after the previous
+    batch is committed.
     """
     if batch is None:
         return False

@@ -1,5 +1,5 @@
-"""The limits of a micro-batch: a maximum of offsets or bytes, and a minimum of offsets that applies until a delay has
-passed."""
+"""Applies the limits of a micro-batch: a maximum of offsets or bytes, and a minimum of offsets that applies until a
+delay has passed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcli.spark.source.offsets import OffsetRange, Offsets
 
 
 class Admission:
-    """The limits of a stream, and the time of its last micro-batch.
+    """Applies the limits of a stream to each micro-batch, and stores the time of the last one.
 
     `density` estimates the average number of bytes per offset in a range.
     """
@@ -23,7 +23,9 @@ class Admission:
         self._last_batch = -math.inf  # the first batch does not wait, as in Spark's own source
 
     def end(self, start: Offsets, end: Offsets, *, may_wait: bool) -> Offsets | None:
-        """Returns `end`, reduced to keep the limits, or None if the micro-batch should wait for more offsets."""
+        """Returns `end`, lowered so that the micro-batch keeps the limits. Returns None if the micro-batch should wait
+        for more offsets.
+        """
         options = self._options
         sizes = {part: max(0, offset - start.get(part, offset)) for part, offset in end.items()}
         least, delay = options.min_offsets_per_trigger, options.max_trigger_delay_ms / 1000
@@ -57,7 +59,7 @@ class Admission:
 
 
 def shared(sizes: Mapping[TopicPartition, int], limit: int) -> dict[TopicPartition, int]:
-    """Shares `limit` offsets among the partitions in proportion to their sizes."""
+    """Divides `limit` offsets among the partitions in proportion to the numbers of offsets that they could read."""
     total = sum(sizes.values())
     if total <= limit:
         return dict(sizes)

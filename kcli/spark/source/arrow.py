@@ -1,9 +1,9 @@
 """Makes Arrow record batches with the columns of Spark's Kafka source, without a Python loop over values.
 
-The values of a column are parts of the buffer of decoded batches, from start0 to end0, from start1 to end1, and so on.
-With `[start0, end0, start1, end1, …]` as its offsets, the buffer is an Arrow binary array. The even entries of this
-array are the values, and the odd entries are the bytes between two values. One call of Arrow selects the even entries
-and copies each value once.
+The buffer of decoded batches contains the values of a column, from start0 to end0, from start1 to end1, and so on. With
+`[start0, end0, start1, end1, …]` as its offsets, the buffer is an Arrow binary array. The even entries of this array
+are the values, and the odd entries are the bytes between two values. One call of Arrow selects the even entries and
+copies each value once.
 
 Arrays are built from buffers, because `pa.array` and `pa.scalar` import pandas, which takes half a CPU-second in every
 worker.
@@ -33,16 +33,16 @@ DEPTHS = {
     "timestampType": Depth.TIMESTAMP,
     "headers": Depth.HEADERS,
 }
-"""The columns of the source in Spark's order, each with the depth of decoding that it needs."""
+"""The columns of the source in Spark's order, each with the depth to which batches must be decoded for it."""
 
 MICROSECONDS = 1000
-"""Microseconds (Spark's timestamps) in a millisecond (Kafka's)."""
+"""The number of microseconds in a millisecond. Spark's timestamps are in microseconds, and Kafka's in milliseconds."""
 
 
 def record_batches(
     fetched: Iterator[Fetched], wanted: OffsetRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of the range `wanted` with the columns of `schema`, whose names are keys of DEPTHS.
+    """Yields the records of the range `wanted` with the columns of `schema`. Each column is one of DEPTHS.
 
     Only these columns are decoded.
     """
@@ -57,7 +57,7 @@ def record_batches(
 
 
 def record_batch(columns: Columns, part: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
-    """Makes one record batch of decoded columns."""
+    """Makes one Arrow record batch from decoded columns."""
     builders = _builders(columns, part)
     arrays = [builders[field.name](field.type) for field in schema]
     if not arrays:  # count() asks for rows without columns
@@ -94,13 +94,13 @@ def _timestamp(columns: Columns, type_: pa.DataType) -> pa.Array:
 
 
 def _timestamp_type(columns: Columns, type_: pa.DataType) -> pa.Array:
-    """Returns 0 for CreateTime and 1 for LogAppendTime, as in Kafka's TimestampType."""
+    """Makes the column timestampType: 0 for CreateTime and 1 for LogAppendTime, as in Kafka's TimestampType."""
     assert columns.log_append_time is not None
     return fixed(columns.log_append_time.astype(np.int32), type_)
 
 
 def _headers(columns: Columns, type_: pa.ListType) -> pa.Array:
-    """Returns the headers of each record, or null for a record without headers, as Spark's own source does."""
+    """Makes the column headers. A record without headers has null, as in Spark's own source."""
     assert columns.headers is not None
     offsets = columns.headers.offsets.astype(np.int32)
     keys = text(binary(columns.buffer, columns.headers.keys))
@@ -119,7 +119,9 @@ def repeated(text: str, count: int) -> pa.Array:
 
 
 def fixed(values: NDArray[np.integer], type_: pa.DataType, valid: pa.Buffer | None = None) -> pa.Array:
-    """Makes an array of numbers from the memory of `values`, which must already have the layout of `type_`."""
+    """Makes an array of numbers from the memory of `values` without a copy. `values` must already have the layout of
+    `type_`.
+    """
     return pa.Array.from_buffers(type_, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
 
@@ -129,7 +131,7 @@ def bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def binary(buffer: bytes, spans: Spans) -> pa.Array:
-    """Makes a binary array of the parts of `buffer` that `spans` delimits."""
+    """Makes a binary array from the parts of `buffer` whose starts and lengths are in `spans`."""
     count = len(spans.starts)
     if not count:
         return pa.array([], pa.binary())

@@ -1,6 +1,6 @@
 """Reads one offset range of one partition as raw batches, which the task then decodes.
 
-While the task decodes the batches of an answer, the next Fetch request is already sent. After a change of leader or a
+The reader sends the next Fetch request before the task decodes the batches of an answer. After a change of leader or a
 lost connection, the reader tries again. If an offset is no longer in the log, failOnDataLoss decides whether the reader
 continues.
 """
@@ -45,7 +45,9 @@ LEADER_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Complete batches. With read_committed, also the aborted transactions to which these batches may belong."""
+    """Complete batches of one answer. With read_committed, also the aborted transactions to which these batches may
+    belong.
+    """
 
     table: BatchHeaders
     first_offset: int
@@ -105,7 +107,7 @@ def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
 
 
 class _RangeReader:
-    """Reads one range. Stores the next offset to read, and the unanswered request for this offset."""
+    """Reads one range. Keeps the next offset to read, and the unanswered request for this offset."""
 
     def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
         self._cluster, self._wanted, self._options = cluster, wanted, options
@@ -131,7 +133,9 @@ class _RangeReader:
         return None
 
     def advance(self, next_offset: int) -> None:
-        """Moves on to `next_offset` and requests the data there, so that the broker works while the task decodes."""
+        """Sets the position to `next_offset` and requests the records there, so that the broker works while the task
+        decodes.
+        """
         self.position = max(self.position, next_offset)
         self._retry.succeeded()
         if self.position < self._wanted.end:
@@ -182,11 +186,11 @@ class _RangeReader:
         self._cluster.forget(part)
 
     def _out_of_range(self) -> None:
-        """Moves to the start of the log if the offset was deleted.
+        """Sets the position to the start of the log if the offset was deleted.
 
-        If the log ends before the offset, moves to the end of the range.
+        If the log ends before the offset, sets the position to the end of the range, so that reading ends.
 
-        Reports the loss to `data_loss`.
+        Reports the loss with `data_loss` first, which raises an error if failOnDataLoss is true.
         """
         part = self._wanted.part
         first = self._cluster.list_offsets({part: EARLIEST})[part].offset

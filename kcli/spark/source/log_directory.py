@@ -40,11 +40,11 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 _log = logging.getLogger("kcli.spark")
 
 NOT_USERS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
-"""Topics that `topic_names` leaves out, because they belong to Kafka itself."""
+"""Topics that `topic_names` leaves out, because Kafka itself uses them."""
 
 ATTEMPTS = 5
-"""The most times that the segments are listed. They are listed again if a segment was deleted before it could be
-opened."""
+"""The most times that the segments are listed for one read. They are listed again if a segment was deleted before it
+could be opened."""
 
 
 class LogDirectories:
@@ -62,7 +62,7 @@ class LogDirectories:
         self.close()
 
     def close(self) -> None:
-        """Forgets the partitions that were found. The next call lists the directories again."""
+        """Drops the list of partitions. The next call lists the directories again."""
         self._directories = None
 
     def topic_names(self) -> list[str]:
@@ -105,7 +105,7 @@ class LogDirectories:
         return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
 
     def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
-        """Cuts a range at the starts of segments, so that no two tasks read the same file."""
+        """Divides a range at the starts of segments, so that no two tasks read the same file."""
         bases = [each.base_offset for each in self.partition(wanted.part).segments()]
         edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
         return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
@@ -154,7 +154,9 @@ class PartitionFiles:
         return self._last_stable_offset(end) if isolation_level == READ_COMMITTED else end
 
     def log_end_offset(self) -> int:
-        """Returns the offset after the last whole batch, where a broker's recovery would truncate a damaged log."""
+        """Returns the offset after the last whole batch. In a damaged log, this is the offset at which a broker's
+        recovery would truncate the log.
+        """
         last = self.segments()[-1]
         end, position = last.base_offset, last.position_of(1 << 62)
         batches = last.batches(position, str(self.part), is_last=True)
@@ -168,7 +170,7 @@ class PartitionFiles:
         return end
 
     def _sound_end(self, segment: SegmentFile, position: int) -> int:
-        """Returns the offset after the last valid batch, if a corrupt batch follows."""
+        """Returns the offset after the last valid batch of a segment in which a corrupt batch follows."""
         end = segment.base_offset
         with open(segment.path, "rb") as file:
             file.seek(position)
@@ -201,7 +203,9 @@ class PartitionFiles:
         return min(open_.values(), default=end)
 
     def _newest_snapshot(self, end: int) -> tuple[int, dict[int, int]]:
-        """Returns the offset of the newest snapshot up to `end`, and the start of each producer's open transaction."""
+        """Returns the offset of the newest producer snapshot up to `end`, and for each open transaction in it the
+        producer and the first offset.
+        """
         names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
         for name in sorted(names, reverse=True):
             stem = name.removesuffix(".snapshot")
@@ -240,7 +244,8 @@ class PartitionFiles:
     def tables(
         self, start: int, end: int, lost: Callable[[str], None] | None = None
     ) -> Iterator[tuple[BatchHeaders, int]]:
-        """Yields tables of batch headers from offset `start` to `end`, each with the offset after its last batch.
+        """Yields tables of batch headers from offset `start` to `end`. Each table comes with the offset after its last
+        batch.
 
         Before each segment is read, all segments are listed again, because old segments may have been cleaned or
         deleted meanwhile. `lost` is called with a message if records were deleted before they were read.
@@ -285,7 +290,7 @@ class PartitionFiles:
     def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
         """Returns the aborted transactions that overlap `wanted`.
 
-        Their entries are in the index of the segment that has the abort marker.
+        The transaction index of a segment lists the transactions whose abort marker is in this segment.
         """
         return [
             each
@@ -324,9 +329,9 @@ def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions
 
 
 def _named(name: str) -> TopicPartition | None:
-    """Returns the partition to which a directory name belongs.
+    """Parses the name of a partition directory, such as `orders-0`.
 
-    Returns None for other names, such as names that end in `-delete`, `-future` or `-stray`.
+    Returns None for other names, such as names that end with `-delete`, `-future` or `-stray`.
     """
     topic, dash, number = name.rpartition("-")
     return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None

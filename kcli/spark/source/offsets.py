@@ -23,7 +23,7 @@ _log = logging.getLogger("kcli.spark")
 Offsets = dict[TopicPartition, int]
 
 OffsetJson = dict[str, dict[str, int]]
-"""Offsets in Spark's checkpoint: by topic, then by partition."""
+"""Offsets by topic, then by partition, as in Spark's checkpoint."""
 
 
 class OffsetSource(Protocol):
@@ -77,7 +77,7 @@ def resolve(
     latest_if_no_offset: bool,
     name: str,
 ) -> Offsets:
-    """Returns the offset of `position` in each partition. `name` is the name of the option, for error messages."""
+    """Resolves `position` to an offset in each partition. Errors contain `name`, the name of the option."""
     if position.by_time:
         return _by_time(cluster, parts, position, latest_if_no_offset, name)
     if position.offsets and set(parts) != position.named():
@@ -137,7 +137,7 @@ def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRa
 def _within_logs(
     cluster: OffsetSource, ranges: list[OffsetRange], options: SourceOptions
 ) -> list[OffsetRange]:
-    """Compares the offsets that the user gave with the logs.
+    """Limits the offsets that the user gave to the offsets in the logs, and reports a loss.
 
     Without this check, a wrong offset would make a task fail, or wait for records that never come.
     """
@@ -165,9 +165,9 @@ def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offse
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """Cuts ranges into tasks.
+    """Divides ranges into the ranges of tasks.
 
-    There is one task for each range, or more if `minPartitions` or `maxRecordsPerPartition` requires more.
+    Each range gets one task, or more if `minPartitions` or `maxRecordsPerPartition` requires more.
     """
     ranges = [each for each in ranges if len(each)]
     pieces = dict.fromkeys(ranges, 1)
@@ -221,7 +221,7 @@ def data_loss(options: SourceOptions, what: str) -> None:
 
 
 def to_json(offsets: Offsets) -> OffsetJson:
-    """Returns offsets in the form of Spark's checkpoint."""
+    """Converts offsets to the form of Spark's checkpoint."""
     written: OffsetJson = {}
     for part in sorted(offsets):
         written.setdefault(part.topic, {})[str(part.partition)] = offsets[part]
@@ -229,7 +229,7 @@ def to_json(offsets: Offsets) -> OffsetJson:
 
 
 def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Reads offsets from Spark's checkpoint."""
+    """Converts offsets from the form of Spark's checkpoint."""
     return {
         TopicPartition(topic, int(part)): offset
         for topic, each in written.items()

@@ -1,7 +1,7 @@
 """The readers of the data source `kcli`: a batch, and a stream of micro-batches.
 
-The driver plans the partitions and the executors call `read`. Spark pickles a reader. So a reader holds only options
-and a schema, and opens connections in the process that uses them.
+The driver plans the partitions and the executors call `read`. Spark pickles a reader, so a reader is sent only with its
+options and its schema. It opens connections in the process that uses them.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ FIELDS = (
 HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
-"""The columns of Spark's Kafka source. HEADERS is added if includeHeaders is true."""
+"""The column `headers` of Spark's Kafka source. It is added to FIELDS, the other columns, if includeHeaders is true."""
 
 SAMPLE_BYTES = 256 << 10
-"""The bytes of a partition that are read to estimate the bytes per offset (for maxBytesPerTrigger)."""
+"""The number of bytes that are read from a partition to estimate its bytes per offset (for maxBytesPerTrigger)."""
 
 
 class RangePartition(InputPartition):
@@ -106,7 +106,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics: Cluster | LogDirectories | None = None
         self._admission = Admission(options, self._density)
         self._last: Offsets | None = None
-        """The end of a query with the trigger AvailableNow."""
+        """The offsets at which a query with the trigger AvailableNow ends."""
 
     def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
         return KcliStreamReader, (self.options, self.schema)
@@ -201,7 +201,8 @@ def tasks(
 ) -> list[InputPartition]:
     """Divides ranges into tasks.
 
-    The same ranges always give the same tasks, so that a repeated batch has the tasks of the first run.
+    The same ranges give the same tasks, so that a repeated batch has the tasks of the first run. Ranges of log
+    directories are also divided by the present segments.
     """
     if not isinstance(topics, Cluster):
         ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
@@ -212,7 +213,7 @@ def tasks(
 def fetched(
     topics: Cluster | LogDirectories, wanted: OffsetRange, options: SourceOptions
 ) -> Iterator[Fetched]:
-    """Yields the raw batches of a range."""
+    """Yields the batches of a range, not decoded yet."""
     if isinstance(topics, Cluster):
         from kcli.spark.source.fetcher import fetch_range
 
@@ -225,7 +226,7 @@ def fetched(
 def read_partition(
     partition: InputPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """Fetches and decodes one range. Runs in an executor."""
+    """Reads and decodes the range of one task. Runs in an executor."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from kcli.spark.source.arrow import record_batches
@@ -245,7 +246,7 @@ def read_partition(
 
 
 def checked_schema(schema: StructType) -> StructType:
-    """Checks a schema of the user. The schema may omit and reorder columns.
+    """Checks the schema that the user has given. The schema may omit and reorder columns.
 
     Raises ValueError for an unknown column, or for a column with another type.
     """

@@ -1,9 +1,9 @@
 """Finds, searches and reads the segment files of a partition while a broker may write, clean or delete them.
 
-This module changes no file and trusts no content. A file may have been deleted before it is opened. A file may end with
-a part of a batch, or with zeros if the broker preallocated the file. The index files of the newest segment are
-preallocated, so zeros follow their entries. An index only gives the position where reading begins. So if an index is
-wrong, reading takes more time, but no records are lost.
+This module changes no file, and assumes that the content of each file may be wrong. A file may have been deleted before
+it is opened. A file may end with a part of a batch, or with zeros if the broker preallocated the file. The index files
+of the newest segment are preallocated, so zeros follow their entries. An index is used only to find the position where
+reading begins. So if an index is wrong, reading takes more time, but no records are lost.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kcli.storage.log.transaction_index import ENTRY as ABORTED_ENTRY
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CHUNK_BYTES = 8 << 20
-"""The size of one read. A larger batch is read as a whole."""
+"""The number of bytes of one read. A larger batch is read as a whole."""
 
 MAX_BATCH_BYTES = 1 << 30
 """The largest valid length of a batch. Kafka's segments are 1 GiB by default, and 2 GiB at most."""
 
 MIN_MESSAGE_SIZE = 14
-"""The smallest message of the oldest format (magic 0): CRC, magic, attributes and two lengths."""
+"""The size in bytes of the smallest message in the oldest format (magic 0): CRC, magic, attributes and two lengths."""
 
 NO_END = 1 << 63
 """A number that is greater than every offset."""
@@ -47,7 +47,7 @@ _DELTA_AT, _DELTA = 23, struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One `.log` file. Its index files have the same path with other suffixes."""
+    """One `.log` file of a segment. The index files of the segment have the same path with other suffixes."""
 
     base_offset: int
     path: str
@@ -64,10 +64,11 @@ class SegmentFile:
     def batches(
         self, position: int, partition: str, *, is_last: bool, end: int = NO_END
     ) -> Iterator[tuple[int, BatchHeaders]]:
-        """Yields the whole batches from byte `position` to offset `end`, in chunks, each with the position after it.
+        """Yields chunks of whole batches from byte `position` to offset `end`. Each chunk comes with the position after
+        it.
 
         Raises FileNotFoundError if the file was deleted, and CorruptRecordError for bytes that are not a batch. In the
-        last segment an incomplete batch is not an error: the log ends before this batch.
+        last segment, an incomplete batch is not an error, because the log ends before this batch.
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -98,13 +99,13 @@ class SegmentFile:
             os.close(descriptor)
 
     def position_of(self, offset: int) -> int:
-        """Returns the position of a batch at or before `offset`."""
+        """Returns the position of a batch whose base offset is not after `offset`."""
         entries = self._index(".index", OFFSET_INDEX, "position")
         found = int(np.searchsorted(entries["offset"], offset - self.base_offset, side="right"))
         return self._checked(int(entries["position"][found - 1]), offset) if found else 0
 
     def offset_before(self, timestamp_ms: int) -> int:
-        """Returns an offset. All records before this offset are older than `timestamp_ms`."""
+        """Returns an offset before which all records are older than `timestamp_ms`."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
         found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
         return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
@@ -127,8 +128,8 @@ class SegmentFile:
         return [AbortedTransaction(*fields[1:]) for fields in ABORTED_ENTRY.iter_unpack(raw[:whole])]
 
     def _index(self, suffix: str, entry: np.dtype[np.void], rising: str) -> np.ndarray:
-        """Returns the valid entries of an index file. The rest of a memory-mapped index file is filled with zeros. So
-        the valid entries end where the field `rising` no longer grows.
+        """Returns the valid entries of an index file. The rest of a preallocated index file is filled with zeros. So
+        the valid entries end where the values of the field `rising` stop growing.
         """
         raw = _read(self.beside(suffix))
         entries = np.frombuffer(raw, entry, len(raw) // entry.itemsize)
@@ -137,7 +138,7 @@ class SegmentFile:
         return entries if len(entries) != 1 or any(entries[0].tolist()) else entries[:0]
 
     def _checked(self, position: int, offset: int) -> int:
-        """Returns `position` if a batch whose offset is at most `offset` begins there.
+        """Returns `position` if a batch whose base offset is not after `offset` begins there.
 
         Otherwise returns 0, the start of the file.
         """
@@ -164,7 +165,7 @@ def list_segments(directory: str) -> list[SegmentFile]:
 
 
 def whole_batches(raw: bytes, end: int) -> int:
-    """Returns the size of the whole batches (or old messages) at the start of `raw` that begin before offset `end`.
+    """Returns the size of the whole batches (or old messages) at the start of `raw`, up to offset `end`.
 
     Bytes beyond `end` are not read, because they may be unfinished.
     """
@@ -202,7 +203,9 @@ def _refuse_overtaken(raw: bytes, partition: str, path: str, position: int) -> N
 
 
 def _needed(raw: bytes) -> int | None:
-    """Returns the size of the batch at the start of `raw`, or None if its length is invalid."""
+    """Returns the number of bytes that are needed to read the batch at the start of `raw`, or None if its length is
+    invalid.
+    """
     if len(raw) < _PREFIX.size:
         return _PREFIX.size
     length = int(_PREFIX.unpack_from(raw)[1])

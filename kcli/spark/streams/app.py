@@ -1,4 +1,4 @@
-"""The application: its sources, its queries, and the ways to run them."""
+"""The class of an application: its sources, its queries, and the ways to run them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 POLL_SECONDS = 0.25
-"""The interval at which the application checks whether it should stop and whether a query has ended."""
+"""The seconds between two checks whether the application should stop and whether a query has ended."""
 
 
 class Streams:
     """An application like those of Kafka Streams, on Spark.
 
-    `application_id` is a part of the names of the queries, and identifies the application in messages. `checkpoint` is
-    a directory that every machine of the Spark cluster can reach. This directory holds offsets, state and the list of
-    finished micro-batches. Topics are read with read_committed and written in transactions, so that each record takes
-    effect exactly once. `source_options` and `sink_options` are options of the format `kcli`: for example
-    `maxOffsetsPerTrigger` for the source, and `kafka.security.protocol` for the source and the sink.
+    `application_id` is a part of the names of the queries. `checkpoint` is a directory that every machine of the Spark
+    cluster can reach. Spark stores offsets, state and the list of finished micro-batches there. Topics are read with
+    read_committed and written in transactions, so that each record takes effect exactly once. `source_options` and
+    `sink_options` are options of the format `kcli`: for example `maxOffsetsPerTrigger` for the source, and
+    `kafka.security.protocol` for the source and the sink.
     """
 
     def __init__(
@@ -57,11 +57,13 @@ class Streams:
     # --- sources
 
     def stream(self, *topics: str, key: Serde | None = None, value: Serde | None = None) -> Stream:
-        """Returns the records of topics, from the first record on. If no serde is given, keys and values are bytes."""
+        """Returns the records of topics as a stream, from the first record on. If no serde is given, keys and values
+        are bytes.
+        """
         return stream_of(self._topology, *topics, key=key, value=value)
 
     def table(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> Table:
-        """Returns the table of a compacted topic: the newest value of each key."""
+        """Returns a compacted topic as a table, which contains the newest value of each key."""
         return table_of(self._topology, topic, key=key, value=value)
 
     # --- running
@@ -77,7 +79,7 @@ class Streams:
                 running.stop()
 
     def start(self, *, interval: str | None = None) -> list[StreamingQuery]:
-        """Starts all queries. A micro-batch begins when the micro-batch before it is done. If `interval` is given, a
+        """Starts all queries. A micro-batch begins when the one before it has ended. If `interval` is given, a
         micro-batch begins every `interval`."""
         self._refuse_nothing()
         running: list[StreamingQuery] = []
@@ -91,7 +93,9 @@ class Streams:
         return running
 
     def run(self, *, interval: str | None = None) -> None:
-        """Runs until SIGTERM or Ctrl-C. If a query fails, stops the other queries and raises the error."""
+        """Starts all queries and runs them until SIGTERM or Ctrl-C. If a query fails, stops the other queries and
+        raises the error.
+        """
         from kcli.spark.jobs.shared.running import Stop
 
         failed: list[Exception] = []

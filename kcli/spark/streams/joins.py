@@ -21,7 +21,9 @@ def joined(
     within: str,
     how: str,
 ) -> DataFrame:
-    """Returns pairs of rows with the same key, at most `within` apart. `how` is Spark's name for the type of join."""
+    """Returns pairs of rows with the same key whose timestamps are at most `within` apart. `how` is Spark's name for
+    the type of join.
+    """
     from pyspark.sql import functions as F
 
     left_side = left.select([F.col(name).alias(f"left_{name}") for name in _NAMES])
@@ -38,9 +40,9 @@ def joined(
 
 
 def check_same_type(what: str, one: DataFrame, other: DataFrame, name: str) -> None:
-    """Raises ValueError if the column `name` has different types.
+    """Raises ValueError if the column `name` has different types in the two frames.
 
-    Without this check, Spark would cast one of the columns, or name an internal column in its error.
+    Without this check, Spark would cast one of the columns, or its error would name an internal column.
     """
     types = [
         frame.schema[name].dataType.simpleString() if name in frame.columns else "missing"

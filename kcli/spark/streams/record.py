@@ -12,15 +12,14 @@ if TYPE_CHECKING:
 KEY, VALUE, TIMESTAMP, WINDOW = "key", "value", "timestamp", "window"
 
 TRACE = "_trace"
-"""The column with the trace headers of the source record. The column exists only if the topic's records have traces,
-and only until an operation combines several records into one.
-"""
+"""The column with the trace headers of the source record. The column exists only if traces are on, and only until an
+operation combines several records into one."""
 
 UPDATE = "update"
-"""Spark's output mode for each new value of an aggregate. All other results have the mode append."""
+"""Spark's output mode for an aggregate that sends each new value. All other results have the mode append."""
 
 WATERMARK = "spark.watermarkDelayMs"
-"""The key of a watermark in the metadata of its column."""
+"""The key under which Spark stores the delay of a watermark in the metadata of the timestamp column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ Function = Callable[[Record], "Column"]
 
 
 def record_of(frame: DataFrame, prefix: str = "") -> Record:
-    """Returns the columns of `frame` as references by name.
+    """Returns a `Record` that refers to the columns of `frame` by name.
 
-    References to `frame` itself would be ambiguous if a frame is joined with itself.
+    References to the frame itself would be ambiguous if a frame is joined with itself.
     """
     from pyspark.sql import functions as F
 
@@ -68,7 +67,7 @@ def with_columns(frame: DataFrame, *, key: Column | None = None, value: Column |
 
 
 def without_trace(frame: DataFrame) -> DataFrame:
-    """Removes the trace headers, before several records become one."""
+    """Removes the trace headers. Called before an operation combines several records into one."""
     return frame.drop(TRACE) if TRACE in frame.columns else frame
 
 

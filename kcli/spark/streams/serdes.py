@@ -1,4 +1,4 @@
-"""The formats of keys and values in records: bytes, text, JSON, or Java's 8-byte longs."""
+"""Serdes for keys and values of records: bytes, text, JSON, or Java's 8-byte longs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ def serde_for(type_: DataType) -> Serde:
 
 
 def keyed_by_window(frame: DataFrame) -> DataFrame:
-    """Makes the key of a window a struct of `key`, `start` and `end` (in ms), so that each window has its own key."""
+    """Changes the key of a windowed frame to a struct of `key`, `start` and `end` (in ms), so that each window has its
+    own key.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 

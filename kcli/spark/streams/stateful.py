@@ -1,4 +1,6 @@
-"""Calls a Python function for each key, with a state that is kept between the calls, by Spark's transformWithState."""
+"""Calls a Python function for each key, with Spark's transformWithState. A state of each key is kept between the
+calls.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ StateFunction = Callable[
     [Key, list[Value], dict[str, Field] | None],
     tuple[Iterable[tuple[Sent, ...] | None], dict[str, Field] | None],
 ]
-"""The user's function. It gets a key, its values and its state, and returns the values to send on and the new state."""
+"""The type of the user's function. It gets a key, the values and the state of the key. It returns the values to send,
+and the new state."""
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "RocksDBStateStoreProvider"
@@ -32,8 +35,8 @@ ROCKSDB = "RocksDBStateStoreProvider"
 def process(
     frame: DataFrame, function: StateFunction[Key, Value, Field, Sent], state: str, output: str
 ) -> DataFrame:
-    """Returns rows of key, value and timestamp. The value is a struct of `output`. The timestamp is the newest
-    timestamp of the key in the micro-batch."""
+    """Calls `function` for each key in each micro-batch, and returns a frame with its results. The value is a struct of
+    `output`. The timestamp is the newest timestamp of the key in the micro-batch."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
@@ -86,7 +89,7 @@ def _processor(
                 yield Row(key=key[0], value=value, timestamp=ordered[-1][TIMESTAMP])
 
         def close(self) -> None:
-            """Does nothing, because the processor has opened nothing."""
+            """Does nothing, because the processor opens no resources."""
 
     return Processor()
 

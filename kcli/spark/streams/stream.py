@@ -1,4 +1,4 @@
-"""Streams of records, tables and groups.
+"""The classes `Stream` and `Table`, and the groups of a stream.
 
 These classes are in one module, because each class creates objects of the other classes.
 
@@ -88,13 +88,17 @@ class Stream:
         return self.map(key=key)
 
     def flat_map_values(self, values: Function) -> Stream:
-        """Makes one record from each element of the array `values`. An empty array or null gives no record."""
+        """Makes one record from each element of the array that `values` returns. An empty array or null gives no
+        record.
+        """
         from pyspark.sql import functions as F
 
         return self._with(with_columns(self.frame, value=F.explode(values(record_of(self.frame)))))
 
     def flat_map(self, records: Function) -> Stream:
-        """Makes one record from each struct in the array `records`. A struct has the fields `key` and `value`."""
+        """Makes one record from each struct in the array that `records` returns. A struct has the fields `key` and
+        `value`.
+        """
         from pyspark.sql import functions as F
 
         each = "_each"
@@ -140,7 +144,7 @@ class Stream:
     # --- state
 
     def deduplicate(self, on: Function | None = None, *, within: str) -> Stream:
-        """Keeps only the first of several records with the same value of `on` that are at most `within` apart.
+        """Keeps only the first of several records that have the same value of `on` and are at most `within` apart.
 
         `on` defaults to key and value. Nulls count as equal. Records that are more than `within` older than the newest
         record are dropped.
@@ -159,13 +163,13 @@ class Stream:
 
         `state` and `output` are DDL: "count bigint, last string".
 
-        `function(key, values, state)` gets all values that the key has in a micro-batch, in the order of their
-        timestamps. The state is a dict, or None for a new key. The function returns two things: the values to send, as
-        tuples in the order of `output`, and the new state. If the new state is None, the state of the key is deleted. A
-        value None among the sent values is a tombstone.
+        `function(key, values, state)` gets all values of the key in a micro-batch, in the order of their timestamps.
+        The state is a dict, or None for a new key. The function returns the values to send, as tuples in the order of
+        `output`, and the new state. If the new state is None, the state of the key is deleted. A sent value None is a
+        tombstone.
 
         Python takes about a millisecond of CPU for each key in each micro-batch, and 10 to 20 microseconds for each
-        record. Spark's own aggregations and joins take a hundredth of this time.
+        record. Spark's own aggregations and joins need a hundredth of this time.
         """
         self._refuse_changes("process")
         self._refuse_windows("process")
@@ -193,7 +197,8 @@ class Stream:
         grace: str = NO_GRACE,
         how: str = "inner",
     ) -> Stream:
-        """Joins records with the same key that are at most `within` apart. `how`: inner, left or outer.
+        """Joins records of two streams that have the same key and are at most `within` apart. `how` is inner, left or
+        outer.
 
         An outer join also sends the records of both streams that have no matching record. A left join also sends the
         records of this stream that have no matching record. Such a record is sent when `within` and `grace` have
@@ -215,7 +220,8 @@ class Stream:
         on: Function | None = None,
         how: str = "inner",
     ) -> Stream:
-        """Joins each record with the table's value for its key, or for the key that `on` returns (a foreign key).
+        """Joins each record with the value that the table has for its key, or for the key that `on` returns (a foreign
+        key).
 
         `how` is inner or left.
 
@@ -245,14 +251,16 @@ class Stream:
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def through(self, topic: str, *, key: Serde, value: Serde, name: str | None = None) -> Stream:
-        """Writes to an existing topic. Returns the records of that topic as a stream, which a separate query reads."""
+        """Writes the records to an existing topic, and returns the records of this topic as a stream. A separate query
+        reads this stream.
+        """
         self.to(topic, key=key, value=value, name=name)
         return stream_of(self.topology, topic, key=key, value=value)
 
     def to_table(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, partitions: int = -1
     ) -> Table:
-        """Keeps the newest value of each key in a compacted topic, which is created if it is missing.
+        """Writes the newest value of each key to a compacted topic, which is created if it is missing.
 
         Records without a key are dropped, as in Kafka Streams.
         """
@@ -271,9 +279,10 @@ class Stream:
         return replace(self, frame=frame)
 
     def _watermarked(self, delay: str, what: str) -> DataFrame:
-        """Sets the watermark.
+        """Returns the frame with a watermark of at least `delay`.
 
-        A query uses only the longest delay of its operations, so a warning is logged for a shorter delay.
+        A query uses only the longest delay of all its operations. So if an earlier operation has a longer delay, a
+        warning is logged.
         """
         wanted, known = milliseconds(delay, what), watermark_of(self.frame)
         if known is None or wanted > known:
@@ -321,20 +330,16 @@ class Table:
     topology: Topology
     frame: DataFrame
     mode: str
-    """Spark's output mode.
-
-    `update` is for each new value of an aggregate, `append` for final values or a topic's changes.
-    """
+    """Spark's output mode: `update` for an aggregate that sends each new value, `append` for final values or the
+    changes of a topic."""
     topic: Topic | None = None
-    """The compacted topic of the table, or None if the table is only computed.
-
-    `to_table` writes such a table to a topic.
-    """
+    """The compacted topic of the table, or None if no topic contains the table. `to_table` writes such a table to a
+    topic."""
 
     def filter(self, predicate: Function) -> Table:
-        """Keeps the keys for which the predicate is true.
+        """Keeps the values of the keys for which the predicate is true.
 
-        Other keys get a tombstone, because they may have had a value.
+        Other keys get a tombstone, because they may have had a value before.
         """
         from pyspark.sql import functions as F
 
@@ -343,7 +348,7 @@ class Table:
         return replace(self, frame=with_columns(self.frame, value=kept), topic=None)
 
     def filter_not(self, predicate: Function) -> Table:
-        """Keeps the keys for which the predicate is false or null. Other keys get a tombstone."""
+        """Keeps the values of the keys for which the predicate is false or null. Other keys get a tombstone."""
         from pyspark.sql import functions as F
 
         return self.filter(lambda record: ~F.coalesce(predicate(record), F.lit(False)))
@@ -363,7 +368,7 @@ class Table:
         return replace(self, mode="append")
 
     def join(self, other: Table, value: Callable[[Column, Column], Column], *, how: str = "inner") -> Table:
-        """Joins the values of two tables by key. A key without a result gets a tombstone.
+        """Joins the values that two tables have for the same key. A key without a result gets a tombstone.
 
         `how` selects which tables must have a value for the key: both tables (inner), this table (left), or at least
         one of the tables (outer).
@@ -394,13 +399,13 @@ class Table:
         return Table(self.topology, with_columns(both, value=joined), "append")
 
     def to_stream(self) -> Stream:
-        """Returns the changes as records."""
+        """Returns the changes of the table as a stream of records."""
         return Stream(self.topology, self.frame, self.mode)
 
     def to(
         self, topic: str, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> None:
-        """Writes the changes to a topic."""
+        """Writes the changes of the table to a topic."""
         self.topology.write(self.frame, topic, self.mode, key=key, value=value, name=name)
 
     def to_table(
@@ -431,7 +436,7 @@ def _alike(*streams: Stream) -> tuple[Stream, ...]:
 def stream_of(
     topology: Topology, *topics: str, key: Serde | None = None, value: Serde | None = None
 ) -> Stream:
-    """Returns the records of topics."""
+    """Returns the records of topics as a stream."""
     if not topics:
         raise ValueError("stream() names no topic: expected stream(TOPIC, …)")
     return Stream(topology, topology.read(",".join(topics), key, value, topology.source))
@@ -440,7 +445,7 @@ def stream_of(
 def table_of(
     topology: Topology, topic: str, *, key: Serde | None = None, value: Serde | None = None
 ) -> Table:
-    """Returns the table of a compacted topic, read from its first record on."""
+    """Returns a compacted topic as a table. The topic is read from its first record on."""
     key, value = key or Binary(), value or Binary()
     options = {name: each for name, each in topology.source.items() if not name.startswith("starting")}
     frame = topology.read(topic, key, value, {**options, "startingOffsets": "earliest"})
@@ -482,7 +487,7 @@ class Grouped(_Groups):
     stream: Stream
 
     def windowed_by(self, window: Window) -> Windowed:
-        """Groups by key and window."""
+        """Groups the records by key and window."""
         return Windowed(self.stream, window)
 
     def reduce(self, function: Function) -> Table:

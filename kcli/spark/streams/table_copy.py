@@ -1,4 +1,4 @@
-"""A copy of a table's topic inside a Python worker, for joins, like a GlobalKTable of Kafka Streams.
+"""Keeps a copy of a table's topic in a Python worker, for joins, like a GlobalKTable of Kafka Streams.
 
 A join of a stream with a table needs the table's newest value for each record. If a query read the table's topic as a
 batch, Spark would read the topic only once, and would not see later changes. So each Python worker keeps the keys and
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TOMBSTONE_SECONDS = 12 * 3600.0
-"""A copy that was not updated for this time is read again from the start.
+"""If a copy was not updated for this time, the worker reads the topic again from the start.
 
 Brokers keep tombstones for a day (delete.retention.ms), so an older copy could have missed a tombstone.
 """
@@ -36,7 +36,7 @@ Brokers keep tombstones for a day (delete.retention.ms), so an older copy could 
 
 @dataclass(slots=True)
 class TableCopy:
-    """The values of a table by key. The copy has all changes up to the offsets in `positions`.
+    """The values of a table by key. The copy contains all changes before the offsets in `positions`.
 
     If the topic is deleted and created again, `topic_id` changes.
     """
@@ -48,7 +48,7 @@ class TableCopy:
     followed_at: float = 0.0
 
     def follow(self) -> None:
-        """Reads the records that were written since the last call. If a broker is unavailable, waits."""
+        """Reads the records that were written since the last call. Waits if a broker is unavailable."""
         now = time.monotonic()
         with Cluster(self.options.client) as cluster:
             (topic,) = self.options.subscription.topics
@@ -99,13 +99,16 @@ class TableCopy:
 
 
 _COPIES: dict[tuple[tuple[str, str], ...], TableCopy] = {}
-"""The copies of this process, by the options of the topic. Spark reuses a worker process for later tasks."""
+"""The table copies of this process, by the options of the source. They are kept because Spark reuses a worker process
+for later tasks."""
 
 
 def look_up(
     batches: Iterable[pa.RecordBatch], options: Mapping[str, str], keys: str, found: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yields batches with a binary column `found`: the table's value for the column `keys`, or null."""
+    """Adds a binary column to each batch. It is named `found`, and contains the value that the table has for the key in
+    the column `keys`, or null.
+    """
     import pyarrow as pa
 
     copy = _COPIES.setdefault(tuple(sorted(options.items())), TableCopy(_read_options(options)))
@@ -117,5 +120,5 @@ def look_up(
 
 
 def _read_options(options: Mapping[str, str]) -> SourceOptions:
-    """Returns options that accept missing offsets, because compaction removes replaced values."""
+    """Reads the options of the source, with failOnDataLoss off, because compaction leaves gaps in the offsets."""
     return replace(source_options(options, streaming=False), fail_on_data_loss=False)

@@ -1,4 +1,4 @@
-"""The compacted topic of a table, and look-ups of its values."""
+"""Describes the compacted topic of a table, and looks up values of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The topic of a table, with its serdes."""
+    """The topic of a table, with its serdes and the options to read it."""
 
     name: str
     key: Serde
@@ -27,12 +27,13 @@ class Topic:
 
 
 def types_of(frame: DataFrame) -> dict[str, DataType]:
-    """Returns the types of the columns, by name."""
+    """Returns the types of the columns of `frame`, by column name."""
     return {field.name: field.dataType for field in frame.schema.fields}
 
 
 def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
-    """Returns a serde that can read the bytes that it writes.
+    """Returns `serde`, or a default for the column type if `serde` is None. The result can read the bytes that it
+    writes.
 
     A `Json` without a schema gets the schema of the column.
     """
@@ -42,7 +43,9 @@ def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
 
 
 def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -> DataFrame:
-    """Returns `frame` with a column `found`: the table's value for the key `on`, or null."""
+    """Adds a column to `frame`. It is named `found`, and contains the value that the table has for the key that `on`
+    returns, or null.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructField, StructType
 

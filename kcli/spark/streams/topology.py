@@ -1,4 +1,6 @@
-"""The parts of an application: its source and sink, and the queries of its streams and tables."""
+"""Collects the parts of an application: the options of its source and sink, and the queries of its streams and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 NAME = re.compile(r"(?!\.+$)[a-zA-Z0-9._-]+")
-"""Matches valid names of applications and queries, which are also names of directories."""
+"""Matches valid names of applications and queries. The names are restricted because the name of a query is also the
+name of its checkpoint directory."""
 NAME_EXPECTED = "expected letters, digits, dots, dashes and underscores"
 TRANSACTIONAL_ID = "kafka.transactional.id"
 HEADERS = "headers array<struct<key: string, value: binary>>"
@@ -38,7 +41,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """An application.
+    """The queries of an application, and the settings that they share.
 
     `source` and `sink` are options of the format `kcli`; `checkpoint` is the directory of all checkpoints.
     """
@@ -120,23 +123,25 @@ class Topology:
         self.queries[name] = Query(name, writer)
 
     def create_table_topic(self, topic: str, partitions: int = -1) -> None:
-        """Creates a compacted topic if it is missing. If `partitions` is -1, the broker chooses the number of
-        partitions."""
+        """Creates a compacted topic if it is missing. If `partitions` is -1, the number of partitions is the broker's
+        num.partitions."""
         client = sink_options({**self.sink, "topic": topic}).client
         with Cluster(client) as cluster:
             cluster.create_topic(topic, partitions, {"cleanup.policy": "compact"})
 
 
 def _trace_headers(headers: Column) -> Column:
-    """Returns the trace headers among the headers of a record. A record that is made from this record gets its trace
-    headers, but no other headers."""
+    """Returns only the trace headers of a record. Records that are made from this record get these headers and no
+    others."""
     from pyspark.sql import functions as F
 
     return F.filter(headers, lambda each: each["key"].isin(TRACEPARENT, TRACESTATE))
 
 
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:
-    """Writes the changes of an aggregate in one micro-batch. The ids of query and batch identify the transactions."""
+    """Writes the changes of an aggregate in one micro-batch exactly once. The ids of query and batch identify the
+    transactions.
+    """
     query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     assert query is not None, "foreachBatch runs for a query"
     # The query id is a part of the transactional id. A new checkpoint begins with batch 0 again, but its query has a

@@ -1,5 +1,5 @@
-"""Time windows. Each window waits some time for late records. Kafka Streams calls this time grace, and Spark implements
-it as a watermark.
+"""Time windows. Each window waits some time for late records. Kafka Streams calls this time grace, and in Spark it is
+the delay of a watermark.
 
 Durations have the form of Spark: "30 seconds", "5 minutes", "1 day 12 hours".
 """
@@ -23,13 +23,14 @@ _UNITS_MS = {
     "day": 86_400_000,
     "week": 604_800_000,
 }
-"""The units of durations. Spark has no windows of months and years, because their lengths vary."""
+"""The units of durations, in milliseconds. Months and years are missing, because Spark has no windows whose lengths
+vary."""
 
 _PART = re.compile(rf"\s*(\d+)\s+({'|'.join(_UNITS_MS)})s?", re.IGNORECASE)
 
 
 def milliseconds(duration: str, what: str) -> int:
-    """Reads a duration. Raises ValueError if it is invalid. `what` is the name of the option in the message."""
+    """Parses a duration. Raises ValueError if it is invalid. `what` is the name that the error shows for it."""
     at, total = 0, 0
     while (part := _PART.match(duration, at)) is not None:
         total += int(part[1]) * _UNITS_MS[part[2].lower()]

@@ -1,1 +1,1 @@
-"""Compaction: the passes of the log cleaner, the records that they keep, and the process that runs them."""
+"""Compaction: selects logs, filters their records in passes, and runs the passes in a separate process."""

@@ -1,10 +1,10 @@
-"""Compaction: selects the log that most needs cleaning, and installs the segments that a pass has written.
+"""Selects the log that most needs compaction, and installs the segments that a pass has written.
 
 A pass (`one_pass`) is one run of the cleaner over one log. It reads sealed segments and writes `.cleaned` segments. The
-owner of the log may append during the pass. After the pass, the cleaner takes the log's lock and replaces the source
-segments by the cleaned segments, unless the source segments have changed. After a crash, the next start removes
-`.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the
-offset up to which each log is clean.
+owner of the log may append during the pass. When a pass has written a segment, the cleaner takes the log's lock and
+replaces the source segments by it, unless the log has changed. After a crash, the next start removes `.cleaned` files
+and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the offset up to which
+each log is clean.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from kcli.storage.store.store import LogStore
 _log = logging.getLogger("kcli.storage.LogCleaner")
 
 RunPass = Callable[[CleaningPlan, CleanerLimits], Generator[CleaningEvent, None, None]]
-"""Runs a pass. Raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails, and CleaningStopped
-if the pass is stopped."""
+"""A function that runs a pass. It raises CorruptRecordError if the log cannot be cleaned, OSError if the disk fails,
+and CleaningStopped if the pass is stopped."""
 
 DEFAULT_LIMITS = CleanerLimits(
     dedupe_buffer_bytes=128 << 20, load_factor=0.9, io_buffer_bytes=512 << 10, bytes_per_second=float("inf")
@@ -49,7 +49,7 @@ DEFAULT_LIMITS = CleanerLimits(
 
 
 class CleaningStopped(Exception):
-    """The pass ends early without an error, because the broker stops or the log has changed."""
+    """Raised to end a pass early without an error, because the broker stops or the log has changed."""
 
 
 CHANGED = "it has changed meanwhile"
@@ -57,7 +57,7 @@ CHANGED = "it has changed meanwhile"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A log that may be cleaned, in its present state. A pass may replace only `segments`."""
+    """A log that needs a pass, with its state when it was selected. The pass may replace only `segments`."""
 
     log: PartitionLog
     segments: tuple[Segment, ...]
@@ -85,16 +85,16 @@ class CleaningResult:
 
 @dataclass(frozen=True, slots=True)
 class Dirtiest:
-    """Two figures of the last search for a log to clean: the largest share of dirty bytes of a log, and the largest
-    delay in milliseconds of a log that should have been cleaned."""
+    """The largest share of dirty bytes, and the largest delay of a pass in milliseconds, among the logs that needed a
+    pass at the last search."""
 
     dirty_ratio: float = 0.0
     overdue_ms: int = 0
 
 
 class LogCleaner:
-    """Cleans the logs of a store whose `cleanup.policy` contains `compact`. Several threads may run passes at the same
-    time."""
+    """Cleans all logs of a store that have `compact` in their `cleanup.policy`. Several threads may run passes at the
+    same time."""
 
     def __init__(
         self, store: LogStore, *, limits: CleanerLimits = DEFAULT_LIMITS, run_pass: RunPass | None = None
@@ -112,21 +112,22 @@ class LogCleaner:
         self._truncations: weakref.WeakKeyDictionary[PartitionLog, int] = weakref.WeakKeyDictionary()
 
     def uncleanable(self) -> tuple[PartitionLog, ...]:
-        """The logs that are not cleaned again before a restart, because a pass over them failed."""
+        """The logs that are not cleaned again before a restart of the broker, because a pass over them found damage."""
         # Each log is looked up, because another thread may add to the set, and iteration would fail.
         return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
-        """Cleans all logs that need a pass. Begins with the dirtiest log: the log with the largest share of bytes to
-        clean. May block."""
+        """Runs passes, always over the dirtiest log, until no log needs a pass or a pass does not succeed. May
+        block.
+        """
         results = []
         while (result := self.clean_dirtiest(now_ms)) is not None:
             results.append(result)
         return results
 
     def clean_dirtiest(self, now_ms: int, run_pass: RunPass | None = None) -> CleaningResult | None:
-        """Runs one pass over the dirtiest log. Returns None if no log needs a pass or the pass was stopped. May
-        block."""
+        """Runs one pass over the dirtiest log: the log with the largest share of bytes to clean. Returns None if no log
+        needs a pass, or if the pass was stopped or failed. May block."""
         with self._guard:
             candidate = self._dirtiest(now_ms)
             if candidate is None:
@@ -180,7 +181,7 @@ class LogCleaner:
                 yield log
 
     def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
-        """The offset up to which the log is clean. A log that was truncated is dirty from its start, because other
+        """The offset up to which the log is clean. After a truncation, the log is dirty from its start, because new
         records may have replaced cleaned records."""
         truncations = log.truncations
         if self._truncations.setdefault(log, 0) != truncations:
@@ -325,8 +326,9 @@ class LogCleaner:
 
 
 def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> Candidate | None:
-    """If the log needs a pass, returns the log with the segments that may be cleaned. Such a segment is sealed, is
-    below the last stable offset, and has only records that are older than `min.compaction.lag.ms`."""
+    """Returns the log with the segments that may be cleaned, or None if the log needs no pass. A segment may be cleaned
+    if it is sealed, is below the last stable offset, and has only records that are older than `min.compaction.lag.ms`.
+    """
     truncations, config = log.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
@@ -353,8 +355,8 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
 
 
 def overdue_ms(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> int:
-    """The delay of a pass in milliseconds: the age of the oldest record that is in a sealed segment and not clean,
-    minus `max.compaction.lag.ms`. At least 0."""
+    """The delay of a pass in milliseconds: the age of the oldest dirty record in a sealed segment, minus
+    `max.compaction.lag.ms`. At least 0."""
     oldest_ms = now_ms - log.config.max_compaction_lag_ms
     if oldest_ms <= 0:
         return 0  # max.compaction.lag.ms is unlimited, so no file need be read
@@ -403,7 +405,9 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
 
 
 def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
-    """Whether the log still has these segments and its cleanup.policy still contains `compact`."""
+    """Whether the log is online, was not truncated, still has these segments, and its cleanup.policy still contains
+    `compact`.
+    """
     log = candidate.log
     return (
         log.directory.error is None

@@ -1,5 +1,5 @@
-"""Selects the records that compaction keeps: the latest value of every key, and batches that are needed for other
-reasons.
+"""Selects the records that compaction keeps: the latest value of every key, and batches that producers or transactions
+need.
 
 numpy filters a whole chunk of batches in one step. First the headers decide which batches can be dropped. In the
 remaining batches, keys and offsets decide which records are kept. A batch that loses no record is copied byte for byte.
@@ -36,16 +36,16 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""The last data offset of a producer if the log contains only markers of this producer. No batch has this offset."""
+"""The last data offset that is used for a producer if the log contains only its markers. No batch has this offset."""
 
 MAX_GROWN_TOLD = 100
-"""The largest number of grown batches that a pass reports. A few are enough to show an operator that a limit was
+"""The most grown batches that a pass reports. A few are enough to show an operator that max.message.bytes was
 lowered."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """The batches of a chunk that are kept, in the order in which they are written."""
+    """Collects the kept batches of a chunk, in the order in which they are written."""
 
     buffers: list[Buffer] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
@@ -60,8 +60,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdicts:
-    """Masks of batches. `discard` is True if all records of the batch are dropped, `idle_marker` if the batch is a
-    marker that is no longer needed, and `retain` if the header must be kept even without records."""
+    """Three masks with a value for each batch. `discard` is True if all records of the batch are dropped. `idle_marker`
+    is True for a marker that is no longer needed. `retain` is True if the header must be kept even without records."""
 
     discard: Bools
     idle_marker: Bools
@@ -95,7 +95,7 @@ class ActiveProducers:
 
 
 class BatchFilter:
-    """Filters the batches of one pass, which must come in offset order."""
+    """Filters the batches of one pass. The batches must come in offset order."""
 
     def __init__(
         self,
@@ -134,7 +134,9 @@ class BatchFilter:
     def _keep_walk(
         self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
     ) -> Ints:
-        """Returns the number of kept records in each batch of `walk`. Adds the batches that change to `rewritten`."""
+        """Filters the batches of `walk`. Returns the number of kept records in each batch, and adds the new bytes of
+        changed batches to `rewritten`.
+        """
         columns = walk.columns(Depth.VALUE)
         stay = self._stay(walk, columns)
         firsts = np.cumsum(walk.counts) - walk.counts
@@ -237,8 +239,8 @@ class BatchFilter:
         retain: Bools,
         kept: Kept,
     ) -> None:
-        """Adds the results in the order of the log: unchanged batches, rewritten batches, and the headers of empty
-        batches that must be kept."""
+        """Adds the batches to `kept` in the order of the log: unchanged batches, rewritten batches, and the headers of
+        empty batches that must be kept."""
         view = memoryview(table.raw)
         kept.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
@@ -288,7 +290,7 @@ class BatchFilter:
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:
-    """The type of the control record in a control batch. None if an earlier pass removed the record."""
+    """The type of the control record in a control batch. None if an earlier pass has removed the record."""
     record = next(iter(read_records(table.raw, int(table.positions[row]))), None)
     return None if record is None else control_type_of(record.key)
 

@@ -23,7 +23,7 @@ from kcli.protocol.batches.columns import Spans
 from kcli.protocol.batches.record_starts import Bools, Ints
 
 Hashes = NDArray[np.uint64]
-"""The hashes of keys, in two halves. The shape is (2, number of keys)."""
+"""An array with the two halves of each key's hash. Its shape is (2, number of keys)."""
 
 ENTRY_BYTES = 24
 """The bytes per key, as in Kafka: two halves of a hash and an offset."""
@@ -37,7 +37,7 @@ step for every eight bytes."""
 NOT_FOUND = -1
 
 OFFSET = 2
-"""The column of the offset in a row of the table."""
+"""The number of the column in the table that contains the offset."""
 
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 _HALF_BITS = np.uint64(32)
@@ -55,7 +55,7 @@ class KeyHash:
         self._secret = os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
 
     def of(self, buffer: bytes, keys: Spans) -> Hashes:
-        """The hashes of keys that are parts of `buffer`. No key may be null."""
+        """The hashes of the keys in `buffer`. No key may be null."""
         lengths = keys.lengths
         if len(buffer) < WORD_BYTES:
             buffer = buffer.ljust(WORD_BYTES, b"\0")
@@ -81,8 +81,8 @@ class KeyHash:
 
 
 def _words(words: Hashes, at: Ints, left: Ints) -> Hashes:
-    """The eight bytes at each position. A key ends `left` bytes after its position, and the bytes after the end of the
-    key are set to zero."""
+    """The eight bytes at each position, as numbers. A key ends `left` bytes after its position. Bytes after the end of
+    the key are set to zero."""
     last = len(words) - 1
     over = np.maximum(at - last, 0)
     word: Hashes = words[at - over] >> (over * 8).astype(np.uint64)
@@ -97,7 +97,9 @@ class OffsetMap:
     """A map from hashes to offsets. The map is full when it contains `capacity` keys."""
 
     def __init__(self, max_bytes: int, load_factor: float, *, keys_at_most: int | None = None) -> None:
-        """Makes a map. `keys_at_most` is an upper bound of the number of keys, and limits the memory of the map."""
+        """Makes an empty map. The map needs less memory than `max_bytes` if `keys_at_most`, an upper bound of the
+        number of keys, is small.
+        """
         slots = max(max_bytes // ENTRY_BYTES, 2)
         self.capacity = max(1, min(int(slots * load_factor), slots - 1))
         if keys_at_most is not None and keys_at_most < self.capacity:
@@ -114,8 +116,8 @@ class OffsetMap:
         """Stores the offsets of keys. The offsets must be in ascending order and higher than all offsets in the map.
         Returns the number of keys that were stored before the map was full.
 
-        A full map does not store a new offset, even for a key that it contains, because the pass ends at that record
-        (as in Kafka).
+        A full map does not store a new offset, even for a key that it contains. As in Kafka, the pass ends at this
+        record.
         """
         taken = len(offsets)
         if self.size + taken > self.capacity:
@@ -162,13 +164,13 @@ class OffsetMap:
             slot = (slot[on] + step) % self.slots
 
     def _path(self, hashes: Hashes) -> tuple[Ints, Ints]:
-        """The first slot of each key, and the distance to its next slot."""
+        """The first slot of each key, and the distance from one of its slots to the next."""
         slot = (hashes[0] % np.uint64(self.slots)).astype(np.int64)
         step = (hashes[1] % np.uint64(self.slots - 1)).astype(np.int64) + 1
         return slot, step
 
     def _room_for(self, hashes: Hashes) -> int:
-        """The number of keys of `hashes` that fit before the map is full."""
+        """The number of entries of `hashes` that can be stored before the map is full."""
         new = np.flatnonzero(self.get(hashes) == NOT_FOUND)
         order = new[np.lexsort((hashes[1, new], hashes[0, new]))]
         fresh = np.zeros(hashes.shape[1], np.int64)

@@ -1,5 +1,5 @@
-"""One pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then it writes
-the kept records of the log up to the end of the dirty part.
+"""Runs one pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then it
+writes the kept records of the log up to the end of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
 and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,
@@ -52,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The bytes that are read at a time even if the I/O buffers are smaller. With smaller chunks, the calls of numpy would
-take more time than the work itself."""
+"""The fewest bytes that are read at a time, even if the I/O buffer is smaller. With smaller chunks, the overhead of
+numpy's calls would be larger than their work."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -62,8 +62,8 @@ CURRENT_MAGIC = 2
 
 
 class IoThrottle:
-    """Limits the rate of reads and writes. `check` is called between reads and writes, and may raise to end the
-    pass."""
+    """Limits the rate of reads and writes. It calls `check` between reads and writes. `check` may raise an exception to
+    end the pass."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ MAX_SLEEP_SECONDS = 0.5
 
 
 class CleaningPass:
-    """One pass. `run` yields each cleaned segment when its files are on the device. At the end it yields
-    CleaningDone."""
+    """Runs one pass. `run` yields a CleanedSegment when the segment's files are on the device, and CleaningDone at the
+    end."""
 
     def __init__(
         self, plan: CleaningPlan, limits: CleanerLimits, disk: Disk, throttle: IoThrottle | None = None
@@ -156,8 +156,8 @@ class CleaningPass:
     # --- the map
 
     def _map_dirty_part(self) -> OffsetMap:
-        """Maps every key in the dirty part to its last offset. If the map gets full, the pass ends at the offset that
-        no longer fits."""
+        """Maps every key in the dirty part to its last offset. If the map gets full, the dirty part of this pass ends
+        at the offset that no longer fits."""
         plan, limits = self._plan, self._limits
         offsets = OffsetMap(
             limits.dedupe_buffer_bytes,
@@ -189,7 +189,7 @@ class CleaningPass:
     def _map_batches(
         self, table: BatchHeaders, offsets: OffsetMap, transactions: CleanedTransactions
     ) -> bool:
-        """Maps the keys of the batches. Returns True if the map was full before the end."""
+        """Maps the keys in the batches of `table`. Returns True if the map was full before the last key."""
         headers, first_dirty = table.headers, self._plan.first_dirty_offset
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
         wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
@@ -292,9 +292,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The delete horizon for tombstones in messages of the old formats, which store no delete horizon. Tombstones
-        are dropped from segments that were last written at or before this horizon. The horizon is `delete.retention.ms`
-        before the last write to the last clean segment."""
+        """The delete horizon for tombstones in messages of the old formats, which store none. It is
+        `delete.retention.ms` before the last write to the last clean segment. Tombstones are dropped from segments that
+        were last written at or before this horizon."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -324,8 +324,8 @@ class CleaningPass:
                 yield read_headers(chunk[begin:] if begin else chunk, self._plan.topic_partition)
 
     def _chunks(self, segment: SourceSegment, position: Position) -> Iterator[bytes]:
-        """Yields chunks of whole batches. A chunk is about as large as the buffer. A larger batch is a chunk by
-        itself."""
+        """Yields chunks of whole batches. A chunk is at most as large as the buffer, unless it is a single larger
+        batch."""
         path = f"{self._plan.path}/{offset_name(segment.base_offset, LOG_SUFFIX)}"
         file = self._disk.open(path)
         try:
@@ -349,8 +349,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """The bytes of the whole batches in a chunk, and the size of the incomplete batch after them. This size is from the
-    header of the batch. The size is 0 if the header is incomplete too."""
+    """The total size of the whole batches in a chunk, and the size of the incomplete batch after them. This size is
+    read from the batch's header, and is 0 if the header is incomplete too."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -1,4 +1,4 @@
-"""The input and the results of one pass of the cleaner. All these values can be sent to another process."""
+"""The input and the results of one pass of the cleaner. All these values can be pickled and sent to another process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 MAX_BATCH_BYTES = 0x7FFF_FFFF
-"""The largest length of a batch."""
+"""The largest possible length of a batch in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
-    """A sealed segment at the time when the pass was planned. A sealed segment gets no more records."""
+    """A sealed segment that a pass reads, with its sizes when the pass was planned. A sealed segment gets no more
+    records.
+    """
 
     base_offset: Offset
     size_bytes: int
@@ -44,8 +46,8 @@ class CleanerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """The plan of one pass over one log. The pass stores the last offset of each key in [first dirty offset, upper
-    bound). Then it filters all records before the upper bound.
+    """The plan of one pass over one log. The pass stores the last offset of each key between the first dirty offset and
+    the upper bound. Then it filters all records before the upper bound.
 
     `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is the
     position of the first dirty offset in its segment.
@@ -67,7 +69,7 @@ class CleaningPlan:
     max_message_bytes: int = MAX_BATCH_BYTES
 
     def end_of(self, nth: int) -> Offset:
-        """The offset at which the segment after segment number `nth` begins."""
+        """The offset at which the segment with the index `nth` ends and the next segment begins."""
         following = nth + 1
         return (
             self.segments[following].base_offset
@@ -91,7 +93,7 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True)
 class GrownBatch:
-    """A batch that was compressed again and is now larger than `max.message.bytes`."""
+    """A batch that a pass has written again, and that is now larger than `max.message.bytes`."""
 
     last_offset: Offset
     size_bytes: int
@@ -99,8 +101,8 @@ class GrownBatch:
 
 @dataclass(frozen=True, slots=True)
 class CleaningDone:
-    """The end of a pass. All records before `end_offset` are clean now. `buffer_use` is the used part of the map of
-    keys."""
+    """Reports the end of a pass, after which all records before `end_offset` are clean. `buffer_use` is the used
+    fraction of the map of keys."""
 
     end_offset: Offset
     keys: int
@@ -114,7 +116,7 @@ class CleaningDone:
 
 @dataclass(frozen=True, slots=True)
 class CleaningFailed:
-    """The pass failed. `is_disk` is True if the disk failed, and False if the log has invalid bytes."""
+    """Reports that a pass failed. `is_disk` is True if the disk failed, and False if the log has invalid bytes."""
 
     reason: str
     is_disk: bool
@@ -126,7 +128,7 @@ CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed
 def grouped(
     segments: Sequence[SourceSegment], *, max_bytes: int, max_index_bytes: int, upper_bound_offset: Offset
 ) -> list[list[SourceSegment]]:
-    """Groups consecutive segments whose size, indexes and relative offsets fit into one segment."""
+    """Groups consecutive segments. The size, indexes and relative offsets of each group fit into one segment."""
     groups: list[list[SourceSegment]] = []
     size = offset_index = time_index = 0
     for nth, segment in enumerate(segments):

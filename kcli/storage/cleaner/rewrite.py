@@ -76,8 +76,8 @@ def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
 
 
 def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes, int]]:
-    """Yields the new bytes and the max timestamp of each batch in `lanes`, in order. Each batch must have kept
-    records."""
+    """Yields the new bytes and the max timestamp of each batch. `lanes` are the indexes of the batches in the walk.
+    Each batch must have kept records."""
     walk = survivors.walk
     chosen = np.zeros(len(walk.counts), np.bool_)
     chosen[lanes] = True
@@ -106,7 +106,7 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
 
 @dataclass(slots=True)
 class TimeRange:
-    """The first and the newest timestamp of the kept records of a batch."""
+    """Collects the timestamp of the first kept record of a batch, and the largest timestamp."""
 
     first_ms: int | None = None
     newest_ms: int = NO_TIMESTAMP
@@ -121,8 +121,8 @@ class TimeRange:
 def rewritten_giant(
     header: NDArray[np.void], parts: Iterable[Survivors], horizon_ms: int, times: TimeRange, count: int
 ) -> tuple[bytes, int]:
-    """Returns the new bytes and the max timestamp of a batch that is read in parts. `count` is the number of kept
-    records, at least 1."""
+    """Writes a batch again that is read in parts. Returns its new bytes and its max timestamp. `count` is the number of
+    kept records, at least 1."""
     assert times.first_ms is not None, "a record stays"
     header = header.copy()
     newest_ms = (
@@ -143,8 +143,8 @@ def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
 
 
 def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterator[bytes]:
-    """Yields the new records of each batch as one byte string. `rows` are the kept records of all batches. `firsts` has
-    the index in `rows` at which each batch begins."""
+    """Yields the kept records of each batch as one byte string. `rows` are the kept records of all batches. `firsts`
+    contains the index in `rows` at which each batch begins."""
     _, at = varints(walk.buffer, walk.starts[rows])
     old_deltas, tails = varints(walk.buffer, at + 1, MAX_VARLONG_SIZE)
     same = np.logical_and.reduceat(deltas == old_deltas, firsts).tolist()
@@ -162,7 +162,7 @@ def _bodies(walk: RecordWalk, rows: Ints, deltas: Ints, firsts: Ints) -> Iterato
 
 
 def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
-    """The pieces of bytes to copy. Consecutive records that are kept form one piece."""
+    """The pieces of bytes that contain the kept records. Consecutive records form one piece."""
     breaks = np.flatnonzero(np.diff(rows) != 1)
     starts = walk.starts[rows[np.concatenate(([0], breaks + 1))]].tolist()
     ends = walk.ends[rows[np.concatenate((breaks, [len(rows) - 1]))]].tolist()
@@ -170,7 +170,7 @@ def _runs(view: memoryview, rows: Ints, walk: RecordWalk) -> list[memoryview]:
 
 
 def lasting_horizons(headers: NDArray[np.void]) -> Ints:
-    """The delete horizons that batches already have. A batch stores its delete horizon in place of the base
-    timestamp."""
+    """The delete horizon that each batch already has, or NO_HORIZON. A batch stores its delete horizon in place of the
+    base timestamp."""
     has_one = headers["attributes"] & DELETE_HORIZON != 0
     return np.where(has_one, headers["base_timestamp"], NO_HORIZON).astype(np.int64)

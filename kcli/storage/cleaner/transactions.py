@@ -16,8 +16,8 @@ from kcli.storage.log.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """The transactions of one pass. Call its methods for every transactional batch and every control batch, in offset
-    order."""
+    """Tracks the transactions in one pass. Call its methods for every transactional batch and every control batch, in
+    offset order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
@@ -27,7 +27,7 @@ class CleanedTransactions:
         self._with_committed_data: set[int] = set()
 
     def is_aborted(self, producer_id: ProducerId, last_offset: Offset) -> bool:
-        """Whether the transaction of a batch was aborted. If so, the batch can be dropped."""
+        """Whether the transaction of a batch was aborted, so that the batch can be dropped."""
         self._begin_until(last_offset)
         if producer_id in self._aborted:
             self._with_aborted_data.add(producer_id)
@@ -38,9 +38,9 @@ class CleanedTransactions:
     def end(
         self, producer_id: ProducerId, last_offset: Offset, control_type: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Processes a control batch. `control_type` is None if an earlier pass removed the control record. Returns two
-        values: whether the marker is no longer needed, and the entry for the transaction index or None. There is an
-        entry if records of an aborted transaction are still in the log."""
+        """Processes a control batch. `control_type` is None if an earlier pass has removed the control record. Returns
+        whether the marker is no longer needed, and the entry for the transaction index or None. An entry is needed if
+        this pass has found records of an aborted transaction."""
         self._begin_until(last_offset)
         match control_type:
             case ControlType.ABORT:

@@ -1,5 +1,5 @@
-"""The cleaner's process: `python -m kcli.storage.cleaner.worker BROKER_PID`. The broker starts this process when a log
-must be cleaned.
+"""Runs passes in the cleaner's process, `python -m kcli.storage.cleaner.worker BROKER_PID`. The broker starts this
+process when a log must be cleaned.
 
 It reads plans from its standard input and writes the events of each pass to its standard output. Each message is a
 pickle, preceded by its length. The cleaner is a separate process for two reasons. A pass in the broker would hold
@@ -30,7 +30,7 @@ def send(pipe: IO[bytes], message: object) -> None:
 
 
 def receive(pipe: IO[bytes]) -> object | None:
-    """The next message. None if the other end of the pipe is closed."""
+    """Reads the next message. Returns None if the other end of the pipe is closed."""
     head = pipe.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

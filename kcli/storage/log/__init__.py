@@ -1,1 +1,1 @@
-"""The log of one partition: segments, indexes, epochs, producers."""
+"""The log of one partition: its segments, indexes, leader epochs and producers."""

@@ -1,8 +1,8 @@
 """Writes the leader epochs of many logs to their checkpoints in the background.
 
-After a start, each log writes its checkpoint at its first append. So thousands of logs may do this within a second. One
-background job writes the checkpoints of all logs that wait. The checkpoints of a few logs are synced one by one. The
-checkpoints of many logs are synced together, by syncs of the whole file system.
+After a start, each log writes its checkpoint at its first append. So thousands of checkpoints may be written within a
+second. One background job writes the checkpoints of all waiting logs. The checkpoints of a few logs are synced one by
+one. The checkpoints of many logs are synced together, by syncs of the whole file system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Directory(Protocol):
-    """The part of a log directory that is used here."""
+    """The attributes of a log directory that this module uses."""
 
     path: str
     disk: Disk
@@ -32,8 +32,8 @@ class Directory(Protocol):
 
 
 class EpochLog(Protocol):
-    """The part of a log that is used here. After the log is closed, `directory` is another object, on which operations
-    may fail."""
+    """The attributes of a log that this module uses. After the log is closed, `directory` is another object, whose
+    operations may fail."""
 
     leader_epochs: LeaderEpochCache
     log_end_offset: Offset
@@ -43,7 +43,9 @@ class EpochLog(Protocol):
 
 
 class EpochFlushes:
-    """The logs of one directory whose checkpoints must be written. All methods may be called in any thread."""
+    """Collects the logs of one directory whose checkpoints must be written, and writes them. All methods may be called
+    in any thread.
+    """
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
@@ -52,7 +54,7 @@ class EpochFlushes:
         self._is_asked = False
 
     def soon(self, log: EpochLog) -> None:
-        """Writes the checkpoint of a log in the background."""
+        """Starts writing the checkpoint of a log in the background."""
         with self._guard:
             self._waiting[log] = None
             is_asked, self._is_asked = self._is_asked, True
@@ -73,7 +75,8 @@ class EpochFlushes:
             return logs
 
     def flush_together(self, logs: Iterable[EpochLog], *, closing: bool = False) -> bool:
-        """Writes the checkpoints, and syncs them together. Returns False if the system cannot sync a whole file system.
+        """Writes the checkpoints of the logs, and syncs them together. Returns False if the system cannot sync a whole
+        file system.
 
         If `closing` is True, a checkpoint may lack epochs that have no records. A disk error takes the log directory
         offline.

@@ -1,4 +1,4 @@
-"""The two sparse indexes of a segment: offset to position, and timestamp to offset.
+"""The two sparse indexes of a segment. One maps offsets to positions, and the other maps timestamps to offsets.
 
 Kafka maps whole index files of a fixed size into memory. kcli collects new entries in a small buffer. The buffer is
 written to the file when it is full, at a flush, and at a lookup. So an index file is not larger than its entries. After
@@ -22,16 +22,16 @@ PENDING_BYTES = 4096
 """The size of the buffer of entries that are not in the file yet: one page."""
 
 WINDOW_BYTES = 4096
-"""The bytes that a search reads first, at a guessed position. If the guess is wrong, a binary search of single entries
-narrows the range to this size."""
+"""The number of bytes that a search reads first, at a guessed position. If the guess is wrong, a binary search that
+reads single entries narrows the range to this size."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 """The largest distance of an offset from the segment's base offset, because an index stores it as an int32."""
 
 
 class EntryFile:
-    """Entries of a fixed size. Old entries are in a file, and the newest entries are in memory. One thread may write,
-    and any thread may read."""
+    """A list of entries of a fixed size. Old entries are in a file, and the newest entries are in memory. One thread
+    may write, and any thread may read."""
 
     __slots__ = (
         "_cuts",
@@ -48,9 +48,9 @@ class EntryFile:
     )
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
-    """The entries that any thread read last: (entry file, number of its truncations, index of the first entry,
-    entries). The window is a cache, because a fetch looks up its start and then its end, and both are mostly in the
-    same page. Only a truncation changes entries."""
+    """A cache of the entries that were read last, in any thread: (entry file, number of its truncations, index of the
+    first entry, entries). It helps because a fetch looks up its start and then its end, which are mostly in the same
+    page. Only a truncation changes entries."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -92,8 +92,8 @@ class EntryFile:
             self._pending.clear()
 
     def _replace(self) -> None:
-        """Replaces the content of the file by the entries in memory. After a crash, most files already have this
-        content. Such a file is not written."""
+        """Replaces the content of the file by the entries in memory. A file that already has this content is not
+        written. After a crash, this is true for most files."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)
@@ -114,8 +114,8 @@ class EntryFile:
         return [(first, second) for first, second in self._entry.iter_unpack(self._read(0, self.count))]
 
     def find(self, target: int, *, field: int) -> int:
-        """The number of entries with `field` ≤ target. No entry may have a smaller value of the field than the entry
-        before it."""
+        """The number of entries whose value in column `field` is at most `target`. The values of this column must not
+        decrease."""
         low, high = 0, self.count  # entries before low are ≤ target, those from high on are > target
         page = WINDOW_BYTES // self._entry.size
         if high > page:
@@ -129,7 +129,7 @@ class EntryFile:
         return self._find_in(self._read_window(low, high), low, target, field) if low < high else low
 
     def floor(self, target: int, *, field: int) -> tuple[int, int] | None:
-        """The last entry with `field` ≤ target. None if there is no such entry."""
+        """The last entry whose value in column `field` is at most `target`. None if there is no such entry."""
         found = self.find(target, field=field)
         if not found:
             return None
@@ -139,8 +139,8 @@ class EntryFile:
         return self._unpack(window, at) if is_there else self.entry(found - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
-        """The bounds for a search. First tries the entries that were read last. Then tries the page that would have the
-        target if the field rose evenly, as offsets mostly do."""
+        """Narrows the bounds of a search. First searches the entries that were read last. Then searches the page that
+        would contain the target if the values rose evenly, as offsets mostly do."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
             found = self._find_in(window, start, target, field)
@@ -162,8 +162,8 @@ class EntryFile:
         return window
 
     def _find_in(self, window: bytes, start: int, target: int, field: int) -> int:
-        """Returns the same as `find`, but searches only the entries in `window`. The first entry in `window` has the
-        number `start`."""
+        """Returns the same as `find`, but searches only the entries in `window`. `start` is the index of the first of
+        these entries."""
         size, unpack = self._entry.size, self._entry.unpack_from
         low, high = 0, len(window) // size
         while low < high:
@@ -186,7 +186,9 @@ class EntryFile:
             self._cuts += 1  # changed last, so that a thread that reads removed entries notices this
 
     def rebuild(self) -> None:
-        """Drops all entries, because recovery appends them again. The file changes at the next write."""
+        """Drops all entries, because recovery appends them again. The content of the file changes only at the next
+        write.
+        """
         with self._guard:
             # An empty file already has the right content.
             self._is_stale = self._is_stale or self.is_torn or self._written > 0
@@ -236,7 +238,7 @@ class TimestampOffset:
 
 
 class OffsetIndex:
-    """The offset index (`.index`), with entries (last offset of a batch, start position of this batch)."""
+    """The offset index (`.index`). An entry is the last offset of a batch and the start position of this batch."""
 
     __slots__ = ("base_offset", "entries")
 
@@ -285,8 +287,8 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The time index (`.timeindex`), with entries (largest timestamp so far, last offset of the batch with this
-    timestamp).
+    """The time index (`.timeindex`). An entry is the largest timestamp so far, and the last offset of the batch that
+    has this timestamp.
     """
 
     __slots__ = ("base_offset", "entries")

@@ -1,5 +1,5 @@
-"""Decompresses and reads a batch with numpy. The first step imports numpy, so that the start of the broker need not
-import it."""
+"""Checks a batch with `opening`, which needs numpy. numpy is imported only at the first such check, so that the broker
+starts faster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from kcli.storage.log.validation import Opening, UnopenedBatch
 
 
 def opening_of(batch: UnopenedBatch) -> Opening:
-    """Checks the records. If the batch cannot be written unchanged, encodes it again. May run in any thread."""
-    # The import takes longer than a iteration of the event loop.
+    """Checks the records of a batch in steps. If the batch cannot be written unchanged, encodes it again. May run in
+    any thread.
+    """
+    # The import takes longer than an iteration of the event loop.
     from kcli.storage.log.opening import open_batch
 
     return (yield from open_batch(batch))

@@ -1,8 +1,8 @@
 """The leader epoch cache: the start offset of each leader epoch in a log (KIP-101).
 
 Changes are made in memory. The log writes them to the checkpoint file in the background. The records of a new epoch
-count as flushed only after this write. After a crash, missing changes are read from the batches, because each batch has
-its epoch.
+count as flushed only after this write. After a crash, missing epochs are read from the batches, because each batch
+contains its epoch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NEVER = Offset((1 << 63) - 1)
 
 
 class LeaderEpochCache:
-    """The entries (epoch, start offset). Each entry has a higher epoch and a higher start offset than the entry before
-    it."""
+    """The list of entries (epoch, start offset). Each entry has a higher epoch and a higher start offset than the entry
+    before it."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -56,7 +56,9 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log. Some epochs have no records, so the batches do not show these epochs."""
+        """Copies the epochs of another log. They cannot be read from the batches, because some epochs have no
+        records.
+        """
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -70,7 +72,9 @@ class LeaderEpochCache:
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch ≤ `epoch`, and the offset after its last record. (−1, −1) if `epoch` is unknown."""
+        """The largest known epoch that is at most `epoch`, and the offset after its last record. (−1, −1) if no known
+        epoch is at or after `epoch`.
+        """
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
@@ -102,11 +106,12 @@ class LeaderEpochCache:
         return self._written in (entries, [entry for entry in entries if entry[1] < end_offset])
 
     def begin_flush(self, end_offset: Offset) -> int | None:
-        """The first step of a flush of many logs: writes the new file next to the checkpoint. Returns the number of the
-        flush for the other steps, or None if nothing must be written.
+        """Writes the new file next to the checkpoint, as the first step of a flush of many logs. Returns the number of
+        the flush for the other steps, or None if nothing must be written.
 
         The caller then syncs the file, calls `install`, syncs the directory, and calls `end_flush`. A call of `flush`
-        between these steps does not wait for them. After another flush has begun, the remaining steps do nothing.
+        between these steps does not wait for them. If another flush begins meanwhile, the remaining steps of this one
+        do nothing.
         """
         with self._guard:
             if self.is_flushed(end_offset):

@@ -1,4 +1,4 @@
-"""A partition's log: its segments, producers and leader epochs, and its first and last offsets.
+"""The log of a partition: its segments, producers and leader epochs, and its first and last offsets.
 
 One task owns a log. Only this task calls `append`, `truncate_to` and the other methods that change the log. `flush`,
 and reads of the bytes of a `LogSlice`, may run in other threads at the same time. The offsets have this order: log
@@ -67,7 +67,8 @@ T = TypeVar("T")
 
 
 class AppendOrigin(Enum):
-    """The origin of an append. Batches of clients are checked. Batches of a coordinator or of the quorum are not
+    """The origin of an append, which decides how batches are checked. Batches of clients are checked completely, and
+    batches from a leader's log are checked as in `replicated`. Batches of a coordinator or of the quorum are not
     checked."""
 
     CLIENT = "client"
@@ -80,8 +81,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. In this case the offsets are the offsets of the original batch. As in Kafka,
-    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
+    A duplicate batch is not written. Its offsets are those of the original batch. As in Kafka, its `log_append_time_ms`
+    is the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
@@ -162,8 +163,8 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> Offset:
-        """The offset up to which a read_committed consumer reads. Every transaction with records before this offset has
-        ended."""
+        """The offset up to which a read_committed consumer reads. Every transaction that has records before this offset
+        has ended."""
         producers = self._producers or self._restore_producers()
         unstable = producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
@@ -227,8 +228,8 @@ class PartitionLog:
         return self._write(batches, leader_epoch, now_ms)
 
     def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
-        """Checks a client's batch before `append_checked`. If a check would take long, returns an UnopenedBatch. Raises
-        KafkaError."""
+        """Checks a client's batch before `append_checked`. If a check of the records would take long, returns an
+        UnopenedBatch. Raises KafkaError if the batch is invalid."""
         return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
 
     def append_checked(
@@ -239,8 +240,9 @@ class PartitionLog:
         now_ms: int,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes a client's batch. Checks the batch's producer only now, because earlier batches of this producer may
-        have been written after `check_client_batch`. Raises KafkaError and StorageError like `append`."""
+        """Checks the producer of a client's batch, and writes the batch. The producer is checked only now, because
+        earlier batches of this producer may have been written after `check_client_batch`. Raises KafkaError and
+        StorageError like `append`."""
         self.directory.check()
         records, header, found = checked
         if header.producer_id >= 0:
@@ -276,7 +278,8 @@ class PartitionLog:
         step checks at most STEP_BYTES or STEP_BATCHES, and writes them with one write.
 
         `leader_epoch` is the epoch in which the records were fetched. Batches of a newer epoch are not appended (−1: no
-        limit). Skips an incomplete batch at the end. Raises KafkaError for invalid batches, StorageError on a bad disk.
+        limit). An incomplete batch at the end is skipped. Raises KafkaError for invalid batches, StorageError if the
+        disk fails.
         """
         position = 0
         while True:
@@ -296,9 +299,9 @@ class PartitionLog:
             position = run.end
 
     def _check_begins_at_end(self, first: BatchHeader) -> None:
-        """Raises InvalidRecordException if the leader's batch begins before the log end. An empty log is an exception:
-        if the log end is inside the batch, the log end moves back to the first offset of the batch. This happens if the
-        leader's log start offset is inside the batch."""
+        """Raises InvalidRecordException if the leader's batch begins before the log end. In an empty log, the log end
+        may be inside the batch, because the leader's log start offset is inside it. Then the log end moves back to the
+        first offset of the batch."""
         if first.base_offset >= self.log_end_offset:
             return
         if self.size_bytes or first.last_offset < self.log_end_offset:
@@ -315,8 +318,8 @@ class PartitionLog:
         now_ms: int,
         run: Buffer | None = None,
     ) -> AppendResult:
-        """Appends the batches. No other method makes the log longer. If `leader_epoch` is None, each batch has its own
-        epoch. `run` is the buffer of all batches, if they are one after another in one buffer."""
+        """Appends the batches. Every append ends with this method. If `leader_epoch` is None, each batch keeps its own
+        epoch. `run` is the part of a buffer with all batches, if they are one after another in one buffer."""
         if len(batches) == 1:
             first = last = batches[0]
             size, buffers = first.size_bytes, first.buffers
@@ -410,7 +413,7 @@ class PartitionLog:
 
     @on_disk
     def maybe_roll(self, now_ms: int) -> bool:
-        """Rolls without an append if the active segment is older than `segment.ms`."""
+        """Begins a new segment without an append if the active segment is older than `segment.ms`."""
         segment = self.segments[-1]
         if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
             self._roll(self.log_end_offset, now_ms)
@@ -433,8 +436,8 @@ class PartitionLog:
             self._sync_roll(sealed, base_offset)
 
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
-        """Flushes the index entries and producers that a roll has written, if the records are flushed already. After a
-        crash, a start reads only the new segment, so these files must be complete."""
+        """Flushes the indexes and the producer snapshot that a roll has written. Called if the records are flushed
+        already. Then a start after a crash reads only the new segment, so these files must be complete."""
         self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
@@ -464,8 +467,8 @@ class PartitionLog:
     def read(
         self, offset: Offset, max_bytes: int, *, end_offset: Offset, at_least_one: bool = True
     ) -> LogSlice:
-        """The whole batches of one segment, from the batch with `offset` up to `end_offset`. All batches together have
-        at most `max_bytes`.
+        """Reads whole batches of one segment, from the batch with `offset` up to `end_offset`. All batches together
+        have at most `max_bytes`.
 
         If `at_least_one` is True, the first batch is included even if it is larger than `max_bytes`.
         """
@@ -513,7 +516,9 @@ class PartitionLog:
         return self.leader_epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch ≤ `epoch`, and its end offset. (−1, −1) if `epoch` is unknown."""
+        """The largest known epoch that is at most `epoch`, and its end offset. (−1, −1) if no known epoch is at or
+        after `epoch`.
+        """
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @on_disk
@@ -521,9 +526,9 @@ class PartitionLog:
         """Adds the epoch of a new leader, which begins at the log end. Call this method before the first append in this
         epoch.
 
-        The checkpoint is written at the first append in the epoch or at the next flush. If it were written at once, the
-        leader of thousands of partitions would write thousands of files at its start. A crash before the write loses
-        nothing, because a start drops epochs without records.
+        The checkpoint is written at the first append in the epoch or at the next flush. If it were written now, a
+        broker that begins to lead thousands of partitions would write thousands of files at the same time. A crash
+        before the write loses nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -549,8 +554,8 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Raises the log start offset to `offset` (−1: to the high watermark). The next retention removes segments that
-        end before the log start offset."""
+        """Raises the log start offset to `offset` (−1: to the high watermark), and returns it. The next retention
+        removes segments that end before it."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -569,7 +574,7 @@ class PartitionLog:
 
     @on_disk
     def truncate_to(self, offset: Offset) -> None:
-        """Drops all records from `offset` on. If the log ends before `offset`, only drops a leader epoch without
+        """Drops all records from `offset` on. If the log has no such records, only drops a leader epoch without
         records.
 
         The producers are restored at their next use, or earlier by `begin_restoring_producers`.
@@ -594,7 +599,7 @@ class PartitionLog:
 
     @on_disk
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Empties the log. The next record will have this offset."""
+        """Empties the log. The next record will have the offset `offset`."""
         with self.segments_lock:
             self.drop_segments(list(reversed(self.segments)))
             self._add_segment(offset, self._now_ms())
@@ -616,19 +621,19 @@ class PartitionLog:
 
     @on_disk
     def sync_cut(self) -> None:
-        """Makes a truncation durable. Without this sync, a power failure could bring dropped segments back, behind
-        newer records. May block. May be called in any thread."""
+        """Makes a truncation durable. Without this sync, dropped segments could exist again after a power failure, with
+        records that follow newer records. May block. May be called in any thread."""
         self._unless_gone(self._sync_cut)
 
     @property
     def has_unsynced_cut(self) -> bool:
-        """Whether a truncation, or the recovery point after the truncation, is possibly not durable yet. If so, do not
+        """Whether a truncation, or the recovery point after it, may not be durable yet. While this is True, do not
         append."""
         return self._durable_truncations < self.truncations
 
     def note_durable_cuts(self, truncations: int) -> None:
-        """The caller reports that the first `truncations` truncations are durable. Before this call, the caller must
-        also make the recovery point after these truncations durable.
+        """Notes that the first `truncations` truncations are durable. The caller must have made the recovery point
+        after these truncations durable too.
         """
         self._durable_truncations = max(self._durable_truncations, truncations)
 
@@ -640,8 +645,8 @@ class PartitionLog:
 
     @on_disk
     def delete_old_segments(self, now_ms: int) -> int:
-        """Applies retention: by log start offset, then by size, then by time. Returns the number of removed
-        segments."""
+        """Removes old segments by log start offset, then by size, then by time (retention). Returns the number of
+        removed segments."""
         with self.segments_lock:
             return self._delete_old_segments(now_ms)
 
@@ -690,8 +695,8 @@ class PartitionLog:
     # --- durability
 
     def flush(self, up_to: Offset | None = None) -> None:
-        """Flushes the log. Afterwards every record before `up_to` survives a power failure. `up_to` is by default the
-        log end. May block."""
+        """Flushes the log, so that every record before `up_to` survives a power failure. `up_to` is by default the log
+        end. May block."""
         end = self.log_end_offset if up_to is None else up_to
         if end > self.recovery_point:
             began_ms = self._now_ms()
@@ -699,7 +704,7 @@ class PartitionLog:
             self.directory.flushes_ms.add(max(self._now_ms() - began_ms, 0))
 
     def settle(self) -> None:
-        """Makes the names of a new log's files, and its topic id, durable. May block. May be called in any thread."""
+        """Makes the file names and the topic id of a new log durable. May block. May be called in any thread."""
         directory = self.directory
         if not self.is_settled:
             with directory.settling:
@@ -719,8 +724,8 @@ class PartitionLog:
 
     @on_disk
     def end_settling(self, topic_id: File | None, *, together: bool = False) -> None:
-        """Syncs the topic id and the names in the log's directory. The caller syncs the name of this directory, because
-        one sync may include the names of many logs.
+        """Syncs the topic id and the file names in the log's directory. The caller syncs the name of this directory,
+        because one sync may include the directories of many logs.
 
         If `together` is True, the topic id is already on the device, and the caller later syncs the names of all logs.
         """
@@ -739,7 +744,9 @@ class PartitionLog:
         return f"{self.path}/{PARTITION_METADATA_FILE}"
 
     def _unless_gone(self, work: Callable[[], T]) -> T | None:
-        """Returns the result of `work`. None if another thread has closed the log and renamed its directory."""
+        """Runs `work` and returns its result. Returns None if `work` finds no file because another thread has closed
+        the log and renamed its directory.
+        """
         directory = self.directory
         try:
             return work()
@@ -784,8 +791,8 @@ class PartitionLog:
 
     @on_disk
     def write_out(self) -> None:
-        """Writes the producer snapshot and the last index entries of a clean close, without a sync. If many logs are
-        closed, call this method for all logs before the first sync. The first syncs then write many files to the device
+        """Writes the producer snapshot and the last index entries for a clean close, without a sync. If many logs are
+        closed, call this method for all logs before the first sync. Then the first syncs write many files to the device
         together."""
         self.take_snapshot()
         active = self.segments[-1]
@@ -808,7 +815,9 @@ class PartitionLog:
         self.leader_epochs.flush(self.log_end_offset)
 
     def note_synced(self) -> None:
-        """The caller reports that `write_out`, and then a sync of the whole file system, have flushed the log."""
+        """Notes that the log is flushed. The caller has called `write_out`, and then has synced the whole file
+        system.
+        """
         self.recovery_point = self.log_end_offset
         self.last_flush_ms = self._now_ms()
 
@@ -851,10 +860,10 @@ class PartitionLog:
             self._producers.expiration_ms = expiration_ms
 
     def begin_restoring_producers(self) -> ProducerRestoration | None:
-        """The work that restores the producers after a truncation, for another thread. None if the producers need not
-        be restored.
+        """Returns the work that restores the producers after a truncation, for another thread. Returns None if the
+        producers need not be restored.
 
-        Meanwhile the owner may use the log. `end_restoring_producers` then takes the result.
+        The owner may use the log while the work runs. Then `end_restoring_producers` takes the result.
         """
         if self._producers is not None:
             return None
@@ -868,8 +877,8 @@ class PartitionLog:
         )
 
     def end_restoring_producers(self, restored: ProducerRestoration, truncations: int) -> None:
-        """Takes the restored producers, unless the log has changed since `begin_restoring_producers`. `truncations` is
-        the number of truncations at that time."""
+        """Takes the restored producers, unless the log was truncated or has restored them itself since
+        `begin_restoring_producers`. `truncations` is the number of truncations at that time."""
         with self.segments_lock:
             if self._producers is None and self.truncations == truncations:
                 self._producers = restored.producers
@@ -877,8 +886,8 @@ class PartitionLog:
 
     def take_snapshot(self) -> None:
         """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
-        snapshot and only one segment. If there is no snapshot, a start after a clean stop knows that there are no
-        producers, and a start after a crash reads the last segment anyway."""
+        snapshot and only one segment. Then no snapshot is needed: a start after a clean stop concludes that there are
+        no producers, and a start after a crash reads the last segment."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.take(producers)
@@ -903,8 +912,8 @@ class PartitionLog:
 
 
 def _note_producer(producers: ProducerState, batch: PlacedBatch, segment: Segment) -> None:
-    """Updates the producers with a written batch. If a marker ends an aborted transaction, adds it to the transaction
-    index."""
+    """Updates the producers with a written batch. If the batch is an abort marker, adds the aborted transaction to the
+    transaction index."""
     header = batch.header
     if not header.is_control:
         producers.update(header, batch.base_offset)

@@ -33,10 +33,10 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
 def whole_batches(
     segment: Segment, offset: Offset, max_bytes: int, *, end_offset: Offset | None, at_least_one: bool
 ) -> tuple[Position, Position] | None:
-    """Returns the first and the end position of a range of batches.
+    """Finds a range of whole batches, and returns its start and end position.
 
-    The range begins with the batch that has `offset`. It ends before `end_offset`, or at the end of the segment if
-    `end_offset` is None. Returns None if this segment has no such batch.
+    The range begins with the batch that contains `offset`. It ends before `end_offset`, or at the end of the segment if
+    `end_offset` is None. It has at most `max_bytes`. Returns None if this segment has no batch at or after `offset`.
     """
     found = segment.locate(offset, doubting_gaps=True)
     if found is None:
@@ -55,14 +55,14 @@ def whole_batches(
 
 Search = Generator[None, None, TimestampOffset | None]
 """A search for a record by its timestamp, in steps of a few milliseconds. A search that takes long yields before its
-first long step. The steps may run in another thread than the thread of the log's owner."""
+first long step. The owner of the log may run the steps in another thread."""
 
 HEADERS_OF_A_STEP = 500
 SEGMENTS_OF_A_STEP = 20
 
 
 def search_timestamp(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: Offset) -> Search:
-    """The first record at or after the timestamp. None if all records are older."""
+    """Searches for the first record at or after the timestamp. The result is None if all records are older."""
     for nth, segment in enumerate(segments, 1):
         if nth % SEGMENTS_OF_A_STEP == 0:
             yield
@@ -74,7 +74,7 @@ def search_timestamp(segments: Sequence[Segment], timestamp_ms: int, log_start_o
 
 
 def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) -> Search:
-    """The first record with the largest timestamp. None if the log has no timestamps."""
+    """Searches for the first record with the largest timestamp. The result is None if the log has no timestamps."""
     segment = max(segments, key=lambda segment: segment.max_timestamp().timestamp_ms)
     newest_ms = segment.max_timestamp().timestamp_ms
     if newest_ms < 0:
@@ -83,7 +83,7 @@ def search_max_timestamp(segments: Sequence[Segment], log_start_offset: Offset) 
 
 
 def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -> Search:
-    """The first record of the segment that is neither before `timestamp_ms` nor before `start_offset`."""
+    """Searches a segment for the first record that is neither before `timestamp_ms` nor before `start_offset`."""
     start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
     try:
         file = segment.log.file()
@@ -119,7 +119,7 @@ def _search_batch(batch: bytes, path: str, timestamp_ms: int, start_offset: Offs
 
 
 def _few_records(batch: bytes, header: BatchHeader) -> Iterator[Record] | None:
-    """The records of a batch. None if a read of these records takes longer than a few milliseconds."""
+    """The records of a batch. None if reading them would take longer than a few milliseconds."""
     if len(batch) > SMALL_BYTES or header.records_count > FEW_RECORDS:
         return None
     if header.magic < CURRENT_MAGIC:
@@ -133,8 +133,8 @@ def _few_records(batch: bytes, header: BatchHeader) -> Iterator[Record] | None:
 def aborted_transactions(
     segments: Sequence[Segment], from_offset: Offset, upper_offset: Offset
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with records in [from_offset, upper_offset). read_committed consumers drop the
-    records."""
+    """The aborted transactions that have records from `from_offset` up to `upper_offset` (exclusive). read_committed
+    consumers drop these records."""
     aborted = []
     for segment in segments_from(segments, from_offset):
         entries = segment.txn_index.entries()
@@ -163,7 +163,8 @@ def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> i
 def upper_bound_offset(
     segments: Sequence[Segment], offset: Offset, size_bytes: int, log_end_offset: Offset
 ) -> Offset:
-    """Returns an offset that is after all records of an answer. Aborted transactions are searched up to this offset.
+    """Returns an offset after all records of a Fetch answer. The answer lists the aborted transactions up to this
+    offset.
 
     The answer begins at `offset` and has `size_bytes` bytes.
     """

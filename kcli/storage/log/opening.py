@@ -1,5 +1,5 @@
-"""The checks of `record_validation` for batches whose records take long to read. These checks use numpy, and never keep
-a whole batch in memory.
+"""Makes the checks of `record_validation` for batches whose records take long to read. These checks use numpy, and
+never keep a whole batch in memory.
 
 A small compressed batch can have millions of records, or gigabytes of zeros. Kafka limits only the compressed size
 (max.message.bytes), so such a batch is valid. The batch is read in parts of about a megabyte. If the topic has another
@@ -50,13 +50,13 @@ from kcli.storage.log.record_validation import (
 from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch, level_of, target_codec
 
 MAX_OPENED_BYTES = 32 << 30
-"""The most decompressed bytes of a batch that are read. zstd can compress this many bytes to Kafka's default
-max.message.bytes, because 128 KiB can become 4 bytes. The read takes about half a minute. By default, a producer does
-not wait longer for an answer (request.timeout.ms)."""
+"""The most decompressed bytes of a batch that are read. zstd can compress about this many bytes to Kafka's default
+max.message.bytes, because 128 KiB can become 4 bytes. Reading them takes about half a minute, the time for which a
+producer waits for an answer by default (request.timeout.ms)."""
 
 
 def open_batch(batch: UnopenedBatch) -> Opening:
-    """Checks the records, one part of the batch at each step. Raises KafkaError like `examine`, and
+    """Checks the records of a batch, one part of the batch at each step. Raises KafkaError like `examine`, and
     RecordTooLargeException."""
     rules = _Rules(batch)
     try:
@@ -137,7 +137,7 @@ class _Rules:
         self._broken = BrokenRules(batch.topic_partition)
 
     def take(self, times: Ints, offset_deltas: Ints, key_lengths: Ints, value_lengths: Ints) -> None:
-        """Checks the next records."""
+        """Checks the next records of the batch."""
         begin, self._count = self._count, self._count + len(times)
         if not begin:
             self.first_ms = int(times[0])
@@ -190,7 +190,9 @@ class _Rules:
         return wrong_type(time_ms, offset, self._batch.header, key_bytes, value_bytes)
 
     def result(self) -> Survey:
-        """Raises InvalidRecordException or InvalidTimestampException if a record breaks a rule."""
+        """Returns the survey of all records. Raises InvalidRecordException or InvalidTimestampException if a record
+        breaks a rule.
+        """
         self._broken.refuse()
         return Survey(self._newest_ms, self._oldest_ms, self._is_dense, self._has_null_key)
 
@@ -198,7 +200,9 @@ class _Rules:
 def _rebuild(
     batch: UnopenedBatch, codec: Codec, first_ms: int, newest_ms: int
 ) -> Generator[None, None, bytearray]:
-    """Encodes the records again with `codec`, with offset deltas 0, 1, 2 … and the same producer."""
+    """Encodes the records again with `codec` and consecutive offset deltas (0, 1, 2 …). The producer fields stay the
+    same.
+    """
     header, config = batch.header, batch.config
     source = _Renumbered(batch.records, header, first_ms)
     body: list[Buffer] = []
@@ -231,9 +235,9 @@ def _check_size(size_bytes: int, codec: Codec, config: LogConfig) -> None:
 
 
 class _Renumbered:
-    """The encoded records of a valid batch, with offset deltas 0, 1, 2 … and timestamps relative to `first_ms`.
+    """Encodes the records of a valid batch again, with offset deltas 0, 1, 2 … and timestamps relative to `first_ms`.
 
-    `parts` counts the parts that were read.
+    `parts` is the number of parts that were read so far.
     """
 
     def __init__(self, records: Buffer, header: BatchHeader, first_ms: int) -> None:

@@ -1,8 +1,8 @@
 """The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
 
-`check` checks a client's batch before it is written. `update` updates the state with every batch of the log, when the
-batch is written and when the log is read again. A start loads the newest snapshot and reads only the batches after the
-snapshot, not the whole log.
+`check` checks a client's batch before it is written. `update` updates the state with each batch, when it is written and
+when the log is read again. A start loads the newest snapshot and reads only the batches after the snapshot, not the
+whole log.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 CACHED_BATCHES = 5
-"""The number of batches that are remembered for each producer. Because of this limit, idempotent clients have at most
-five unanswered requests."""
+"""The number of newest batches that are kept for each producer, to recognise duplicates. Because of this limit,
+idempotent clients have at most five unanswered requests."""
 
 MAX_EPOCH = 32_767
 NO_COORDINATOR_EPOCH = -1
@@ -93,10 +93,11 @@ class ProducerEntry:
 
 @dataclass(slots=True, eq=False)
 class Verification:
-    """A transaction that the coordinator must confirm before the producer's first batch in this partition (KIP-890).
+    """Represents a transaction that the coordinator must confirm before the producer's first batch in this partition
+    (KIP-890).
 
-    If the log still has the verification, a batch with this verification may begin the transaction. A marker removes
-    the verification from the log. So a batch that arrives after the end of its transaction is refused.
+    While the producer state contains the verification, a batch with this verification may begin the transaction. A
+    marker removes the verification. So a batch that arrives after the end of its transaction is refused.
     """
 
     epoch: int
@@ -120,7 +121,7 @@ class TransactionEnd:
 
 
 def read_marker(batch: Buffer) -> TransactionEnd | None:
-    """The marker in a control batch. None if the batch has another type of control record."""
+    """Reads the marker in a control batch. Returns None if the batch has another type of control record."""
     record = next(iter(read_records(batch)), None)
     if record is None or control_type_of(record.key) not in (ControlType.ABORT, ControlType.COMMIT):
         return None
@@ -166,8 +167,8 @@ class ProducerState:
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
-        """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client repeats a batch
-        if it did not get the first response."""
+        """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client sends a batch
+        again if it did not get the response."""
         entry = self.producers.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -227,8 +228,8 @@ class ProducerState:
     def verification(
         self, producer_id: ProducerId, epoch: int, base_sequence: int, *, from_zero: bool, now_ms: int
     ) -> Verification:
-        """The verification that a transactional batch needs. ALREADY_OPEN if the coordinator need not confirm the
-        transaction."""
+        """Returns the verification that a transactional batch needs, and stores a new one if necessary. Returns
+        ALREADY_OPEN if the coordinator need not confirm the transaction."""
         if self._is_open(producer_id, epoch):
             return ALREADY_OPEN
         known = self._verifications.get(producer_id)
@@ -337,7 +338,7 @@ class ProducerState:
         return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
 
     def has_open_transaction_before(self, time_ms: int) -> bool:
-        """Whether the last record of an open transaction is older than `time_ms`."""
+        """Whether the producer of an open transaction has written nothing since `time_ms`."""
         return any(
             (entry := self.producers.get(transaction.producer_id)) is not None
             and entry.last_timestamp_ms < time_ms
@@ -357,7 +358,9 @@ class ProducerState:
     # --- forgetting
 
     def remove_expired(self, now_ms: int) -> int:
-        """Drops producers that wrote nothing for `expiration_ms` and have no open transaction. Returns their number."""
+        """Drops producers that wrote nothing for `expiration_ms` and have no open transaction, and returns their
+        number. Also drops verifications of this age.
+        """
         expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self.producers[producer_id]
@@ -381,7 +384,7 @@ class ProducerState:
     # --- snapshots
 
     def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
-        """Replaces the state by a snapshot that was written at `offset`."""
+        """Replaces the state by the entries of a snapshot that was written at `offset`, except expired entries."""
         self.clear()
         for entry in entries:
             if self._is_expired(entry, now_ms):
@@ -411,7 +414,7 @@ NEVER = Offset((1 << 63) - 1)
 MIN_JAVA_CAPACITY = 16
 
 _EMPTY_SNAPSHOT = ProducerState("", 0).encode()
-"""The snapshot without producers, which most logs of a large node have."""
+"""The content of a snapshot without producers. Most logs of a large node have such snapshots."""
 
 
 def _java_bucket(producer_id: ProducerId, capacity: int) -> int:

@@ -1,9 +1,9 @@
-"""The leader's checks of the records in a producer's batch. The checks are the same as in Kafka's LogValidator.
+"""Checks the records in a producer's batch on the leader. The checks are the same as in Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
-broken, this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule
-of the topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few
-milliseconds, `opening` makes them instead, with numpy and in steps.
+`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken,
+this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule of the
+topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few milliseconds,
+`opening` makes them instead, with numpy and in steps.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from kcli.protocol.batches.survey import Survey, survey
 LOG_APPEND_TIME = "LogAppendTime"
 
 SHOWN_ERRORS = 3
-"""The most errors of single records that the error message of a batch shows, as in Kafka."""
+"""The most record errors that the error message of a batch shows, as in Kafka."""
 
 MAX_RECORD_ERRORS = 1000
 """The most records that an answer lists as invalid. Kafka lists all invalid records, but 760 compressed bytes can
 contain a million of them."""
 
 SMALL_BYTES = 1_048_588
-"""The most decompressed bytes of a batch that is read in one step (Kafka's default max.message.bytes). The read takes a
-few milliseconds."""
+"""The most decompressed bytes of a batch that is read in one step (Kafka's default max.message.bytes). Reading them
+takes a few milliseconds."""
 
 SMALL_PLAIN_BYTES = 8 << 20
 """The most bytes of an uncompressed batch that is read in one step. This limit is larger than SMALL_BYTES, because
-records of one shape are compared without reading their values."""
+records of the same shape are checked without reading their values."""
 
 FEW_RECORDS = 500
-"""The most records that are read one by one without a pause. The read takes about two milliseconds."""
+"""The most records that are read one by one without a pause. Reading them takes about two milliseconds."""
 
 MIN_RECORD_BYTES = 7
-"""The size of the smallest record."""
+"""The size of the smallest record in bytes."""
 
 
 class Validation(StrEnum):
-    """The value of `kcli.validate.records`: the batches whose records are checked even if no rule of the topic requires
-    a check."""
+    """The values of `kcli.validate.records`. They select the batches whose records are checked even if no rule of the
+    topic requires a check."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -62,7 +62,9 @@ class Validation(StrEnum):
 def must_open(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, validation: Validation
 ) -> bool:
-    """Whether a setting requires a check of the records. The header and the checksum have already been checked."""
+    """Whether a setting or the header requires a check of the records. The header and the checksum have already been
+    checked.
+    """
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
     bounded = by_producer and (
         config.message_timestamp_before_max_ms != MAX_LONG
@@ -82,9 +84,10 @@ def must_open(
 def examine(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
 ) -> Survey | None:
-    """Reads the records of a batch. Returns None if the read would take longer than a few milliseconds.
+    """Checks the records of a batch. Returns None if this would take longer than a few milliseconds.
 
-    Raises InvalidRecordException or InvalidTimestampException, with `record_errors` if a record breaks a rule.
+    Raises InvalidRecordException or InvalidTimestampException. If a record breaks a rule, the exception has
+    `record_errors`.
     """
     most_bytes = SMALL_BYTES if header.is_compressed else SMALL_PLAIN_BYTES
     if len(records) > most_bytes or header.records_count * MIN_RECORD_BYTES > most_bytes:
@@ -127,8 +130,8 @@ def undecodable(error: CorruptRecordException) -> KafkaError:
 
 
 def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. The oldest timestamp may be later than the lower bound
-    that `found` has. So the result may be False for valid timestamps."""
+    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound for the oldest timestamp,
+    so the result may be False for valid timestamps."""
     return (
         found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
@@ -155,7 +158,7 @@ def _read_each(
 
 
 class BrokenRules:
-    """The records of a batch that break a rule of its topic."""
+    """Collects the records of a batch that break a rule of its topic."""
 
     __slots__ = ("_count", "_errors", "_is_mistimed", "_topic_partition")
 
@@ -167,7 +170,7 @@ class BrokenRules:
 
     @property
     def is_full(self) -> bool:
-        """Whether the list of errors is full. Further errors are then only counted."""
+        """Whether the list of errors is full, so that further errors are only counted."""
         return len(self._errors) >= MAX_RECORD_ERRORS
 
     def add_keyless(self, index: int) -> None:

@@ -1,9 +1,9 @@
-"""Recovery after an unclean stop: reads the end of a log again, batch by batch, and keeps the valid batches.
+"""Recovers a log after an unclean stop: reads the end of the log again, batch by batch, and keeps the valid batches.
 
-Batches that were not flushed may be incomplete after a crash. Recovery removes these batches and all batches after
-them. If a flushed batch is invalid, the disk has damaged the batch. Recovery then logs an error, and removes this batch
-and all batches after it. But the metadata log must not lose records. So if a flushed batch of the metadata log is
-damaged, recovery raises an error and changes nothing. An operator can then repair the log.
+Batches that were not flushed may be incomplete after a crash. Recovery removes the first incomplete batch and all
+batches after it. If a flushed batch is invalid, the disk has damaged it. Then recovery logs an error, and also removes
+this batch and all batches after it. But the metadata log must not lose records. So if a flushed batch of the metadata
+log is damaged, recovery raises an error and changes nothing. An operator can then repair the log.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 RECOVERY_CHUNK_BYTES = 1 << 20
 
 SHOWN_SEGMENT_BYTES = 64 << 20
-"""The recovery of a segment of at least this size may take seconds, so a line in the log shows it."""
+"""The recovery of a segment of at least this size in bytes is logged, because it may take seconds."""
 
 READS_OF_DAMAGE = 2
-"""The number of times that a damaged batch is read before it is removed. The batch on the disk may be valid, and only
-the first read may have failed."""
+"""The number of times that a damaged batch is read before it is removed. It is read again because the batch on the disk
+may be valid, and only the first read may have returned wrong bytes."""
 
 
 class OffsetOverflow(Exception):
-    """A segment has offsets too far from its base offset for an index entry, so it must be split. Kafka before 1.0
-    could write such segments."""
+    """Raised if a segment has offsets that are too far from its base offset for an index entry, so that it must be
+    split. Kafka before 1.0 could write such segments."""
 
     def __init__(self, segment: Segment, pieces: list[Piece]) -> None:
         super().__init__(f"{segment.log.path} holds offsets too far from its base offset")
@@ -93,7 +93,7 @@ class Recovery:
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
-        """Sets the state of producers back to the offset at which recovery starts. Snapshots after this offset are not
+        """Restores the state of producers at the offset where recovery starts. Snapshots after this offset are not
         used, because recovery reads all later records anyway."""
         log = self._log
         log.snapshots.doubt_after(first.base_offset)
@@ -101,8 +101,8 @@ class Recovery:
         log.rebuild_producers(self._now_ms)
 
     def _recover(self, segment: Segment) -> tuple[Offset, int]:
-        """Reads one segment, and updates indexes, epochs and producers. Returns the offset after the last valid batch,
-        and the number of truncated bytes."""
+        """Reads one segment, truncates it after the last valid batch, and updates indexes, epochs and producers.
+        Returns the offset after the last valid batch, and the number of truncated bytes."""
         segment.reset_indexes()
         file = segment.log.file()
         file_size = file.size()
@@ -160,7 +160,9 @@ class Recovery:
     def _recover_chunk(
         self, segment: Segment, chunk: bytes, start: Position, next_offset: Offset
     ) -> tuple[int, Offset]:
-        """The bytes of the valid batches at the start of the chunk, and the offset after them."""
+        """Processes the valid batches at the start of the chunk. Returns their number of bytes, and the offset after
+        them.
+        """
         taken = 0
         try:
             for position, header in iter_batches(chunk):

@@ -25,11 +25,11 @@ def replay(
     end_offset: Offset,
     to_snapshot: Collection[int] = (),
 ) -> None:
-    """Updates the producers with the batches of [start_offset, end_offset). The batches are not checked, because they
-    are already in the log.
+    """Updates the producers with the batches from `start_offset` up to `end_offset` (exclusive). The batches are not
+    checked, because they are already in the log.
 
-    Writes snapshots at the base offsets in `to_snapshot` and at the end, so that the next start has less to read.
-    Writes none if `snapshots` is None.
+    Writes snapshots at the base offsets in `to_snapshot` and at the end, so that the next start has less to read. If
+    `snapshots` is None, writes no snapshots.
     """
     for segment in segments:
         if segment.base_offset >= end_offset:
@@ -46,8 +46,8 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class ProducerRestoration:
-    """The work that restores the producers of a log after a truncation. This work changes only its own `producers`, so
-    it may run in any thread."""
+    """Restores the producers of a log after a truncation. This work changes only its own `producers`, so it may run in
+    any thread."""
 
     producers: ProducerState
     snapshots: ProducerSnapshots

@@ -1,4 +1,4 @@
-"""Runs of batches that a follower fetched from its leader. A run is checked and appended with one write.
+"""Reads and checks runs of batches that a follower has fetched from its leader. A run is appended with one write.
 
 The batches keep their offsets, epochs and timestamps. A follower trusts its leader's checks of the records, but not the
 network or the leader's disk. So it checks the checksum of each batch and the order of the offsets.
@@ -16,18 +16,18 @@ from kcli.storage.log.producer_state import read_marker
 from kcli.storage.log.validation import PlacedBatch
 
 MAX_OFFSET = (1 << 63) - 1
-"""The largest offset. Requests and files have no larger numbers."""
+"""The largest offset, because offsets in requests and files have 64 bits."""
 
 STEP_BYTES = 1 << 20
-"""The bytes of a run. A larger run would hold the event loop for more than a millisecond."""
+"""The most bytes of a run. A larger run would block the event loop for more than a millisecond."""
 
 STEP_BATCHES = 256
-"""The most batches of a run, which take about a millisecond too."""
+"""The most batches of a run. Checking this many small batches takes about a millisecond too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Batches one after another in a buffer. `end` is the position after the last batch."""
+    """Several batches that follow one another in a buffer. `end` is the position after the last batch."""
 
     batches: list[PlacedBatch]
     end: int
@@ -88,8 +88,8 @@ def check_run(records: Buffer, run: Run, next_offset: Offset, topic_partition: s
 
 
 def _check_control(batch: PlacedBatch, topic_partition: str) -> None:
-    """Raises KafkaError if the record of a control batch cannot be read. Without this check, the append would fail
-    after its write."""
+    """Raises KafkaError if the record of a control batch cannot be read. Without this check, the append would write the
+    batch and then fail."""
     try:
         read_marker(batch.buffers[0])
     except CorruptRecordError as error:

@@ -1,7 +1,7 @@
 """Retention: decides how many of the oldest segments of a log are deleted.
 
 A segment is deleted only if all its records are below the high watermark. If the active segment is not empty, it may be
-deleted too. The log then first begins a new segment, so that a partition always has a segment.
+deleted too. Before this, the log begins a new segment, so that a partition always has a segment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def deletable_count(
     high_watermark: Offset,
     now_ms: int,
 ) -> int:
-    """The number of the oldest segments that must be deleted: by log start offset, then by size, then by time."""
+    """The number of segments that must be deleted from the start of the log: by log start offset, then by size, then by
+    time.
+    """
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
     count = sum(1 for end in ends[:-1] if end <= log_start_offset)
     if not config.delete:
@@ -41,7 +43,7 @@ def deletable_count(
 
 
 def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, allowed: int) -> int:
-    """Adds to `count` the number of the next segments that can be deleted while at least `retention_bytes` of the log
+    """Returns `count` plus the number of next segments that can be deleted while at least `retention_bytes` of the log
     remain."""
     excess = sum(segment.size_bytes for segment in segments[count:]) - retention_bytes
     while count < allowed and excess >= segments[count].size_bytes:
@@ -51,8 +53,8 @@ def _past_size(segments: Sequence[Segment], retention_bytes: int, count: int, al
 
 
 def _past_time(segments: Sequence[Segment], retention_ms: int, now_ms: int, count: int, allowed: int) -> int:
-    """Adds to `count` the number of the next segments that are older than `retention_ms`. Stops at a segment with a
-    timestamp in the future, so this segment and all later segments stay."""
+    """Returns `count` plus the number of next segments that are older than `retention_ms`. Stops at a segment with a
+    timestamp in the future, so that this segment and all later segments stay."""
     while count < allowed:
         largest_ms = segments[count].largest_timestamp_ms()
         if largest_ms > now_ms:

@@ -1,8 +1,8 @@
 """One segment of a partition's log: a `.log` file with batches one after another, and its indexes.
 
-The active segment remembers the positions of its newest batches, so that a fetch at the log end finds these batches
-without reading the file. Other segments open their files when the files are first used. So opening a log with thousands
-of segments only takes the time to list the names of their files.
+The active segment keeps the positions of its newest batches in memory. So a fetch at the log end finds these batches
+without reading the file. Segments open their files only when the files are used. So to open a log with thousands of
+segments, only the names of their files are listed.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ _log = logging.getLogger(__name__)
 
 FIRST_SCAN_BYTES = 4096
 SCAN_BYTES = 32_768
-"""When batch headers are read one after another, FIRST_SCAN_BYTES are read first: the bytes between two index entries.
-Each further read is twice as large, up to SCAN_BYTES."""
+"""The sizes of reads when batch headers are read one after another. The first read has FIRST_SCAN_BYTES, the usual
+distance of two index entries. Each further read is twice as large, up to SCAN_BYTES."""
 
 MAX_RECENT_BATCHES = 512
-"""The most batches whose positions are remembered (8 kB). If there are more, the oldest quarter is dropped."""
+"""The most batches whose positions a segment keeps in memory (8 kB). If there are more, the oldest quarter is
+dropped."""
 
 _START = Position(0)
 
 Placed = tuple[Offset, int, int]
-"""A batch that will be written: last offset, max timestamp, size in bytes."""
+"""The last offset, the max timestamp and the size in bytes of a batch that will be written."""
 
 _LOOKING = threading.Lock()
 """A segment holds this lock while it opens its indexes or looks up the sizes of its files."""
@@ -135,7 +136,9 @@ class Segment:
         return f"{self.directory}/{offset_name(self.base_offset, suffix)}{self._name_suffix}"
 
     def _look(self) -> Indexes:
-        """Opens the indexes at their first use, because most segments are never read or written between two starts."""
+        """Opens the indexes. Called only at their first use, because most segments are never read or written between
+        two starts.
+        """
         with _LOOKING:
             if self._indexes is None:
                 sizes = self._present_sizes() if self._sizes is None else self._sizes
@@ -164,7 +167,7 @@ class Segment:
 
     @property
     def _is_unindexed(self) -> bool:
-        """Whether the offset index is known to have no entry, although it is not open."""
+        """Whether the offset index is not open, but its size shows that it has no entry."""
         return self._indexes is None and self._sizes is not None and not self._sizes.get(INDEX_SUFFIX)
 
     @property
@@ -195,7 +198,7 @@ class Segment:
         return (self._indexes or self._look()).txn
 
     def create_files(self, preallocate_bytes: int) -> None:
-        """Makes empty files. If a crash left files with these names, replaces them."""
+        """Makes the empty files of a new segment. If a crash has left files with these names, empties them."""
         for handle in (self.log, self.offset_index.entries.handle, self.time_index.entries.handle):
             handle.create().truncate(0)
         self.txn_index.reset()
@@ -206,7 +209,7 @@ class Segment:
     # --- writing
 
     def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
-        """Writes batches at the end, in one write. If the write fails, the segment does not change."""
+        """Writes batches at the end of the segment, in one write. If the write fails, the segment does not change."""
         position = self.end_position
         if self._recent is _NONE:
             self._is_changed = True
@@ -248,8 +251,8 @@ class Segment:
         self._bytes_since_index_entry += size_bytes
 
     def seal(self) -> None:
-        """Completes a segment that is no longer the active segment. Adds a last entry to the time index, and truncates
-        every file to its real size."""
+        """Completes a segment that is no longer the active segment. Adds a last entry to the time index, writes the
+        index entries in memory, and truncates the log file to its real size."""
         if not self._is_changed:
             return
         newest = self.max_timestamp()
@@ -310,13 +313,13 @@ class Segment:
         self._first_timestamp_ms = None
 
     def forget(self) -> None:
-        """Drops the remembered positions of the newest batches. These batches can still be found with the index and the
-        file."""
+        """Drops the positions of the newest batches from memory. These batches can still be found with the index and
+        the file."""
         self._recent = _NONE
 
     def _find_max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp of the segment. The last entry of the time index has it, or a batch after this entry.
-        In a sealed segment, the last entry has it."""
+        """Finds the largest timestamp of the segment. It is in the last entry of the time index, or in a batch after
+        this entry. In a sealed segment, it is in the last entry."""
         newest = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         for _position, header in self.headers_near(newest.offset):
             if header.max_timestamp_ms > newest.timestamp_ms:
@@ -349,8 +352,8 @@ class Segment:
         return paths
 
     def rename_suffix(self, suffix: str, to: str) -> None:
-        """Changes the suffix of the names. When a cleaned segment is installed, `.cleaned` is changed to `.swap`, and
-        `.swap` is then removed."""
+        """Changes the suffix of the file names. When a cleaned segment is installed, `.cleaned` is changed to `.swap`,
+        and then `.swap` is removed."""
         handles = self.handles()  # before the change, because this call may open files under their old names
         self._name_suffix = to
         for handle in handles:
@@ -362,7 +365,7 @@ class Segment:
     # --- reading
 
     def headers(self, position: Position = _START) -> Iterator[tuple[Position, BatchHeader]]:
-        """Yields position and header of each batch from `position` on. Raises CorruptRecordError at an invalid
+        """Yields the position and the header of each batch from `position` on. Raises CorruptRecordError at an invalid
         header."""
         end, file = self.size_bytes, self.log.file()
         chunk, start, scan_bytes = b"", position, FIRST_SCAN_BYTES
@@ -412,7 +415,7 @@ class Segment:
         return self.headers()
 
     def _fits_entry(self, position: Position, header: BatchHeader, entry: OffsetPosition) -> bool:
-        """Whether `header` is the header of the indexed batch, and not bytes in the middle of another batch."""
+        """Whether `header` is the header of the indexed batch, and not a part of another batch."""
         if self.base_offset <= header.base_offset <= entry.offset:
             return True
         # A wrapper of an old format has only its last offset. Other bytes often look like a wrapper, so the checksum
@@ -420,11 +423,12 @@ class Segment:
         return header.magic < 2 and not self._is_damaged(position, header)
 
     def locate(self, offset: Offset, *, doubting_gaps: bool = False) -> tuple[Position, int] | None:
-        """The position and size of the first batch that ends at or after `offset`. None if all batches end before it.
+        """The position and the size of the first batch that ends at or after `offset`. None if all batches end before
+        `offset`.
 
-        `doubting_gaps` matters only if no batch contains `offset`. If `doubting_gaps` is True and the batch before
-        `offset` is damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so
-        the reader notices the damage.
+        `doubting_gaps` has an effect only if no batch contains `offset`. If it is True and the batch before `offset` is
+        damaged, this batch is returned, because it may have contained `offset`. Its checksum is wrong, so the reader
+        detects the damage.
         """
         size_bytes = self.size_bytes  # read first, because another thread may append the next batch
         last_offsets, positions = self._recent
@@ -451,8 +455,8 @@ class Segment:
         return not crc_is_valid(self.log.file().read_at(position, header.size_bytes), 0, header)
 
     def boundary_at_or_below(self, start: Position, limit: Position) -> Position:
-        """The end position of the last whole batch between the positions `start` and `limit`. A batch must begin at
-        `start`."""
+        """The position at which the last whole batch between the positions `start` and `limit` ends. A batch must begin
+        at `start`."""
         _, positions = self._recent
         if positions and limit >= positions[0]:
             return max(start, Position(positions[bisect_right(positions, limit) - 1]))
@@ -461,8 +465,8 @@ class Segment:
         return self._boundary_after(indexed, limit) or self._boundary_after(start, limit) or start
 
     def _boundary_after(self, start: Position, limit: Position) -> Position | None:
-        """Returns the same as `boundary_at_or_below`, but ends at the first invalid header. None if no batch begins at
-        `start`."""
+        """Returns the same as `boundary_at_or_below`, but reads headers only up to the first invalid one. None if no
+        batch begins at `start`."""
         boundary = None
         # The error is raised again when a reader reads this batch.
         with contextlib.suppress(CorruptRecordError):
@@ -481,14 +485,16 @@ class Segment:
         return offset, end
 
     def max_timestamp(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of its batch. The timestamp is −1 if there are no records."""
+        """The largest timestamp of the segment, and the last offset of the batch that has it. The timestamp is −1 if
+        there are no records.
+        """
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last() or TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return self._max_timestamp
 
     def largest_timestamp_ms(self) -> int:
-        """The time that retention uses: the largest timestamp of the records or, if they have none, the time of the
-        last write."""
+        """The time that retention by time uses: the largest timestamp of the records or, if they have none, the time of
+        the last write."""
         newest = self.max_timestamp().timestamp_ms
         return newest if newest >= 0 else self.disk.modified_ms(self.log.path)
 
@@ -506,8 +512,8 @@ class Segment:
         return self._first_timestamp_ms
 
     def upper_bound_offset(self, position: Position) -> Offset | None:
-        """An offset at or after the end of every batch that starts before `position`. None if the index has no such
-        offset."""
+        """An offset that is not before the last offset of any batch that starts before `position`. None if the index
+        has no such offset."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
@@ -520,8 +526,8 @@ class Segment:
         return indexes.offset.is_full(max_index_bytes) or indexes.time.is_full(max_index_bytes)
 
     def waited_ms(self, max_timestamp_ms: int, now_ms: int) -> int:
-        """The age of the segment, by which the log decides when to begin a new segment. If the records have timestamps,
-        the age is computed from them."""
+        """The age of the segment, by which the log decides when to begin a new segment. It is `max_timestamp_ms` minus
+        the timestamp of the first batch or, if this batch has no timestamp, the time since the segment was created."""
         first = self.first_timestamp_ms() if self.size_bytes else NO_TIMESTAMP
         return max_timestamp_ms - first if first >= 0 else now_ms - self.created_ms
 
@@ -542,4 +548,5 @@ class Segment:
 
 
 _NONE: tuple[array[int], array[int]] = array("q"), array("q")
-"""The remembered batches of a segment without appends. These arrays must not change."""
+"""The lists of newest batches for segments without appends. All such segments share these empty arrays, so they must
+not change."""

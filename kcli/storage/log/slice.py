@@ -14,8 +14,8 @@ from kcli.storage.directory import LogDirectory
 
 @dataclass(slots=True)
 class LogSlice:
-    """Whole batches in the file of a segment. `file` stays readable while the slice exists, even if the log is
-    deleted."""
+    """A range of whole batches in the file of a segment. `file` stays readable while the slice exists, even if the log
+    is deleted."""
 
     base_position: Position
     size_bytes: int

@@ -1,4 +1,6 @@
-"""The `.snapshot` files of a partition. Each file contains the state of producers at an offset."""
+"""Reads, writes and removes the `.snapshot` files of a partition. Each file contains the state of producers at an
+offset.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ class ProducerSnapshots:
     def take(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has this offset.
 
-        The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the start uses the
-        snapshot before this file.
+        The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the next start uses the
+        snapshot before it.
         """
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
@@ -57,7 +59,7 @@ class ProducerSnapshots:
         producers.last_snapshot_offset = offset
 
     def copy(self) -> ProducerSnapshots:
-        """The same snapshots, for a reader in another thread."""
+        """Returns a copy of this object, for a reader in another thread."""
         names = (offset_name(offset, SNAPSHOT_SUFFIX) for offset in self._offsets)
         return ProducerSnapshots(self._disk, self._directory, names)
 
@@ -80,8 +82,8 @@ class ProducerSnapshots:
             return
 
     def doubt_after(self, offset: Offset) -> None:
-        """Forgets the snapshots after `offset`. Their files stay, because recovery replaces most of them.
-        `remove_doubtful` then removes the files that recovery has not replaced."""
+        """Marks the snapshots after `offset` as doubtful, so that they are not loaded. Their files stay, because
+        recovery replaces most of them. Then `remove_doubtful` removes the files that recovery has not replaced."""
         self._doubtful = frozenset(each for each in self._offsets if each > offset)
         self._offsets -= self._doubtful
 
@@ -98,7 +100,8 @@ class ProducerSnapshots:
         """Removes snapshots that are never used: snapshots after the end of the log, and snapshots before its start.
 
         Unlike Kafka, this method keeps a snapshot at the start of the log. If retention has deleted all records, only
-        this snapshot has the producers after a restart. Without it, a batch that is sent again would be appended twice.
+        this snapshot contains the producers after a restart. Without it, a batch that is sent again would be appended
+        twice.
         """
         for offset in self.offsets():
             if not log_start_offset <= offset <= end_offset:
@@ -109,7 +112,9 @@ class ProducerSnapshots:
             self.remove(offset)
 
     def rename_deleted(self, offset: Offset) -> list[str]:
-        """If a snapshot at `offset` exists, renames it to a name with `.deleted`. Returns the new path."""
+        """Renames the snapshot at `offset` to a name with `.deleted`. Returns the new path in a list, which is empty if
+        there is no such snapshot.
+        """
         if offset not in self._offsets:
             return []
         self._offsets.discard(offset)

@@ -32,9 +32,10 @@ class Piece:
 
 
 def split_of(segment: Segment) -> list[Piece] | None:
-    """The pieces of a segment that contains an offset too far from the base offset. None if this far offset is damaged.
+    """Returns the pieces into which a segment is split, because it contains an offset too far from the base offset.
+    Returns None if this offset seems to be damaged.
 
-    The checksum does not cover the base offset of a batch, so a bit of this offset may be wrong. An offset counts as
+    The checksum of a batch does not cover its base offset, so a bit of this offset may be wrong. An offset counts as
     damaged if later batches have lower offsets. The last offset also counts as damaged if it is far above the offset
     before it.
     """

@@ -1,5 +1,5 @@
-"""The transaction index (`.txnindex`): the aborted transactions of a segment. Without aborted transactions the file
-does not exist."""
+"""The transaction index (`.txnindex`) lists the aborted transactions of a segment. The file does not exist if there are
+none."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. The index is small, because aborts are rare. So the index is always read as
-    a whole."""
+    """The transaction index of one segment. It is small, because aborts are rare, so it is always read as a whole."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 
@@ -86,7 +85,9 @@ class TransactionIndex:
         return self._disk.exists(self.handle.path)
 
     def check(self, base_offset: Offset) -> None:
-        """Raises CorruptRecordError if an entry cannot belong to this segment."""
+        """Raises CorruptRecordError if the file is damaged, or if an entry ends before the base offset of the
+        segment.
+        """
         for entry in self.entries():
             if entry.last_offset < base_offset:
                 raise CorruptRecordError(

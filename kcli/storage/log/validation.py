@@ -1,4 +1,4 @@
-"""The leader's checks of a batch before it is written, and the place of the batch in the log.
+"""Checks a batch on the leader before it is written, and sets its place in the log.
 
 This module checks size, checksum and the 61-byte header. `record_validation` checks the records. If possible, a batch
 is written as the client sent it. Only base offset and leader epoch are set, and a wrong max timestamp is corrected. If
@@ -42,8 +42,8 @@ from kcli.storage.log.segment import Placed
 KEEP_CODEC = "producer"
 
 COPIED_BYTES = 16_384
-"""A read-only batch up to this size is copied so that it can be changed. For a larger batch, it is faster to write two
-buffers: a new header and the old body."""
+"""The largest read-only batch, in bytes, that is copied so that it can be changed. For a larger batch, it is faster to
+write two buffers: a new header and the old body."""
 
 CURRENT_MAGIC = 2
 
@@ -64,8 +64,8 @@ class PlacedBatch(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A client's batch that has passed the checks. `found` is the survey of its records, or None if the records were
-    not read."""
+    """A client's batch that has passed the checks. `found` is the result of the check of its records, or None if the
+    records were not read."""
 
     records: Buffer
     header: BatchHeader
@@ -73,12 +73,15 @@ class CheckedBatch(NamedTuple):
 
 
 Opening = Generator[None, None, CheckedBatch]
-"""The checks of an unopened batch. Each step checks about a megabyte of records. Raises KafkaError."""
+"""The check of an unopened batch, as a generator. Each step checks about a megabyte of records. Raises KafkaError if
+the batch is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnopenedBatch:
-    """A client's batch whose header has passed the checks and whose records take long to read."""
+    """A client's batch whose header has passed the checks, but whose records are not checked yet, because reading them
+    takes long.
+    """
 
     records: Buffer
     header: BatchHeader
@@ -106,12 +109,12 @@ def check_client_batch(
 
 
 def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
-    """Whether the batch must be written with another codec than the client used."""
+    """Whether the topic requires another codec than the one that the client used."""
     return config.compression_type != KEEP_CODEC and target_codec(header, config) != header.codec
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
-    """The codec in which the batch is written."""
+    """The codec with which the batch is written."""
     return header.codec if config.compression_type == KEEP_CODEC else codec_named(config.compression_type)
 
 
@@ -196,9 +199,9 @@ def place(
 ) -> PlacedBatch:
     """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
-    `found` is the survey of the records, if the records were read. A wrong max timestamp is corrected. If the offsets
-    have gaps, the records get consecutive offsets. Kafka sets consecutive offsets only in compressed batches, and its
-    consumers fail on uncompressed batches with gaps.
+    `found` is the result of the check of the records, if they were read. A wrong max timestamp is corrected. If the
+    offsets have gaps, the records get consecutive offsets. Kafka sets consecutive offsets only in compressed batches,
+    and its consumers fail on uncompressed batches with gaps.
     """
     if is_recoded(header, config) or (found is not None and not found.is_dense):
         codec = target_codec(header, config)
@@ -243,7 +246,9 @@ def _is_writable(records: Buffer) -> bool:
 
 
 def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogConfig) -> bytearray:
-    """Encodes the records with another codec, with offset deltas 0, 1, 2 … and the same producer."""
+    """Encodes the records again with `codec` and consecutive offset deltas (0, 1, 2 …). The producer fields stay the
+    same.
+    """
     return bytearray(
         encode_batch(
             (record._replace(offset=-1) for record in read_records(records)),
@@ -259,7 +264,7 @@ def _recompress(records: Buffer, header: BatchHeader, codec: Codec, config: LogC
 
 
 def level_of(codec: Codec, config: LogConfig) -> int | None:
-    """The compression level of the topic. None for a codec without levels."""
+    """The compression level that the topic sets for the codec. None for a codec without levels."""
     match codec:
         case Codec.GZIP:
             return config.compression_gzip_level

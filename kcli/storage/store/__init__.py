@@ -1,1 +1,1 @@
-"""All logs of a node: its directories, and how logs are loaded, maintained and deleted."""
+"""All logs of a node and its log directories: loads, maintains, moves and deletes logs."""

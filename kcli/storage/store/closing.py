@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 def close_logs(directory: LogDirectory, logs: Sequence[PartitionLog], threads: int, *, clean: bool) -> bool:
-    """Closes the logs. If `clean` is True, first completes and flushes them. Returns False if a log could not be
-    closed. The next start must then check the files."""
+    """Closes the logs. If `clean` is True, first completes and flushes them. Returns False if a log could not be closed
+    cleanly, so that the next start must check the files."""
     written = True
     if clean:
         # One thread writes to the page cache, because more threads would only compete for Python's lock.

@@ -1,4 +1,4 @@
-"""The sizes of the logs in a log directory, as the response to DescribeLogDirs contains them."""
+"""Describes a log directory and the sizes of its logs, for the response to DescribeLogDirs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kcli.storage.log.log import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class PartitionSize:
-    """The size of a partition's log. `is_future` is True for a copy that moves to this directory. `offset_lag` is the
-    number of offsets that the copy still lacks."""
+    """The size of a partition's log. `is_future` is True for a copy of a log that moves to this directory. `offset_lag`
+    is the number of offsets that the copy still lacks."""
 
     topic: str
     partition: int
@@ -27,7 +27,9 @@ class PartitionSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """The result of DescribeLogDirs for one directory. Sizes are −1 if the directory is offline."""
+    """The result of DescribeLogDirs for one directory. `total_bytes` and `usable_bytes` are −1 if the directory is
+    offline.
+    """
 
     path: str
     directory_id: uuid.UUID | None

@@ -1,9 +1,9 @@
 """Future logs: the copies of partitions that move to another log directory (KIP-113).
 
 A copy is in a directory `<topic>-<partition>.<hex>-future`. When the copy has all records, the broker reports the new
-log directory to the controller (KIP-858). Then `promote` replaces the log by the copy. `promote` renames first the log
-to `…-delete` and then the copy. After a crash between the two renames, the next start finds the new log directory in
-the metadata. This shows that the copy is complete, so the broker calls `promote` again.
+log directory to the controller (KIP-858). Then `promote` replaces the log by the copy: it first renames the log to
+`…-delete`, and then renames the copy. After a crash between the two renames, the next start finds the new log directory
+in the metadata. This shows that the copy is complete, so the broker calls `promote` again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Logs(Protocol):
-    """The part of a `LogStore` that `FutureLogs` uses."""
+    """The attributes and methods of a `LogStore` that `FutureLogs` uses."""
 
     logs: dict[TopicPartition, PartitionLog]
 
@@ -38,12 +38,12 @@ class Logs(Protocol):
 
 
 class FutureLogs:
-    """The copies of one `LogStore`. The task that fills a copy owns it."""
+    """The future copies of logs in one `LogStore`. The task that fills a copy owns it."""
 
     def __init__(self, store: Logs, settings: LogSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._truncations: dict[str, int] = {}
-        """The number of truncations of the log when its copy was last checked, by the path of the copy."""
+        """For each copy, by its path: the number of truncations of the original log when the copy was last checked."""
         self._store = store
         self._settings = settings
 
@@ -54,7 +54,7 @@ class FutureLogs:
         return self.logs.get(TopicPartition(topic, partition))
 
     def check_target(self, topic: str, partition: int, path: str) -> LogDirectory:
-        """The directory at `path`. Raises KafkaError if a copy of this partition cannot be made there."""
+        """Returns the log directory at `path`. Raises KafkaError if a copy of this partition cannot be made there."""
         directory = next((each for each in self._store.directories if each.path == path), None)
         try:
             suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
@@ -67,7 +67,9 @@ class FutureLogs:
         return directory
 
     def begin(self, topic: str, partition: int, directory: LogDirectory) -> PartitionLog:
-        """Makes an empty copy in `directory` with the log start offset of the log. Raises StorageError."""
+        """Makes an empty copy in `directory`, which begins at the log start offset of the original log. Raises
+        StorageError if the disk fails.
+        """
         current = self._store.logs[TopicPartition(topic, partition)]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
@@ -96,12 +98,14 @@ class FutureLogs:
                 _log.error("%s is not deleted: %s", copy.path, error)
 
     def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
-        """Appends batches that were read from the log to its copy. May block."""
+        """Appends batches of the original log to its copy. May block."""
         copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
         copy.set_high_watermark(current.high_watermark)
 
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:
-        """Removes from the copy the records that the log no longer has at its start or end. May block."""
+        """Removes the records from the copy that the original log no longer has at its start or end. After a truncation
+        of the original, empties the copy. May block.
+        """
         start = current.log_start_offset
         truncations = self._truncations.get(copy.path, 0)
         if current.truncations != truncations:
@@ -121,15 +125,15 @@ class FutureLogs:
         copy.directory.check()
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether `follow` would remove records."""
+        """Whether the copy has records that `follow` would remove."""
         return (
             current.log_start_offset > copy.log_start_offset
             or current.truncations != self._truncations.get(copy.path, 0)
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
-        """Whether the copy may replace the log. The copy must have all records, and these must be as durable as the
-        records of the log."""
+        """Whether the copy may replace the original log. The copy must have all records, and they must be as durable as
+        in the original."""
         return (
             not self.is_behind(copy, current)
             and copy.log_end_offset == current.log_end_offset
@@ -137,7 +141,8 @@ class FutureLogs:
         )
 
     def promote(self, topic: str, partition: int) -> PartitionLog:
-        """Replaces the log by the copy and deletes the files of the log. Returns the new log of the partition.
+        """Replaces the original log by the copy, and deletes the files of the original. Returns the new log of the
+        partition.
 
         This method also works after a crash between its two renames, when only the copy exists.
         """

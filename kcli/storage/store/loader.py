@@ -1,8 +1,8 @@
 """Loads a `PartitionLog` from its directory, after a clean stop or a crash.
 
-The steps are the same as in Kafka: complete or undo the cleaner's renames, open the segments, and restore epochs and
-producers. After an unclean stop, records that may not be on the device are read again, and an incomplete batch at the
-end is truncated.
+As in Kafka, the steps are: complete or undo the cleaner's renames, open the segments, and restore epochs and producers.
+After an unclean stop, records that may not be on the device are read again, and an incomplete batch at the end is
+truncated.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ MAX_OFFSET = Offset((1 << 63) - 1)
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """The entries of the checkpoints for one log. If `must_keep` is True and the log lacks records before its recovery
-    point, loading raises an error."""
+    """The values that the checkpoints contain for one log. `clean` is True after a clean stop. If `must_keep` is True
+    and the log lacks records before its recovery point, loading raises an error."""
 
     clean: bool
     recovery_point: Offset = FIRST_OFFSET
@@ -61,7 +61,7 @@ class LoadState:
 
 @dataclass(slots=True)
 class LogSettings:
-    """The settings of all logs of a store. The expiration of producers may change at run time (KIP-854)."""
+    """The settings that all logs of a store share. The expiration of producers may change at run time (KIP-854)."""
 
     now_ms: Callable[[], int]
     random_below: Callable[[int], int]
@@ -166,7 +166,9 @@ def load_log(
 
 
 def _whole_end(segment: Segment) -> Offset | None:
-    """The offset after the last batch. None if other bytes follow this batch."""
+    """The offset after the last batch of a segment. None if the segment must be read again, because it is damaged or
+    other bytes follow this batch.
+    """
     try:
         offset, end = segment.tail()
     except CorruptRecordError as error:
@@ -178,8 +180,8 @@ def _whole_end(segment: Segment) -> Offset | None:
 def _settle(
     log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
-    """Sets the offsets, epochs and producers of a log. The segments of the log must be in order, and on the device up
-    to `durable_end`."""
+    """Sets the offsets, epochs and producers of a log whose segments are valid. All records before `durable_end` must
+    be on the device."""
     if log.log_end_offset < state.log_start_offset:
         _log.warning(
             "%s ends at offset %d, before its log start offset %d; it starts again, empty, there",
@@ -209,7 +211,8 @@ def _settle(
 
 
 def finish_swaps(disk: Disk, path: str, names: Sequence[str]) -> bool:
-    """Does the first step after a crash: removes unfinished files of the cleaner, and completes the cleaner's renames.
+    """Removes `.deleted` files and unfinished files of the cleaner, and completes the cleaner's renames. This is the
+    first step after a crash.
 
     `.cleaned` files are unfinished. Every `.swap` file at or after the lowest offset of the `.cleaned` files is
     unfinished too. The other `.swap` files are complete and replace the segments from which they were made. Returns
@@ -248,7 +251,7 @@ def _offset(name: str) -> Offset:
 
 
 def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Offset]:
-    """The range of the `.swap` segments: their lowest base offset and their highest end offset (exclusive)."""
+    """The lowest base offset and the highest end offset (exclusive) of the `.swap` segments."""
     logs = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if not logs:
         return FIRST_OFFSET, FIRST_OFFSET
@@ -270,7 +273,7 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Off
 def _open_segments(
     directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
 ) -> tuple[list[Segment], list[Offset]]:
-    """The segments in order, and the base offsets of the segments that must be read again."""
+    """Returns the segments in order, and the base offsets of the segments that must be read again."""
     segments, damaged = [], []
     names, now_ms = set(files), settings.now_ms()
     last_log = max((name for name in files if name.endswith(LOG_SUFFIX)), default="")
@@ -290,8 +293,8 @@ def _open_segments(
 
 
 def _is_sound(segment: Segment, names: Set[str], stem: str, *, clean: bool, deep: bool) -> bool:
-    """Whether the indexes of a segment are valid. If `deep` is True, the sizes and ends of the index files are checked.
-    Otherwise only the names of the files are checked (as in Kafka)."""
+    """Whether the indexes of a segment are valid. The existence of the files and the transaction index are always
+    checked. If `deep` is True, the sizes and ends of the other index files are checked too."""
     if stem + INDEX_SUFFIX not in names:
         _log.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
@@ -318,7 +321,9 @@ def _new_segment(
 
 
 def _remove_stray_snapshots(log: PartitionLog) -> None:
-    """Removes snapshots without a segment, except the newest snapshot if it is after the last segment."""
+    """Removes producer snapshots at whose offset no segment begins. The newest snapshot stays if it is after the base
+    offset of the last segment.
+    """
     offsets = log.snapshots.offsets()
     if len(offsets) == 1 and offsets[0] >= log.segments[-1].base_offset:
         return  # as in most logs

@@ -1,4 +1,4 @@
-"""Log lines about the progress of the recovery of a log directory."""
+"""Logs the progress while the logs of a directory are recovered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kcli.runtime.clock import Clock
 _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 5.0
-"""The time between two lines. There is no line for each log, because a node may have thousands of logs."""
+"""The seconds between two progress lines. There is no line for each log, because a node may have thousands of logs."""
 
 
 class LoadingProgress:
-    """Counts the recovered logs of a directory. Several threads may call `loaded`."""
+    """Counts the recovered logs of a directory, and logs their number. Several threads may call `loaded`."""
 
     def __init__(self, clock: Clock, path: str, total: int) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class LoadingProgress:
         self._guard = threading.Lock()
 
     def loaded(self) -> None:
-        """Counts one more log."""
+        """Counts one more log. Logs the number if INTERVAL_SECONDS have passed since the last line."""
         with self._guard:
             self._count += 1
             now = self._clock.monotonic()

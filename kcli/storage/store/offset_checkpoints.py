@@ -18,8 +18,8 @@ from kcli.storage.log.log import PartitionLog
 
 
 class OffsetCheckpoints:
-    """The checkpoints of all directories. After a change the whole file is written again. A disk error takes the
-    directory of the file offline. All methods may block."""
+    """Writes the checkpoints of all directories. If the content has changed, the whole file is written again. A disk
+    error takes the directory of the file offline. All methods may block."""
 
     def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
         self.kept_offset = Offset(0)  # the metadata log must have every record before this offset
@@ -42,9 +42,9 @@ class OffsetCheckpoints:
         self.write_high_watermarks(directory)
 
     def _recovery_point(self, log: PartitionLog) -> Offset | None:
-        """The recovery point of a log. In Kafka the metadata log has no recovery point. In kcli its recovery point is
-        the offset up to which the log was committed and on the device. So the next start knows that a broken batch
-        before this offset is damaged, and not just incomplete because of a crash."""
+        """The recovery point of a log. In Kafka the metadata log has no recovery point. In kcli it is the offset up to
+        which the metadata log was committed and on the device. If the next start finds an invalid batch before this
+        offset, the disk has damaged the batch. A crash cannot be the cause."""
         if log.topic != CLUSTER_METADATA_TOPIC:
             return log.recovery_point
         self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
@@ -71,13 +71,13 @@ class OffsetCheckpoints:
 
 
 def _high_watermark(log: PartitionLog) -> Offset | None:
-    """The high watermark. None for the metadata log, because the quorum computes it after each start."""
+    """The high watermark of a log. None for the metadata log, because the quorum computes it after each start."""
     return None if log.topic == CLUSTER_METADATA_TOPIC else log.high_watermark
 
 
 def _log_start(log: PartitionLog) -> Offset | None:
-    """The log start offset. None if the name of the first segment contains this offset. None also for the metadata log,
-    because the name of a snapshot contains its log start offset."""
+    """The log start offset of a log. None if it is the base offset of the first segment, because the file name contains
+    it. None also for the metadata log, because the name of a snapshot contains it."""
     if log.topic == CLUSTER_METADATA_TOPIC:
         return None
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None

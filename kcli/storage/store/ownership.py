@@ -1,4 +1,4 @@
-"""The ownership of log directories: their locks and their meta.properties.
+"""Locks log directories, and checks their meta.properties.
 
 Only one broker at a time may use a directory. The directory must be formatted for the cluster and the node id of this
 broker.
@@ -23,7 +23,7 @@ LOCK_FILE = ".lock"
 
 
 class Ownership:
-    """The ownership of the directories of one store, from `claim` to `release`."""
+    """Owns the directories of one store, from `claim` to `release`."""
 
     def __init__(self, disk: Disk, clock: Clock, rng: Rng) -> None:
         self.cluster_id: str | None = None
@@ -33,8 +33,8 @@ class Ownership:
         self._locks: dict[str, FileLock] = {}
 
     def claim(self, directories: Sequence[LogDirectory], node_id: int) -> None:
-        """Takes the locks. Raises StorageError if a directory is locked, is not formatted, or belongs to another
-        node."""
+        """Locks the directories and checks their owner. Raises StorageError if a directory is locked or belongs to
+        another node or cluster, or if no directory is formatted."""
         found: dict[str, MetaProperties] = {}
         for directory in directories:
             try:
@@ -83,8 +83,8 @@ class Ownership:
                     )
 
     def _identify(self, directory: LogDirectory, properties: MetaProperties | None, node_id: int) -> None:
-        """Assigns an id to a directory without id. A directory has no id if its disk is new or if it was formatted
-        before KIP-858."""
+        """Sets the id of a directory. Makes a new id if the directory has none, because its disk is new or because it
+        was formatted before KIP-858."""
         if properties is None or properties.directory_id is None:
             properties = MetaProperties(self.cluster_id, node_id, self._rng.uuid())
             try:

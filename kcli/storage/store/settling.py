@@ -1,7 +1,7 @@
 """Syncs new and deleted logs in the background (settling), so that they survive a power failure.
 
-Creating or deleting a thousand partitions makes a thousand new or changed names of directories. A sync of all these
-names takes seconds. If the event loop waited for it, the broker could not serve requests. So, as in Kafka, a log is in
+If a thousand partitions are created or deleted, a thousand directories are made or renamed. A sync of all these names
+takes seconds. If the event loop waited for this sync, the broker could not serve requests. So, as in Kafka, a log is in
 use as soon as its files exist. A power failure may remove a log that is not settled yet. But no record of such a log
 was flushed, because the first flush settles the log. A deleted log is not used any more. Its checkpoint entries are
 removed before another log gets the same name.
@@ -28,11 +28,13 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BATCH = 256
-"""The number of logs that are settled together. A flush of one of these logs may wait for all of them."""
+"""The most logs that are settled together. A flush of one of these logs may wait for all of them."""
 
 
 class _Gone:
-    """A deletion of a log. Two deletions are never equal, because two deleted logs may have had the same name."""
+    """Represents one deletion of a log. Two deletions are never equal, because two deleted logs may have had the same
+    name.
+    """
 
     __slots__ = ("directory",)
 
@@ -41,12 +43,12 @@ class _Gone:
 
 
 class Settling:
-    """The new and deleted logs that are not synced yet. Call `made`, `gone` and `soon` on the event loop, and `run` in
-    a thread, because `run` may block."""
+    """Collects the new and deleted logs that are not synced yet, and syncs them. Call `made`, `gone` and `soon` on the
+    event loop, and `run` in a thread, because `run` may block."""
 
     def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
-        """Makes an empty list. `checkpoint` writes the offset checkpoints of a directory. `threads` is the number of
-        syncs at a time."""
+        """Makes an object without logs. `checkpoint` writes the offset checkpoints of a directory. `threads` is the
+        number of syncs at a time."""
         self._threads = threads
         self._disk = disk
         self._checkpoint = checkpoint
@@ -67,13 +69,13 @@ class Settling:
         self._background = directory.background
 
     def before_making(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Removes the checkpoint entries of a deleted log. Call this method before a new log with this name is made in
-        the directory."""
+        """Removes the checkpoint entries of a deleted log, if there are any. Call this method before a new log with
+        this name is made in the directory."""
         if (key, directory.path) in self._gone:
             self._forget_gone()
 
     def soon(self) -> None:
-        """Starts the work in the background."""
+        """Starts `run` in the background if there are logs to sync, unless `run` is about to start already."""
         if not self._is_asked and (self._made or self._gone):
             self._is_asked = True
             assert self._background is not None, "it came with the first of them"
@@ -96,8 +98,8 @@ class Settling:
                 self._settle_in(directory, logs)
 
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
-        """Settles new logs of a directory. First writes the topic ids of all these logs. One sync of the file system,
-        or the first syncs of files, then write all these ids to the device."""
+        """Settles new logs of a directory. First writes the topic ids of all these logs. Then one sync of the file
+        system, or the first syncs of files, write all these ids to the device."""
         with directory.settling:
             begun = [(log, self._attempt(log.begin_settling)) for log in logs]
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
@@ -147,8 +149,8 @@ class Settling:
         return directory.error is None
 
     def _volume_synced(self, directory: LogDirectory) -> bool:
-        """Syncs the file system of the directory. False if the sync failed, or if the system cannot sync a whole file
-        system."""
+        """Syncs the file system of the directory. Returns False if the sync failed, or if the system cannot sync a
+        whole file system."""
         try:
             return directory.error is None and self._disk.sync_volume(directory.path)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Every partition log of every log directory of a node.
+"""Manages the partition logs in all log directories of a node.
 
-The store opens, makes, deletes, maintains and closes all logs. `log` contains the operations on one log, `ownership`
-keeps the locks of the directories, and `settling` syncs new and deleted logs.
+The store opens, makes, deletes, maintains and closes logs. `log` contains the operations on one log, `ownership` locks
+the directories, and `settling` syncs new and deleted logs.
 """
 
 from __future__ import annotations
@@ -68,20 +68,21 @@ METADATA_LOG = partition_dir_name(CLUSTER_METADATA_TOPIC, 0)
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 MAX_PREFERRED = 10_000
-"""The largest number of preferred directories that are remembered. The number is limited, because clients may set
-directories for partitions that are never created. The value is the largest number of partitions that one request may
-create."""
+"""The most preferred directories that are kept in memory. The number is limited, because clients may set directories
+for partitions that are never created. The value is the most partitions that one request may create."""
 
 PartitionDir = tuple[str, str, int, str]
 """The name of a directory, and the topic, partition and suffix in this name."""
 
 STRAYS_SHOWN = 10
-"""The largest number of stray logs that the log lists at a start, because thousands may exist."""
+"""The most stray logs that a line in the broker's log lists at a start, because thousands may exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewLog:
-    """A log that must be made. `assigned` is the directory id that the metadata contains for this log, if any."""
+    """A log that must be made. `assigned` is the id of the directory that the metadata contains for this log, if
+    any.
+    """
 
     topic: str
     partition: int
@@ -114,7 +115,7 @@ class LogStore:
         self._made_ahead: dict[TopicPartition, PartitionLog] = {}
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
-        """The directories of partitions, in the order of log.dirs."""
+        """The log directories that contain partitions, in the order of log.dirs."""
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.flushes_ms = Observations()
         self.default_config = default_config
@@ -158,9 +159,9 @@ class LogStore:
 
         `metadata_log_dir` is the directory of the metadata log, by default the first of `log_dirs`. If it is not one of
         `log_dirs`, only the metadata log is loaded from it. `background` runs flushes after a roll, so pass a function
-        that uses an executor. `on_failure` is called for each directory that goes offline. Raises StorageError if a
-        directory is not formatted, is locked, belongs to another node or has an entry that is not a partition. Also
-        raises StorageError if all directories have failed.
+        that uses an executor. `on_failure` is called for each directory that goes offline. Raises StorageError if no
+        directory is formatted. Raises it also if a directory is locked, belongs to another node, or has an entry that
+        is not a partition. Also raises StorageError if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -279,7 +280,7 @@ class LogStore:
             return {}
 
     def _partition_dirs(self, directory: LogDirectory) -> list[PartitionDir]:
-        """The directories to load. Directories with the suffix `-delete` are added to the queue of
+        """Returns the partition directories to load. Adds directories with the suffix `-delete` to the queue of
         deletions."""
         names, strays = [], []
         delay_ms = self.default_config.file_delete_delay_ms
@@ -328,13 +329,14 @@ class LogStore:
         assigned: uuid.UUID | None = None,
         more: bool = False,
     ) -> PartitionLog:
-        """The log of a partition. If it does not exist, makes it in the directory with the fewest partitions.
+        """Returns the log of a partition. If it does not exist, makes it, by default in the directory with the fewest
+        partitions.
 
-        If `more` is True, the caller will make or delete other logs too, and then call `settle_soon`.
+        If `more` is True, the caller will make or delete other logs too, and will then call `settle_soon`.
 
-        `assigned` is the id of the directory in the metadata. If this directory is missing or offline, it may still
-        contain the log. Then this method raises KafkaStorageException, because a new, empty log would replace records
-        that are not lost.
+        `assigned` is the id of the log's directory in the metadata. If this directory is missing or offline, it may
+        still contain the log. Then this method raises KafkaStorageException, because a new, empty log would hide
+        records that are not lost.
         """
         log = self.logs.get(TopicPartition(topic, partition))
         if log is None:
@@ -406,8 +408,8 @@ class LogStore:
             self._preferred[TopicPartition(topic, partition)] = path
 
     def delete(self, topic: str, partition: int, *, more: bool = False) -> None:
-        """Takes the log out of service immediately. Its files are removed after `file.delete.delay.ms`. `more` is the
-        same as in `create`."""
+        """Takes the log of a partition out of service immediately. Its files are removed after `file.delete.delay.ms`.
+        `more` has the same meaning as in `create`."""
         self._preferred.pop(TopicPartition(topic, partition), None)
         self.futures.abandon(topic, partition)
         log = self.logs.get(TopicPartition(topic, partition))
@@ -419,15 +421,14 @@ class LogStore:
                 self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Starts syncing the names of new and deleted logs, in the background.
+        """Starts to sync the names of new and deleted logs in the background.
 
         Call this method after the last log was made or deleted, because syncs slow down the creation of further logs.
         """
         self._settling.soon()
 
     def remove(self, log: PartitionLog) -> None:
-        """Deletes one log, which may be a future log. When this method has returned, the log stays deleted even after a
-        crash."""
+        """Deletes one log, which may be a future log. When this method returns, the deletion is durable."""
         directory = log.directory
         self._delete_later(directory, log, self._set_aside(log, DELETE_SUFFIX))
         self._settling.forget(directory, [TopicPartition(log.topic, log.partition)])
@@ -480,8 +481,8 @@ class LogStore:
     # --- housekeeping
 
     def delete_old_segments(self, now_ms: int) -> Generator[None, None, int]:
-        """Applies retention to every log except the metadata log, whose retention depends on snapshots. Yields after
-        each log. If a disk fails, the logs in other directories are not affected."""
+        """Applies retention to every log except the metadata log, because its retention depends on snapshots. Yields
+        after each log. If a disk fails, the logs in other directories are not affected."""
         deleted = 0
         for log in list(self.logs.values()):
             if log.topic != CLUSTER_METADATA_TOPIC:
@@ -498,13 +499,15 @@ class LogStore:
         return any(directory.deletions.is_due for directory in self._every)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
-        """Sets a new `producer.id.expiration.ms`, for present and future logs."""
+        """Sets a new `producer.id.expiration.ms`, for existing and for new logs."""
         self._settings.producer_expiration_ms = expiration_ms
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
             log.expire_producers_after(expiration_ms)
 
     def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
-        """Forgets the producers that were idle for too long. Yields after each log."""
+        """Drops the producers that were idle for longer than `producer.id.expiration.ms`. Yields after each log, and
+        returns their number.
+        """
         removed = 0
         for log in list(self.logs.values()):
             removed += log.remove_expired_producers(now_ms)
@@ -523,8 +526,7 @@ class LogStore:
         self._safely(lambda log: log.flush(), list(self.logs.values()))
 
     def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
-        """Runs the work on each log whose directory is online. Returns the sum of the results. Reports disk errors in
-        the log of the broker."""
+        """Runs `work` on each log whose directory is online. Returns the sum of the results. Logs disk errors."""
         total = 0
         for log in logs:
             if log.directory.error is None:
@@ -566,8 +568,8 @@ class LogStore:
         """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
         once. A disk error takes its directory offline. May block.
 
-        The next append must wait for this sync. If an append did not wait, new records could be before the old recovery
-        point. A start after a power failure would not check these records, and dropped segments might exist again.
+        The next append must wait for this sync. Otherwise new records could be before the old recovery point, and a
+        start after a power failure would not check them. Dropped segments might also exist again.
         """
         cuts = [(log, log.directory, log.truncations) for log in logs]
         in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
@@ -609,8 +611,8 @@ class LogStore:
         self._ownership.release()
 
     def _take_made_ahead(self) -> None:
-        """Adds to the store the logs that `make_ahead` has made and `create` has not used. So these logs are closed
-        too. The next start uses these logs.
+        """Adds the logs to the store that `make_ahead` has made and `create` has not used. So these logs are closed
+        too, and the next start uses them.
         """
         for key, log in list(self._made_ahead.items()):
             if self.logs.setdefault(key, log) is log:

@@ -1,1 +1,3 @@
-"""Checks of a simulation: the promises that must hold after every event."""
+"""Checks for simulations and histories. Each check finds broken promises of Kafka, in a simulation after every
+event.
+"""

@@ -1,4 +1,4 @@
-"""Strongly connected components of a directed graph. A component of two or more nodes has a cycle."""
+"""Finds the strongly connected components of a directed graph. A component of two or more nodes contains a cycle."""
 
 from __future__ import annotations
 

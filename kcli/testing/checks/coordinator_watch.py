@@ -1,7 +1,7 @@
 """Watches when the coordinators of a simulated cluster begin to serve.
 
-A shard is the state of one partition of a coordinator's topic. A shard may serve only after all records from which it
-was loaded are committed. Before that, an answer could depend on records that the next leader does not have.
+A shard is the state of a coordinator for one partition of its topic. A shard may serve only after all records from
+which it was loaded are committed. Otherwise an answer could depend on records that the next leader does not have.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Runner = GroupRunner | TransactionRunner
 
 
 class CoordinatorWatch:
-    """Stores the log end at the beginning of each leadership. Call `check` after every iteration of the event loop in
-    which a broker acted."""
+    """Stores the log end of each partition when its leader begins to lead, and checks when shards begin to serve. Call
+    `check` after every iteration of the event loop in which a broker acted."""
 
     def __init__(self) -> None:
         self.loads = 0

@@ -1,15 +1,14 @@
-"""The graph of dependencies between transactions, and its cycles, as defined by Adya and the checker Elle.
+"""Finds cycles in the graph of dependencies between transactions, as defined by Adya and the checker Elle.
 
-An edge from transaction A to transaction B means one of these facts:
+The graph has an edge from transaction A to transaction B for each of these facts:
 
     - ww: in some partition, a record of B follows a record of A;
     - wr: B has polled a record of A;
     - rw: A has polled a partition up to the last record before a record of B.
 
 In a serializable database, these edges form no cycle. Kafka promises less. The records of open transactions interleave
-in a partition, so cycles that have a ww edge are normal. A poll may lag behind the log, so cycles that have an rw edge
-are normal. A cycle of wr edges alone is impossible, because a poll returns only records that were committed before the
-poll.
+in a partition, so cycles with a ww edge are normal. A poll may lag behind the log, so cycles with an rw edge are
+normal. A cycle of only wr edges is impossible, because a poll returns only records that were committed before the poll.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from kcli.testing.checks.components import cyclic_components
 from kcli.testing.checks.operations import Operation
 
 Versions = Mapping[int, Sequence[tuple[int, Operation]]]
-"""The committed records of each partition in order: offset and writer."""
+"""The committed records of each partition in order. Each record is an offset and the transaction that wrote it."""
 Edges = dict[int, set[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Groups of transactions that form a cycle. From field to field, more kinds of edges are allowed. A group is in the
-    first field that allows all edges of its cycle."""
+    """Groups of transactions that form a cycle. Each field allows more kinds of edges than the field before it. A group
+    is in the first field that allows all edges of its cycle."""
 
     reads: list[list[Operation]]
-    """By wr edges alone."""
+    """Cycles of wr edges only."""
     writes: list[list[Operation]]
-    """By ww edges alone (G0)."""
+    """Cycles of ww edges only (G0)."""
     writes_and_reads: list[list[Operation]]
-    """By ww and wr edges (G1c)."""
+    """Cycles of ww and wr edges (G1c)."""
     lagging: list[list[Operation]]
-    """By all edges."""
+    """Cycles that also contain rw edges."""
 
 
 def cycles(operations: Iterable[Operation], versions: Versions, writer: Mapping[str, Operation]) -> Cycles:

@@ -1,4 +1,4 @@
-"""Runs `kcli dump-log` over a log directory. The tool must report no fault after any crash.
+"""Runs `kcli dump-log` over the directory of a partition. The tool must report no fault after any crash.
 
 Producer snapshots are not checked, because an old snapshot may be incomplete after a crash. A broker detects an
 incomplete snapshot by its checksum when it reads the snapshot.
@@ -24,9 +24,9 @@ CHECKS = (
 )
 
 EMPTY_BATCHES = re.compile(r"Found timestamp mismatch in :.*\n(  Index timestamp: \d+, log timestamp: -1\n)+")
-"""What dump-log reports for an empty batch of the cleaner.
+"""Matches the report of dump-log about an empty batch that the cleaner has written.
 
-This report is not a fault, because the time index has the time of the empty batch.
+This report is not a fault, because the time index contains the time of the empty batch.
 """
 
 OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by \d+\n)+")
@@ -35,7 +35,7 @@ OFFSET_GAPS = re.compile(r"Non-consecutive offsets in .*\n(  \d+ is followed by 
 def dump_complaints(disk: Disk, path: str, *, compacted: bool = False) -> str:
     """Returns the faults of all files of the partition in `path`, or '' if there are no faults.
 
-    If `compacted` is True, offsets may be missing, so the reports about gaps are removed.
+    If `compacted` is True, offsets may be missing, so reports about gaps do not count as faults.
     """
     with tempfile.TemporaryDirectory() as copy:
         names = [entry.name for entry in disk.list_dir(path) if not entry.is_dir]
@@ -60,7 +60,7 @@ def _complaints_of(files: list[str], options: tuple[str, ...]) -> str:
 
 
 def record_lines(disk: Disk, path: str) -> list[str]:
-    """Returns the lines that dump-log prints about the records of a partition, segment by segment."""
+    """Returns the lines that dump-log prints for the records of a partition, segment by segment."""
     with tempfile.TemporaryDirectory() as copy:
         for entry in disk.list_dir(path):
             if entry.name.endswith(LOG_SUFFIX):

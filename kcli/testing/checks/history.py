@@ -1,7 +1,7 @@
 """Compares a history of transactions with the records that a read_committed reader saw, as the checker Elle does.
 
 Every value is written once, so the log of a partition shows the order of its writes. (Kingsbury and Alvaro describe
-this method.) These are anomalies:
+this method.) The check finds these anomalies:
 
     - a lost write: the producer knows that the transaction is committed, and the reader lacks its value;
     - an aborted read: the reader saw a value of a transaction that was aborted, or that the producer never tried to
@@ -9,7 +9,7 @@ this method.) These are anomalies:
     - a torn transaction: the producer does not know whether the transaction was committed, and the reader saw only some
       of the transaction's values;
     - a value twice, or a value that no transaction wrote;
-    - a wrong order of the values of one transaction, of one producer, or of two transactions that did not overlap in
+    - values in a wrong order, in one transaction, from one producer, or in two transactions that did not overlap in
       time.
 
 A write cycle means that transaction A is before B in one partition and after B in another partition. Write cycles are
@@ -31,7 +31,7 @@ from kcli.testing.checks.components import cyclic_components
 Partition = Hashable
 Value = Hashable
 Log = Mapping[Any, Sequence[Value]]
-"""The values that the reader saw, by partition, in the order of offsets."""
+"""The values that the reader saw in each partition, in the order of offsets."""
 
 
 class Outcome(Enum):
@@ -96,8 +96,8 @@ def _incomplete(transactions: Iterable[Transaction], log: Log) -> Iterable[str]:
 def _disorder(
     partition: Partition, values: Sequence[Value], writer: Mapping[Value, Transaction]
 ) -> Iterable[str]:
-    """Yields violations of the order. Reads from the last value to the first, because later values decide whether a
-    value is in a wrong order.
+    """Yields the values that are in a wrong order. Goes from the last value to the first, because the values after a
+    value show whether it is in a wrong order.
     """
     first_ended: Transaction | None = None
     first_of_producer: dict[str, Transaction] = {}
@@ -124,7 +124,7 @@ def _disorder(
 def write_cycles(transactions: Iterable[Transaction], log: Log) -> list[list[Transaction]]:
     """Returns groups of transactions that form write cycles.
 
-    In the smallest cycle, transaction A wrote before transaction B in one partition, and B wrote before A in another
+    In the smallest cycle, transaction A is before transaction B in one partition, and B is before A in another
     partition. A cycle may have more than two transactions.
     """
     writer = {value: transaction for transaction in transactions for _, value in transaction.writes}

@@ -1,10 +1,10 @@
 """Checks a history of sends and polls for broken promises of Kafka, as Jepsen's test of Kafka does.
 
-The code knows only what clients saw. Offsets come from the answers to producers and from polls. `Finding` has the names
-of the anomalies. Findings that Kafka's design allows (`ALLOWED`) are counted separately. Every other finding is a
+The check uses only what clients saw. Offsets come from the answers to producers and from polls. `Finding` lists the
+kinds of findings. Findings that Kafka's design allows (`ALLOWED`) are counted separately. Every other finding is a
 broken promise.
 
-A committed value that no poll returned is *lost* if a poll went past its offset, or if its partition was read to the
+A committed value that no poll returned is *lost* if a poll returned a later offset, or if its partition was read to the
 end. If neither is true, the value is only *unseen*.
 """
 
@@ -21,7 +21,7 @@ from kcli.testing.checks.dependencies import Cycles, cycles
 from kcli.testing.checks.operations import History, Operation, Outcome, Polled, Protocol, Sent
 
 TEXTS_MAX = 20
-"""The most descriptions of one kind of finding. The number of findings is not limited."""
+"""The most descriptions that are kept for one kind of finding. All findings are counted."""
 
 
 class Finding(Enum):
@@ -86,7 +86,7 @@ class Verdict:
 
     @property
     def anomalies(self) -> dict[Finding, list[str]]:
-        """The broken promises. Empty for a correct history."""
+        """The descriptions of all broken promises, by kind. Empty for a correct history."""
         return {each: texts for each, texts in self.texts.items() if each not in ALLOWED}
 
     def count(self, finding: Finding) -> int:
@@ -107,12 +107,12 @@ def judge(history: History) -> Verdict:
 
 
 def duplicate_places(history: History) -> set[tuple[int, int]]:
-    """The partitions and offsets of all values that have several offsets."""
+    """The partitions and offsets of all values that are in the log more than once."""
     return {place for places in _Known(history).places.values() if len(places) > 1 for place in places}
 
 
 class _Known:
-    """The values and offsets that the history contains."""
+    """Indexes the values and offsets that the history contains."""
 
     def __init__(self, history: History) -> None:
         self.writer: dict[str, Operation] = {}
@@ -143,7 +143,7 @@ class _Known:
         self.values[partition, offset].add(value)
 
     def offset(self, value: str) -> int | None:
-        """The only offset of a value. None if it is not known, or if there are several."""
+        """The offset of a value. None if the offset is not known, or if the value has several offsets."""
         places = self.places.get(value, ())
         return next(iter(places))[1] if len(places) == 1 else None
 
@@ -155,7 +155,9 @@ class _Known:
         return writer.outcome is Outcome.COMMITTED or value in self.committed_reads
 
     def was_passed(self, sent: Sent, history: History) -> bool:
-        """Whether polls have gone past the offset of a record, so that a poll should have returned the record."""
+        """Whether a poll has returned a later offset, or the partition was read to the end, so that a poll should have
+        returned the record.
+        """
         if sent.partition in history.ends:
             return True
         offset = self.offset(sent.value)
@@ -186,9 +188,9 @@ def _check_places(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _duplicate_finding(history: History, writer: Operation | None, places: set[tuple[int, int]]) -> Finding:
-    """The finding for a value that is in the log twice. If a producer without transactions begins a new epoch after an
-    error, it sends its unanswered batches again. A broker cannot recognise a batch of another epoch, so such a copy is
-    no anomaly of the broker."""
+    """The kind of finding for a value that is in the log more than once. If a producer without transactions begins a
+    new epoch after an error, it sends its unanswered batches again. A broker cannot recognise a batch of another epoch
+    as a duplicate, so such a copy is not an error of the broker."""
     if writer is None or writer.is_transaction:
         return Finding.DUPLICATE
     producers = [history.producers.get(place) for place in places]
@@ -245,7 +247,7 @@ def _by_protocol(finding: Finding, writer: Operation) -> Finding:
 
 
 def _check_sends(history: History, known: _Known, verdict: Verdict) -> None:
-    """Checks that the records of a process are in the order of its sends."""
+    """Checks that the records of each process are in the log in the order in which the process sent them."""
     highest: dict[tuple[str, int], int] = {}
     for operation in history.operations:
         internal: dict[int, int] = {}
@@ -266,7 +268,7 @@ def _check_sends(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _check_polls(history: History, known: _Known, verdict: Verdict) -> None:
-    """Checks that the polls of a session return every record once, in order."""
+    """Checks that the polls of each session return every record once, in the order of offsets."""
     visible, everything = _readable(known)
     positions: dict[tuple[str, int], tuple[int, int]] = {}
     for operation in history.operations:
@@ -293,7 +295,9 @@ def _check_polls(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def _polls(operation: Operation) -> Iterator[tuple[Polled, bool]]:
-    """The polls of an operation. The flag of a poll is True if the operation has polled the same partition before."""
+    """Yields the polls of an operation with a flag. The flag is True if the operation has polled the same partition
+    before.
+    """
     seen = set[int]()
     for polled in operation.polled:
         yield polled, polled.partition in seen
@@ -301,7 +305,9 @@ def _polls(operation: Operation) -> Iterator[tuple[Polled, bool]]:
 
 
 def _readable(known: _Known) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """The offsets that consumers must not skip in each partition: with read_committed, and with read_uncommitted."""
+    """The offsets that consumers must not skip in each partition. The first map is for read_committed, and the second
+    for read_uncommitted.
+    """
     visible: dict[int, list[int]] = defaultdict(list)
     everything: dict[int, list[int]] = defaultdict(list)
     for (partition, offset), values in sorted(known.values.items()):
@@ -316,8 +322,9 @@ def _any_between(offsets: list[int], start: int, end: int) -> bool:
 
 
 def _check_time(known: _Known, verdict: Verdict) -> None:
-    """Checks the order in time: if a record was sent after the answer to another record, it must have the higher
-    offset."""
+    """Checks the order in time: a record that was sent after the answer for another record must have a higher
+    offset.
+    """
     for partition, versions in known.versions().items():
         first: Operation | None = None
         for offset, value in reversed(versions):
@@ -350,7 +357,7 @@ def _check_cycles(history: History, known: _Known, verdict: Verdict) -> None:
 
 
 def span(history: History) -> float:
-    """The time from the first begin to the last known end of an operation."""
+    """The time from the start of the first operation to the last known end of an operation."""
     begins = [each.begun for each in history.operations]
     ends = [each.ended for each in history.operations if each.ended < math.inf]
     return max(ends, default=0.0) - min(begins, default=0.0)

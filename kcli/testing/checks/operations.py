@@ -1,4 +1,5 @@
-"""The history of a cluster as its clients saw it: operations that send records to partitions and poll records.
+"""The data model for a history of a cluster as its clients saw it: operations that send records to partitions and poll
+records.
 
 The model comes from Jepsen's test of Kafka. An operation belongs to a process, which is one client. A process runs one
 operation after another. An operation is a transaction, one record of a producer without transactions, or one poll of a
@@ -27,16 +28,17 @@ class Protocol(Enum):
     """The protocol of a transaction."""
 
     NONE = "none"
-    """Records and polls outside of transactions."""
+    """No transaction: the operation is a single record or a poll."""
     TV1 = "TV1"
-    """Without a new epoch for each transaction: a late Produce request may enter the next transaction (KAFKA-17754)."""
+    """A producer keeps its epoch for several transactions. So a late Produce request may enter the next transaction
+    (KAFKA-17754)."""
     TV2 = "TV2"
-    """With a new epoch for each transaction (KIP-890)."""
+    """Each transaction has a new producer epoch (KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A record that was sent. The offset is None if no answer gave it."""
+    """A record that was sent. The offset is None if no answer contained it."""
 
     partition: int
     value: str
@@ -47,8 +49,8 @@ class Sent:
 class Polled:
     """The records of one partition that a poll returned, as pairs of offset and value.
 
-    The positions of a process are continuous within a `session`. A new assignment or a seek begins a new session.
-    `position` is the offset at which the poll began, if the client knows it.
+    Within a `session`, each poll of a process continues where the poll before it ended. A new assignment or a seek
+    begins a new session. `position` is the offset at which the poll began, or None if the client does not know it.
     """
 
     partition: int
@@ -70,7 +72,7 @@ class Operation:
     begun: float
     outcome: Outcome = Outcome.ABORTED
     asked: float = math.inf
-    """The time of the request to commit. A record outside of a transaction counts as committed from `begun` on."""
+    """The time of the request to commit. For a record outside of a transaction, it is `begun`."""
     ended: float = math.inf
     protocol: Protocol = Protocol.NONE
     reads_uncommitted: bool = False
@@ -94,7 +96,7 @@ class Operation:
 
 
 class Producer(NamedTuple):
-    """The producer of a batch, as the header of the batch names it."""
+    """The producer of a batch, as stated in the header of the batch."""
 
     id: int
     epoch: int
@@ -102,13 +104,15 @@ class Producer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The operations of each process in order, and the ends of the partitions that were read completely."""
+    """A complete history: the operations of each process in order, and the ends of the partitions that were read
+    completely.
+    """
 
     operations: tuple[Operation, ...]
     ends: Mapping[int, int] = field(default_factory=dict)
-    """The offset after the last record of a partition. A reader has read all records before this offset."""
+    """The offset after the last record, by partition. A reader has read all records before this offset."""
     producers: Mapping[tuple[int, int], Producer] = field(default_factory=dict)
-    """The producers of the copies of duplicates in the log, by partition and offset."""
+    """The producer of each copy of a duplicate in the log, by partition and offset."""
 
 
 def save(history: History, path: Path) -> None:

@@ -1,8 +1,8 @@
 """Watches the metadata of all nodes of a simulated cluster, and raises AssertionError for a broken promise.
 
-The promises hold at every moment of a run: an epoch has one leader and one active controller. A life is the time from a
-start of a node to its end. The epoch of a node never goes back during one life. A batch below the high watermark never
-changes, on any node and in any life. Two nodes whose images have the same offset have the same image.
+These promises must hold at every moment of a run. An epoch has one leader and one active controller. The epoch of a
+node never goes back during one life, the time from a start of the node to its end. A batch below the high watermark
+never changes, on any node and in any life. Two nodes whose images have the same offset have the same image.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from kcli.storage.log.log import PartitionLog
 
 READ_BYTES = 1 << 20
 IMAGES_MAX = 2_000
-"""The newest images that are kept for a comparison. A node that is behind by more records than this is not compared."""
+"""The number of newest images that are kept for comparisons. The image of a node that is further behind is not
+compared."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The progress of one life of a node: from a start of the node to its end."""
+    """What was already checked in one life of a node, the time from a start of the node to its end."""
 
     epoch: int = -1
     checked_to: Offset = NO_OFFSET
@@ -32,7 +33,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class QuorumWatch:
-    """The committed metadata of a cluster, collected from all nodes."""
+    """Collects the committed metadata of a cluster from all nodes, and compares it."""
 
     leaders: dict[int, int] = field(default_factory=dict)
     """The leader of each epoch."""
@@ -92,7 +93,7 @@ class QuorumWatch:
 
 
 def _batches(log: PartitionLog, start: Offset, end: Offset) -> list[tuple[int, int, int]]:
-    """(base offset, next offset, checksum of all bytes) of the batches in [start, end)."""
+    """Returns (base offset, next offset, checksum of all bytes) of each batch from `start` up to `end` (exclusive)."""
     found: list[tuple[int, int, int]] = []
     while start < end:
         content = log.read(start, READ_BYTES, end_offset=end).read()

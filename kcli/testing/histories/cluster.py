@@ -1,8 +1,9 @@
-"""Three nodes in separate processes. The links between them can be cut, and their disks can be filled.
+"""A cluster of three nodes in separate processes. The links between the nodes can be cut, and their disks can be
+filled.
 
 Clients connect directly, on a separate listener. The nodes connect to each other through the proxy `Links`, because
-each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). If the system does
-not allow it, a limit on the size of the node's files replaces a full disk.
+each node advertises ports of the proxy. If the system allows it, each node has a small disk (tmpfs). Otherwise a limit
+on the size of the node's files has the effect of a full disk.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from kcli.testing.histories.links import HOST, Links, Route
 
 NODES = (1, 2, 3)
 DISK_BYTES = 256 << 20
-"""The size of a small disk. A run of ten minutes writes far less."""
+"""The size of a small disk in bytes. A run of ten minutes writes far less."""
 SPARE_BYTES = 16 << 10
-"""The space that `fill_disk` leaves free, so that the disk becomes full in the middle of a write."""
+"""The bytes that `fill_disk` leaves free, so that the disk becomes full in the middle of a write."""
 HALT_S = 30.0
 READY_S = 300.0
-"""The time limit for the start of a node. If other programs use the processors too, an election with short time-outs
-takes long.
+"""The seconds that the start of a node may take. If other programs use the processors too, an election with short
+time-outs takes long.
 """
 OVERRIDES = {
     "broker.session.timeout.ms": "3000",
@@ -52,7 +53,9 @@ OVERRIDES = {
 
 
 class FaultyCluster:
-    """The cluster, and the faults of one node. A context manager: it starts the cluster, and ends all processes."""
+    """Runs the cluster, and makes faults of single nodes. As a context manager, it starts the cluster on entry and ends
+    all processes on exit.
+    """
 
     def __init__(self, directory: Path, *, small_disks: bool) -> None:
         self.directory = directory
@@ -72,7 +75,9 @@ class FaultyCluster:
 
     @property
     def has_small_disks(self) -> bool:
-        """Whether the nodes have small disks (tmpfs). If not, a limit on the size of files replaces a full disk."""
+        """Whether the nodes have small disks (tmpfs). If not, a limit on the size of files has the effect of a full
+        disk.
+        """
         return bool(self._mounted)
 
     def __enter__(self) -> Self:
@@ -107,14 +112,14 @@ class FaultyCluster:
             self.cluster.nodes[node_id].kill()
 
     def start(self, node_id: int) -> None:
-        """Starts a node that does not run. Raises RuntimeError if it does not get ready."""
+        """Starts a node, unless it runs already. Raises RuntimeError if the node does not get ready."""
         if self.runs(node_id):
             return
         self.kill(node_id)
         self.cluster.nodes[node_id].start()
 
     def stop(self, node_id: int) -> None:
-        """Stops a node by SIGTERM. Raises RuntimeError if it does not end."""
+        """Stops a node with SIGTERM. Raises RuntimeError if its exit code is not 0."""
         if self.runs(node_id):
             code = self.cluster.nodes[node_id].stop()
             if code != 0:
@@ -135,7 +140,7 @@ class FaultyCluster:
                 process.send_signal(number)
 
     def fill_disk(self, node_id: int) -> None:
-        """Leaves almost no space on the disk of a node."""
+        """Fills the disk of a node except SPARE_BYTES."""
         data = self.data(node_id)
         if self.has_small_disks:
             free = os.statvfs(data)
@@ -147,7 +152,7 @@ class FaultyCluster:
             self._limit_files(node_id, largest + SPARE_BYTES)
 
     def free_disk(self, node_id: int) -> None:
-        """Gives the space back. A node that has halted is not started."""
+        """Frees the space that `fill_disk` has used. Does not start a node that has halted."""
         if self.has_small_disks:
             (self.data(node_id) / "filler").unlink(missing_ok=True)
         else:
@@ -173,7 +178,9 @@ class FaultyCluster:
     # Disks.
 
     def _mount_all(self) -> None:
-        """Moves the new directories to small disks, unless the system does not allow it."""
+        """Moves the formatted directories to small disks. Directories stay where they are if the system does not allow
+        mounts.
+        """
         for node_id in NODES:
             data = self.data(node_id)
             moved = data.with_name("formatted")
@@ -187,7 +194,9 @@ class FaultyCluster:
 
 
 def _lead_through_proxy(node_id: int, node: BrokerProcess) -> list[Route]:
-    """Makes a node advertise ports of the proxy to the other nodes. Returns the routes of these ports."""
+    """Configures a node so that it advertises ports of the proxy to the other nodes. Returns the routes of these
+    ports.
+    """
     internal, internal_proxy, controller = free_port(), free_port(), free_port()
     # The formatted directories already contain `controller_port` as the address of the controller, so this port becomes
     # the port of the proxy.

@@ -1,4 +1,6 @@
-"""The faults of a real cluster, one after another or two at a time: kills, pauses, cuts, full disks and restarts."""
+"""Makes faults in a real cluster, one after another: kills, pauses, cuts, full disks and restarts. Some faults hit two
+nodes at the same time.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from kcli.testing.histories.recorder import Recorder
 
 POLL_S = 0.05
 CALM_S = 6.0
-"""The longest time between two faults."""
+"""The longest time between two faults, in seconds."""
 FAULT_S = 10.0
-"""The longest time of a fault. It is longer than the sessions of brokers and members."""
+"""The longest duration of a fault in seconds. It is longer than the session time-outs of brokers and members."""
 
 
 class Fault(Enum):
@@ -27,7 +29,7 @@ class Fault(Enum):
 
 
 class Faults:
-    """Makes faults of the chosen kinds until the clients stop. Then every fault has ended."""
+    """Makes faults of the chosen kinds until the clients stop, and then ends all faults."""
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class Faults:
         self.heal()
 
     def happen(self, kind: Fault) -> None:
-        """Makes one fault, and ends it."""
+        """Makes one fault, waits, and ends the fault."""
         self.counts[kind.value] += 1
         match kind:
             case Fault.KILL:
@@ -70,7 +72,7 @@ class Faults:
         self.heal()
 
     def heal(self) -> None:
-        """Ends all faults. Afterwards all nodes run and are ready."""
+        """Ends all faults. When this method returns, all nodes run and are ready."""
         for node_id in NODES:
             self._cluster.go_on(node_id)
         self._cluster.links.mend(resets=self._rng.random() < 0.5)
@@ -80,7 +82,7 @@ class Faults:
                 self._cluster.start(node_id)
 
     def _victims(self) -> list[int]:
-        """One node, or two nodes at times."""
+        """Chooses the nodes for a fault: mostly one node, sometimes two."""
         return self._rng.sample(NODES, 2 if self._rng.random() < 0.25 else 1)
 
     def _duration(self) -> float:

@@ -1,8 +1,9 @@
 """The links between the nodes of a cluster on one machine. A link can be cut in one direction or in both.
 
-Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source to its
-target. The proxy finds the source by the process that has the other end of the connection (Linux: /proc). While a link
-is cut, its bytes wait in the proxy and arrive later, as with TCP. A new connection is accepted, but gets no answer.
+Each node advertises ports of this proxy to the other nodes. A connection belongs to the link from its source node to
+its target node. To find the source, the proxy looks up the process that has the other end of the connection (Linux:
+/proc). While a link is cut, its bytes wait in the proxy and arrive later, as with TCP. A new connection is accepted,
+but gets no answer.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ _INTERFACE_AND_COOKIE = bytes(4) + b"\xff" * 8
 _INODE, _INODE_AT = struct.Struct("=I"), 84
 _NETLINK_SOCK_DIAG, _BY_FAMILY, _IS_REQUEST, _ALL_STATES = 4, 20, 1, 0xFFFFFFFF
 UNKNOWN = 0
-"""The source of a connection that no node has opened, such as a tool. Its link is never cut."""
+"""The number that stands for the source of a connection from a tool or another program. A link from this source is
+never cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A port of the proxy, and the port of the node to which it leads."""
+    """A port of the proxy, and the node and port to which the proxy forwards its connections."""
 
     proxy_port: int
     target_port: int
@@ -41,7 +43,7 @@ class Route:
 
 
 class Links:
-    """The proxy, in its own thread. `pids` returns the process of each node that runs."""
+    """Runs the proxy in its own thread. `pids` returns the process id of each node that runs."""
 
     def __init__(self, routes: list[Route], pids: Callable[[], Mapping[int, int]]) -> None:
         self._routes, self._pids = routes, pids
@@ -61,11 +63,11 @@ class Links:
         self._thread.join()
 
     def cut(self, source: int, target: int) -> None:
-        """Lets nothing through from one node to another."""
+        """Stops all bytes from the node `source` to the node `target`, until `mend` is called."""
         self._loop.call_soon_threadsafe(lambda: self._gate(source, target).clear())
 
     def mend(self, *, resets: bool) -> None:
-        """Repairs all links. If `resets` is True, connections over cut links end. Otherwise the waiting bytes
+        """Repairs all links. If `resets` is True, closes the connections over cut links. Otherwise the waiting bytes
         arrive."""
         self._loop.call_soon_threadsafe(self._mend, resets)
 
@@ -151,7 +153,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate
 
 
 def owner_of(port: int, peer_port: int, pids: Mapping[int, int]) -> int:
-    """The node whose process has the connection from `port` to `peer_port`, or UNKNOWN."""
+    """Returns the node whose process has opened the connection from `port` to `peer_port`, or UNKNOWN."""
     inode = _inode_of(port, peer_port)
     if inode is not None:
         wanted = f"socket:[{inode}]"
@@ -162,8 +164,8 @@ def owner_of(port: int, peer_port: int, pids: Mapping[int, int]) -> int:
 
 
 def _inode_of(port: int, peer_port: int) -> int | None:
-    """The socket of a connection, by a query to the kernel (sock_diag(7)). A search in /proc/net/tcp takes far longer
-    on a machine with many connections."""
+    """Returns the inode of a connection's socket, or None. Asks the kernel (sock_diag(7)), because a search in
+    /proc/net/tcp takes far longer on a machine with many connections."""
     address = socket.inet_aton(HOST) + bytes(12)
     identity = _PORTS.pack(port, peer_port) + 2 * address + _INTERFACE_AND_COOKIE
     body = _QUERY.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ALL_STATES) + identity

@@ -1,4 +1,6 @@
-"""Producers on librdkafka: an idempotent producer, and a producer with transactions of the first protocol (TV1)."""
+"""Clients with producers of librdkafka: an idempotent producer, and a producer with transactions of the first protocol
+(TV1).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ COMMON: Mapping[str, object] = {
 
 
 class IdempotentProducer:
-    """Sends single records with acks=all. Each record is an operation."""
+    """Sends single records with acks=all. In the history, each record is an operation."""
 
     def __init__(self, recorder: Recorder, name: str, rng: random.Random, pause_s: float) -> None:
         self.recorder, self.name, self._rng, self._pause_s = recorder, name, rng, pause_s
@@ -80,7 +82,7 @@ class IdempotentProducer:
 
 
 class OldTransactionalProducer:
-    """Sends transactions over several partitions. Some of them poll too."""
+    """Sends transactions to several partitions. Some transactions poll too."""
 
     def __init__(self, recorder: Recorder, name: str, rng: random.Random) -> None:
         self.recorder, self.name, self._rng = recorder, name, rng
@@ -157,7 +159,7 @@ class OldTransactionalProducer:
             return
 
     def _abort(self, producer: Producer, operation: Operation) -> None:
-        """Aborts after an error. An abort that succeeds proves that the transaction was not committed."""
+        """Aborts the transaction after an error. If the abort succeeds, the transaction was certainly not committed."""
         deadline = time.monotonic() + END_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
@@ -173,18 +175,19 @@ class OldTransactionalProducer:
         self._producer = None
 
     def _note_lost_state(self, error: KafkaError, operation: Operation) -> None:
-        """Adds a problem if the coordinator has forgotten a transaction with acknowledged records.
+        """Adds a problem if the coordinator does not know a transaction that has acknowledged records.
 
-        The error INVALID_TXN_STATE is correct only if the coordinator has not added any partition yet, or if a commit
-        that seemed to fail has succeeded. librdkafka sends EndTxn even if it has no answer to AddPartitionsToTxn.
+        The error INVALID_TXN_STATE is correct in two cases: the coordinator has not added any partition yet, or a
+        commit that seemed to fail has succeeded. The first case is possible because librdkafka sends EndTxn even
+        without an answer to AddPartitionsToTxn.
         """
         is_known = any(sent.offset is not None for sent in operation.sent)
         if error.code() == KafkaError.INVALID_TXN_STATE and is_known and operation.outcome is Outcome.ABORTED:
             self.recorder.problems.append(f"{self.name}: {operation} is unknown to its coordinator: {error}")
 
     def _finish(self) -> None:
-        """Ends the transaction if one is open: InitProducerId of a new producer with the same transactional id
-        ends it."""
+        """Ends the open transaction, if there is one. To do this, starts a new producer with the same transactional id,
+        because its InitProducerId request ends the transaction."""
         self._producer = None
         deadline = time.monotonic() + END_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -195,6 +198,8 @@ class OldTransactionalProducer:
 
 
 def _offset(message: Message) -> int | None:
-    """The offset of an acknowledged record. None if the broker answered that the record is a duplicate."""
+    """The offset of an acknowledged record. None if the answer contains no offset, because the broker has recognised a
+    duplicate.
+    """
     offset = message.offset()
     return offset if offset is not None and offset >= 0 else None

@@ -12,12 +12,12 @@ from kcli.testing.checks.operations import Operation, Protocol
 
 TOPIC = "history"
 PARTITIONS = 4
-"""With few partitions, transactions often write to the same partition."""
+"""The number of partitions. It is small, so that transactions often write to the same partition."""
 
 
 @dataclass(slots=True)
 class Recorder:
-    """The objects that all clients share: the addresses, the operations, and the moment to stop."""
+    """The state that all clients share: the address of the cluster, the operations, and the request to stop."""
 
     bootstrap: str
     operations: list[Operation] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Recorder:
     def begin(
         self, process: str, protocol: Protocol = Protocol.NONE, *, reads_uncommitted: bool = False
     ) -> Operation:
-        """Adds an operation that begins now. Until its outcome is set, it counts as aborted."""
+        """Adds an operation that begins now. The operation counts as aborted until its outcome is set."""
         operation = Operation(
             process, time.monotonic(), protocol=protocol, reads_uncommitted=reads_uncommitted
         )
@@ -37,7 +37,7 @@ class Recorder:
         return operation
 
     def value(self, process: str) -> str:
-        """A value that no other record has."""
+        """Returns a value that no other record has."""
         return f"{process}/{next(self._numbers)}"
 
     @property

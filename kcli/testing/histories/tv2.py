@@ -1,9 +1,9 @@
-"""A producer with transactions of the second protocol (TV2, KIP-890), on the asyncio client of kcli.
+"""A producer with transactions of the second protocol (TV2, KIP-890), built on the asyncio client of kcli.
 
-A Produce request adds its partition to the transaction, and the answer of EndTxn has the producer epoch of the next
-transaction. A request without an answer is sent again, if necessary over a new connection. Transactions also poll, by
-Fetch requests with read_committed. At times a producer leaves its transaction open, and the next producer with the same
-transactional id has to fence the first producer.
+A Produce request adds its partition to the transaction, and the answer to EndTxn contains the producer epoch for the
+next transaction. A request without an answer is sent again, if necessary over a new connection. Transactions also poll,
+by Fetch requests with read_committed. At times a producer leaves its transaction open, and the next producer with the
+same transactional id has to fence the first producer.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_MS = 4_000
 PATIENCE_S = 60.0
-"""The time limit of one step. It is longer than any fault."""
+"""The seconds after which a step of a transaction fails. The time is longer than any fault."""
 TRANSACTION_TIMEOUT_MS = 60_000
 RETRY_S = 0.05
 PRODUCE_AT_LEAST, END_AT_LEAST = 12, 5
-"""The versions with which TV2 begins."""
+"""The first versions of Produce and EndTxn that use TV2."""
 COMMIT_CHANCE = 0.75
 POLL_CHANCE = 0.4
 LEAVE_CHANCE = 0.04
@@ -201,7 +201,9 @@ class NewTransactionalProducer:
         self._become(response.producer_id, response.producer_epoch)
 
     async def _poll(self, operation: Operation) -> None:
-        """Reads one partition, once. An error means that nothing was read."""
+        """Sends one Fetch request for one partition, and adds the records to the operation. After an error, adds
+        nothing.
+        """
         partition = self._rng.randrange(PARTITIONS)
         position = self._positions[partition]
         try:
@@ -230,7 +232,9 @@ class NewTransactionalProducer:
     # The cluster.
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeats a request until it succeeds. Raises Refused or TimeoutError."""
+        """Calls `attempt` until it succeeds. Raises Refused after an error that is not retriable, and TimeoutError
+        after PATIENCE_S.
+        """
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
@@ -272,9 +276,10 @@ def _check(code: ErrorCode) -> None:
 
 
 def _committed(data: f.PartitionData, position: int) -> tuple[tuple[tuple[int, str], ...], int]:
-    """The committed records of a Fetch answer from `position` on, and the next position.
+    """Returns the committed records of a Fetch answer from `position` on, and the position for the next Fetch request.
 
-    A batch belongs to an aborted transaction between the first offset of the transaction and its abort marker.
+    A batch of a producer was aborted if it is between the first offset of the producer's aborted transaction and the
+    abort marker.
     """
     aborted = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset, reverse=True)
     ending: set[int] = set()

@@ -1,1 +1,3 @@
-"""Parts that tests share: logs made by hand, scripted servers, and the number of examples of a property test."""
+"""Parts that tests share: logs and batches, certificates, scripted servers, and the number of examples of a property
+test.
+"""

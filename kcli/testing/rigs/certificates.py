@@ -1,4 +1,4 @@
-"""Certificates for tests: one authority makes certificates for brokers and clients, as PEM, PKCS12 and JKS files.
+"""Makes certificates for tests: an authority issues certificates for brokers and clients, as PEM, PKCS12 and JKS files.
 
     certificates = make_certificates(directory)
     broker_config = {**certificates.broker_config(), "listeners": "SSL://127.0.0.1:0"}
@@ -46,7 +46,7 @@ _TYPES: dict[str, ObjectIdentifier] = {
 }
 
 Subject = Sequence[tuple[str, str]]
-"""Attribute types and values, the most specific first, as in the text of a distinguished name."""
+"""The attribute types and values of a distinguished name, the most specific first, as in its text."""
 
 _BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _EXPIRED = datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)
@@ -55,7 +55,7 @@ _END = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate with its private key, in files of one directory."""
+    """A certificate with its private key. Its properties write files to a directory, and return their paths."""
 
     name: str
     directory: str
@@ -75,7 +75,7 @@ class Issued:
 
     @property
     def pem(self) -> str:
-        """The path of a PEM file with key and chain, which Kafka takes as a key store of type PEM."""
+        """The path of a PEM file with key and chain, which Kafka accepts as a key store of type PEM."""
         return self._file("pem", (self.key_text + self.chain_text).encode())
 
     @property
@@ -110,7 +110,7 @@ class Issued:
         )
 
     def jks(self, password: str = STORE_PASSWORD) -> str:
-        """The path of a JKS key store, whose key has the same password. Needs the extra `jks`."""
+        """The path of a JKS key store. The store and its key have the same password. Needs the extra `jks`."""
         import jks
 
         chain = [each.public_bytes(Encoding.DER) for each in (self.certificate, self.issuer)]
@@ -141,11 +141,13 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """The path of a PEM file, which Kafka takes as a trust store of type PEM."""
+        """The path of a PEM file that Kafka accepts as a trust store of type PEM."""
         return self._file("pem", self.text.encode())
 
     def pkcs12(self, password: str = STORE_PASSWORD) -> str:
-        """The path of a PKCS12 trust store: a certificate without a key, as keytool -importcert writes it."""
+        """The path of a PKCS12 trust store. It contains a certificate without a key, as keytool -importcert writes
+        it.
+        """
         store = pkcs12.serialize_java_truststore(
             [pkcs12.PKCS12Certificate(self.certificate, self.name.encode())],
             BestAvailableEncryption(password.encode()),
@@ -169,7 +171,7 @@ class Authority:
         end: datetime.datetime = _END,
     ) -> Issued:
         """Makes a certificate. `hosts` are the host names and IP addresses for which the certificate is valid. `name`
-        is the name of its files."""
+        is the name of its files without suffix."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = _builder(_name(subject), self.certificate.subject, key, begin, end)
@@ -210,10 +212,10 @@ class Certificates:
     """A client with an e-mail address in its distinguished name."""
     alice_expired: Issued
     alice_other: Issued
-    """A client with the name of alice, made by the other authority."""
+    """A client with the same name as alice, made by the other authority."""
 
     def broker_config(self, server: Issued | None = None) -> dict[str, str]:
-        """The keys of a broker for its certificate and the authority of its clients, in PEM files."""
+        """The ssl.* settings of a broker: its certificate, and the authority of its clients, in PEM files."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": (server or self.server).pem,
@@ -222,7 +224,9 @@ class Certificates:
         }
 
     def client_config(self, client: Issued | None = None, *, protocol: str = "SSL") -> dict[str, str]:
-        """The keys of Java's clients: the authority of the broker and, if a client is given, its certificate."""
+        """The settings of a Java client: the authority of the broker and, if `client` is given, the client's
+        certificate.
+        """
         config = {
             "security.protocol": protocol,
             "ssl.truststore.type": "PEM",
@@ -235,7 +239,9 @@ class Certificates:
     def librdkafka_config(
         self, client: Issued | None = None, *, protocol: str = "ssl"
     ) -> dict[str, str | int | float | bool]:
-        """The keys of librdkafka: the authority of the broker and, if a client is given, its certificate."""
+        """The settings of a librdkafka client: the authority of the broker and, if `client` is given, the client's
+        certificate.
+        """
         config: dict[str, str | int | float | bool] = {
             "security.protocol": protocol,
             "ssl.ca.location": self.authority.pem,
@@ -274,7 +280,7 @@ def make_certificates(directory: str) -> Certificates:
 
 
 def make_authority(directory: str, name: str) -> Authority:
-    """Makes an authority with a certificate that it has signed itself."""
+    """Makes an authority with a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name((("CN", name), ("O", "kcli tests")))
     builder = _builder(subject, subject, key, _BEGIN, _END)
@@ -334,7 +340,9 @@ def _certificate_text(certificate: x509.Certificate) -> str:
 
 
 def _write(path: str, content: bytes) -> str:
-    """Writes a file that only its owner may read. Replaces it as a whole, so that a reader never sees a part of it."""
+    """Writes a file that only its owner may read. An existing file is replaced as a whole, so that a reader never sees
+    a part of the new content.
+    """
     new = f"{path}.new"
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)

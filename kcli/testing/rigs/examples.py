@@ -1,5 +1,5 @@
-"""The number of examples of a property test. Each property has a count, and the profile of Hypothesis scales all
-counts."""
+"""Computes the number of examples of a property test. Each property has a count, and the profile of Hypothesis scales
+all counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ USUAL = 100
 
 
 def examples(count: int) -> int:
-    """Returns `count` in a usual run. If the profile has another `max_examples`, returns proportionally fewer or more.
+    """Returns `count` if the profile has the usual `max_examples` of 100. With another value, returns proportionally
+    fewer or more.
 
     A property must set `max_examples` to `examples(number)`, because a plain number would ignore the profile.
     """

@@ -1,4 +1,4 @@
-"""Batches of few bytes that take much time to decompress and check. Their headers and checksums are valid."""
+"""Makes small batches that take much time to decompress and check. Their headers and checksums are valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def equal_deltas(
     key: bytes | None = b"k",
     producer_id: int = -1,
 ) -> bytes:
-    """`count` records that all have offset delta 0. A million such records are 900 bytes of zstd."""
+    """Makes a batch of `count` records that all have offset delta 0. A million such records are 900 bytes with zstd."""
     record = encode_batch([Record(0, timestamp_ms, key, b"v")])[HEADER_SIZE:]
     return batch_of(_repeated(record, count), count, timestamp_ms, codec, producer_id=producer_id)
 
@@ -28,7 +28,9 @@ def equal_deltas(
 def large_values(
     count: int, value_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.ZSTD, step_ms: int = 0
 ) -> bytes:
-    """`count` valid records with values of zeros. A gigabyte of records is 39 kB of zstd, or 1 MB of gzip."""
+    """Makes a batch of `count` valid records whose values are zeros. A gigabyte of records is 39 kB with zstd, or 1 MB
+    with gzip.
+    """
 
     def records() -> Iterator[bytes]:
         value = bytes(value_bytes)
@@ -44,12 +46,12 @@ def large_values(
 
 
 def zeros(size_bytes: int, timestamp_ms: int, *, codec: Codec = Codec.GZIP) -> bytes:
-    """A batch that has zeros in place of records. A gigabyte of zeros is 1 MB of gzip."""
+    """Makes a batch that has zeros in place of records. A gigabyte of zeros is 1 MB with gzip."""
     return batch_of(_repeated(b"\x00", size_bytes), 1, timestamp_ms, codec)
 
 
 def _repeated(piece: bytes, count: int) -> Iterator[bytes]:
-    """`piece` this many times, in large pieces."""
+    """Yields `piece` repeated `count` times, in large parts."""
     at_once = max(PIECE_BYTES // len(piece), 1)
     for begin in range(0, count, at_once):
         yield piece * min(at_once, count - begin)
@@ -64,7 +66,7 @@ def batch_of(
     newest_ms: int | None = None,
     producer_id: int = -1,
 ) -> bytes:
-    """A batch with these bytes in place of its records. The bytes may have any content."""
+    """Makes a batch with the bytes `records` in place of its records. The bytes may have any content."""
     header = read_header(encode_batch([Record(0, timestamp_ms, b"k", b"v")]))._replace(
         attributes=int(codec),
         last_offset_delta=count - 1,

@@ -1,4 +1,6 @@
-"""Partition logs for tests: a clock that the test moves, a log on any disk, and functions that make batches."""
+"""Parts for tests of partition logs: a clock that the test moves, a log on any disk, and functions that make
+batches.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 START_MS = 1_800_000_000_000
-"""The time of a new ManualClock."""
+"""The time of a new ManualClock, in milliseconds."""
 
 
 class ManualClock:
@@ -27,7 +29,7 @@ class ManualClock:
     def __init__(self, now_ms: int = START_MS) -> None:
         self.ms = now_ms
         self.skew_ms = 0
-        """A jump of the wall clock. The monotonic clock does not jump."""
+        """The milliseconds by which the wall clock has jumped. The monotonic clock does not jump."""
 
     def now_ms(self) -> int:
         return self.ms + self.skew_ms
@@ -49,8 +51,8 @@ def batch_of(
     leader_epoch: int = -1,
     codec: Codec = Codec.NONE,
 ) -> bytes:
-    """Returns a batch as a client sends it. If `base_offset` and `leader_epoch` are given, it is a batch of a leader's
-    log."""
+    """Returns a batch as a client sends it. If `base_offset` and `leader_epoch` are given, returns a batch as a
+    leader's log contains it."""
     return encode_batch(
         [Record(-1, timestamp_ms, key, value, (), NO_SEQUENCE) for value in values],
         base_offset=base_offset,
@@ -71,7 +73,7 @@ def marker_of(
     coordinator_epoch: int = 0,
     timestamp_ms: int = START_MS,
 ) -> bytes:
-    """Returns the commit or abort marker of a transaction."""
+    """Returns a batch with the commit or abort marker of a transaction."""
     return encode_marker_batch(
         EndTransactionMarker(committed=commit, coordinator_epoch=coordinator_epoch),
         producer_id=producer_id,

@@ -1,10 +1,10 @@
-"""A server on a real socket that answers each API with a function of the test, for tests of clients and tools.
+"""A server on a real socket for tests of clients and tools. For each API, a function of the test makes the answer.
 
     with ScriptedServer({ApiKey.METADATA: lambda request, version: MetadataResponse(...)}) as server:
         run(["topics", "--list", "--bootstrap-server", server.address])
 
 The server runs on threads, so that tests can also use code that starts an event loop. If a function returns None, the
-connection is closed. ApiVersions is answered with the APIs of the script.
+connection is closed. The server itself answers ApiVersions, with the APIs of the script.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ ScriptedAnswer = Callable[[Any, int], Any]
 _SIZE = struct.Struct(">i")
 
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
-"""The largest request, as in Kafka (socket.request.max.bytes). The first bytes of a TLS handshake, read as a size, are
-larger than this limit.
+"""The largest request in bytes, as in Kafka (socket.request.max.bytes). If a client uses TLS, the first bytes of its
+handshake look like a larger size, so the server closes the connection.
 """
 
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Answers by a script. `requests` has the (key, version, message) of all requests in the order of their arrival."""
+    """Answers requests with the functions of `script`. `requests` contains (key, version, message) of all requests in
+    the order of their arrival.
+    """
 
     script: Mapping[ApiKey, ScriptedAnswer]
     versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=dict)
-    """Smaller version ranges than those of kcli, to simulate an older broker."""
+    """The version ranges of APIs that differ from kcli's ranges, to simulate an older broker."""
     requests: list[tuple[ApiKey, int, Any]] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
     """The TLS context of the server, or None for a server without TLS."""
@@ -70,7 +72,7 @@ class ScriptedServer:
             each.close()
 
     def sent(self, key: ApiKey) -> list[Any]:
-        """Returns the requests for one API."""
+        """Returns the requests that the server has received for one API."""
         return [message for each, _, message in self.requests if each is key]
 
     def _start(self, work: Callable[[socket.socket], None], on: socket.socket) -> None:
@@ -136,8 +138,8 @@ class ScriptedServer:
 
 
 def _drain(peer: socket.socket) -> None:
-    """Reads until the client closes the connection. If the server closed the connection first, the client could lose
-    the alert that reports why a TLS handshake failed.
+    """Reads until the client closes the connection. If the server closed it first, the client could lose the alert that
+    reports why a TLS handshake failed.
     """
     try:
         while socket.socket.recv(peer, 4096):

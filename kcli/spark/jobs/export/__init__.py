@@ -1,1 +1,1 @@
-"""The job `export`: topics to files and tables."""
+"""The job `export`: writes topics to files and tables."""

@@ -1,4 +1,4 @@
-"""The job `export`: records of topics to files (Parquet, JSON, CSV, text) or tables (Delta, Iceberg)."""
+"""The job `export`: writes the records of topics to files (Parquet, JSON, CSV, text) or tables (Delta, Iceberg)."""
 
 from __future__ import annotations
 

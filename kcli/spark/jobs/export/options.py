@@ -1,4 +1,4 @@
-"""The options of the job `export`, and the columns that they choose."""
+"""The options of the job `export`, and the columns that the job writes with these options."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COLUMN_TYPES = {
     "headers": "array<struct<key: string, value: binary>>",
 }
 DATE = "date"
-"""An extra column to partition files by: the day of the timestamp."""
+"""An additional column with the day of the timestamp, to partition files by day."""
 
 FILE_FORMATS = ("parquet", "json", "csv", "text")
 TABLE_FORMATS = ("delta", "iceberg")
 BINARY_FORMATS = ("parquet", *TABLE_FORMATS)
-"""The formats that can hold bytes."""
+"""The formats whose columns can contain bytes."""
 
 VALUES_AS = ("binary", "string", "base64")
 
@@ -156,13 +156,13 @@ def _check_idle(options: ExportOptions) -> None:
 
 
 def reading(options: ExportOptions) -> dict[str, str]:
-    """Returns the options of the data source `kcli`."""
+    """Returns the options of the data source `kcli`, from which the job reads."""
     headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
     return reader_options(options, include_headers=headers)
 
 
 def is_decoded(options: ExportOptions) -> bool:
-    """Whether values are decoded to columns."""
+    """Whether the job decodes values to columns."""
     return options.value_format != "raw"
 
 

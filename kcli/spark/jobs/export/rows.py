@@ -1,4 +1,4 @@
-"""Reads and decodes the rows that the job `export` writes, in types that the file format supports."""
+"""Reads and decodes the rows that the job `export` writes, and converts them to types that the file format supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> DataFrame:
-    """Returns the rows to write, with their columns."""
+    """Returns a frame with the rows and columns to write."""
     chosen = columns(options)
     needed = [name for name in chosen if name in COLUMN_TYPES]
     if DATE in chosen and "timestamp" not in needed:
@@ -47,7 +47,7 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
 
 
 def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
-    """Returns the format of the values, with an inferred schema for JSON without --schema."""
+    """Returns the format of the values. For JSON without --value-schema, the schema is inferred from records."""
     spec = options.values
     if spec.format != "json" or spec.schema:
         return spec
@@ -55,7 +55,7 @@ def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
 
 
 def _selected(options: ExportOptions, chosen: list[str]) -> list[Column]:
-    """Returns the columns in types of the file format. CSV has no lists, and CSV and JSON have no bytes."""
+    """Returns the columns to write, converted for the file format. CSV has no lists, and CSV and JSON have no bytes."""
     from pyspark.sql.functions import base64, col, expr, to_date
 
     form = values_as(options)

@@ -1,9 +1,10 @@
-"""Writes to Delta and Iceberg tables without a jar. A commit adds the files of a micro-batch to the table.
+"""Commits files to Delta and Iceberg tables without a Java library. A commit adds the files of a micro-batch to the
+table.
 
 Spark stores the end of a micro-batch only after the commit to the table. So after a crash, Spark may repeat a
-micro-batch that the table already has. To recognise such a micro-batch, each commit also stores the number of the
-micro-batch, together with the id of the application, which is the id of its checkpoint. A micro-batch whose number is
-in the table is not written again. Only the driver uses these classes.
+micro-batch that the table already has. To recognise such a micro-batch, each commit also stores its number together
+with an application id. For a stream, this id is the id of the query, which its checkpoint stores. A micro-batch whose
+number the table already has is not written again. Only the driver uses these classes.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
 BATCH_PROPERTY = "kcli.last-batch."
-"""The prefix of an Iceberg property.
+"""The prefix of the Iceberg property that stores the last micro-batch of an application.
 
-The name of the property is this prefix and the id of an application. The value is the number of the application's last
-micro-batch.
+The id of the application follows the prefix. The value is the number of the application's last micro-batch.
 """
 
 COMPACT_MIN_FILES = 4
@@ -40,8 +40,8 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The number of a micro-batch, and the id of its application. The id stays the same when the application
-    restarts."""
+    """The number of a micro-batch, and the id of the application that writes it. The id stays the same when the
+    application restarts."""
 
     application: str
     number: int
@@ -52,10 +52,12 @@ class TargetTable(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """The layout of the files that the workers write."""
+        """Where and how the workers write the files of the table."""
 
     def last_batch(self, application: str) -> int | None:
-        """Returns the last micro-batch in the table."""
+        """Returns the number of the application's last micro-batch in the table, or None if the table has no
+        micro-batch of it.
+        """
 
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
@@ -66,7 +68,9 @@ class TargetTable(Protocol):
         """Merges small files into files of up to `max_bytes`. Returns the number of replaced files."""
 
     def vacuum(self, retention_hours: int) -> int:
-        """Deletes old files that the current version does not need. Returns the number of deleted files."""
+        """Deletes files that are older than `retention_hours` and no longer needed. Returns the number of deleted
+        files.
+        """
 
 
 class DeltaTarget:
@@ -80,7 +84,8 @@ class DeltaTarget:
         self._layout, self._schema = layout, schema
         self._storage = dict(storage_options or {}) or None
         self._vacuumed: set[str] = set()
-        """Files that this process deleted. Delta lists a deleted file until its tombstone expires."""
+        """Files that this process has deleted, so that each one counts once. Delta reports a deleted file again until
+        its tombstone expires."""
         uri = layout.uri if "://" in layout.uri else os.path.abspath(layout.uri)
         self._table = deltalake.DeltaTable.create(
             uri,
@@ -199,7 +204,7 @@ class IcebergTarget:
         return f"{self._layout.uri}/{file.path}"
 
     def compact(self, max_bytes: int) -> int:
-        """Merges small files of each partition. Each group of files is replaced in one commit."""
+        """Merges small files of each partition. One commit replaces one group of files."""
         self._table.refresh()
         replaced = 0
         for group in self._small_files(max_bytes):
@@ -211,7 +216,9 @@ class IcebergTarget:
         return replaced
 
     def _small_files(self, max_bytes: int) -> list[list[DataFile]]:
-        """Returns groups of files of one partition, each group with at most `max_bytes` in total."""
+        """Returns groups of small files. All files of a group are in one partition, and have at most `max_bytes` in
+        total.
+        """
         by_partition: dict[str, list[DataFile]] = {}
         for task in self._table.scan().plan_files():
             if task.file.file_size_in_bytes < max_bytes // 2 and not task.delete_files:
@@ -261,7 +268,7 @@ class IcebergTarget:
 
 
 def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
-    """Deletes Parquet files below `uri` that are not in `used` and older than `before_ms`.
+    """Deletes the Parquet files below `uri` that are not in `used` and are older than `before_ms`.
 
     Returns the number of deleted files.
     """
@@ -278,7 +285,7 @@ def delete_orphans(uri: str, used: set[str], before_ms: int) -> int:
 
 
 def check_same_columns(layout: Layout, columns: Sequence[str], partition_by: Sequence[str]) -> None:
-    """Raises JobError if an existing table has other columns than the files to write."""
+    """Raises JobError if an existing table has other columns, or other partition columns, than the files to write."""
     if set(columns) != set(layout.columns):
         raise JobError(
             f"the table has the columns {', '.join(columns)}, but the export has {', '.join(layout.columns)}"

@@ -1,9 +1,9 @@
-"""Writes the Parquet files of a table in the workers that decode the records. Spark receives only the names of files.
+"""Writes the Parquet files of a table in the workers that decode the records. Spark receives only a row for each file.
 
 The data source `kcli-table-files` reads records like the source `kcli`. But its tasks write Parquet files and return
-one row for each file. If Spark must first decode the values, mapInArrow runs the same code on the decoded rows. A file
-belongs to the table only after the driver has committed it. So if a task fails or runs twice, it leaves only files that
-belong to no table.
+one row for each file. If Spark must first decode the values, the data source `kcli` reads them, and mapInArrow writes
+the decoded rows with the same code. A file belongs to the table only after the driver has committed it. So if a task
+fails or runs twice, it leaves only files that belong to no table.
 """
 
 from __future__ import annotations
@@ -33,27 +33,28 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-table-files"
 FILES = "path string, rows bigint, bytes bigint, partition string, stats string"
-"""The columns of the rows that a task returns for its files, as DDL. `partition` and `stats` are JSON objects."""
+"""The columns of the rows that a task returns, as DDL. Each row describes a file. `partition` and `stats` are JSON
+objects."""
 
 MAX_OPEN_FILES = 64
-"""The largest number of open files of a task, because each keeps a row group in memory."""
+"""The most files that a task keeps open. The number is limited, because each open file keeps a row group in memory."""
 
 ROW_GROUP_BYTES = 32 << 20
 """The size of a row group in memory. Readers use the statistics of a row group to skip it."""
 
 UNIQUE = frozenset({"value", "offset"})
-"""Columns without a dictionary. Their values rarely repeat, and a dictionary would add a third to the time of a write.
-"""
+"""Columns that are written without a dictionary. Their values rarely repeat, so a dictionary would save no space and
+add a third to the time of a write."""
 
 DATE = "date"
 """The column with the day of the timestamp."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The directory for null values, as Hive, Spark, Delta and Iceberg name it."""
+"""The name that Hive, Spark, Delta and Iceberg give to the directory for null values."""
 
 
 FileStats = Mapping[str, int | Mapping[str, int]]
-"""The statistics of a file in the form of Delta: the number of rows, and figures for each column."""
+"""The statistics of a file, as Delta stores them: the number of rows, and minimum, maximum and nulls of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Layout:
     columns: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     keeps_partition_columns: bool = False
-    """Whether a file also stores the partition columns, whose values are in its directory name.
+    """Whether a file also contains the partition columns, although their values are in the name of its directory.
 
     The value is true for Iceberg tables and false for Delta tables.
     """
@@ -124,7 +125,7 @@ class TableFilesSource(DataSource):
 
 
 def source_schema(columns: Sequence[str]) -> StructType:
-    """Returns the source columns that are needed to write `columns`."""
+    """Returns the columns of the source that are needed to write `columns`."""
     from kcli.spark.source.readers import FIELDS, HEADERS
 
     fields = {field.name: field for field in (*FIELDS, HEADERS)}
@@ -210,7 +211,7 @@ def as_text(values: pa.Array, values_as: str) -> pa.Array:
 
 
 def report(files: Sequence[WrittenFile]) -> pa.RecordBatch:
-    """Returns the files as rows of FILES."""
+    """Returns a row with the columns FILES for each file."""
     return pa.RecordBatch.from_pydict(
         {
             "path": pa.array([each.path for each in files], pa.string()),
@@ -255,7 +256,7 @@ def write_files(batches: Iterator[pa.RecordBatch], layout: Layout) -> list[Writt
 def split_by(
     batch: pa.RecordBatch, names: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """Yields the rows of each combination of values in the columns `names`, with these values as text."""
+    """Splits a batch by the values of the columns `names`. Yields each combination of values as text, with its rows."""
     if not batch.num_rows:
         return
     if not names:
@@ -295,7 +296,7 @@ class _File:
         self._waiting_bytes = 0
         self._footers: list[pq.FileMetaData] = []
         self.size_bytes = 0
-        """The size of the columns in memory, which is an upper bound for the size of the file."""
+        """The size in memory of the rows that were written. It is an upper bound for the size of the file."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._waiting.append(rows)
@@ -338,7 +339,7 @@ class _File:
 
 
 def leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yields the Parquet columns that store an Arrow column."""
+    """Yields the paths of the Parquet columns that store one Arrow column."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from leaves(f"{path}.{field.name}", field.type)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 QUERY_ID = "sql.streaming.queryId"
-"""The local property with the id of a stream. The id is stored in the checkpoint."""
+"""The Spark local property that contains the id of a stream's query. The checkpoint stores this id."""
 
 
 def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
@@ -65,7 +65,7 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
 def stream_writer(
     spark: SparkSession, options: ExportOptions, counts: Counts
 ) -> tuple[DataStreamWriter, Commit, Upkeep]:
-    """Returns the writer of the stream, which is not started yet."""
+    """Returns the writer of the stream, which is not started yet, with its `Commit` and `Upkeep`."""
     rows = selected(spark, options, counts) if is_decoded(options) else None
     target = opened(options, _schema(options, rows))
     assert target is not None  # only a batch with --save-mode ignore has no target
@@ -76,7 +76,7 @@ def stream_writer(
 
 
 def _schema(options: ExportOptions, rows: DataFrame | None) -> pa.Schema:
-    """Returns the columns of the files."""
+    """Returns the Arrow schema of the files."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -116,7 +116,9 @@ def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
 
 
 def _is_ignored(options: ExportOptions, exists: bool) -> bool:
-    """Whether --save-mode leaves nothing to do. A stream always continues to write to its table."""
+    """Whether the job writes nothing, because the table exists and --save-mode is ignore. Raises JobError if
+    --save-mode is error. A stream always continues to write to its table.
+    """
     if options.is_stream or not exists:
         return False
     if options.save_mode == "error":
@@ -135,8 +137,8 @@ def table_name(options: ExportOptions) -> str:
 
 
 def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
-    """Opens the catalog that the user has configured. Without such a catalog, opens the catalog file in the warehouse
-    directory."""
+    """Opens the Iceberg catalog that the user has configured. Without such a catalog, opens the file catalog.db in the
+    warehouse directory."""
     from pyiceberg.catalog import load_catalog
 
     if options.catalog is not None or settings:
@@ -189,7 +191,7 @@ class Commit:
 
 
 class Upkeep:
-    """Compaction and vacuum, every --compact-every micro-batches."""
+    """Runs compaction and vacuum after every --compact-every micro-batches."""
 
     def __init__(self, target: TargetTable, options: ExportOptions) -> None:
         self._target, self._options = target, options
@@ -198,7 +200,9 @@ class Upkeep:
         self._deleted = 0
 
     def after_batch(self, *, last: bool = False) -> None:
-        """Counts a micro-batch, and compacts after every --compact-every micro-batches."""
+        """Counts a micro-batch. Compacts and vacuums after every --compact-every micro-batches, and after a batch job
+        (`last`).
+        """
         every = self._options.compact_every
         self._batches += 1
         if not every or (self._batches % every and not last):
@@ -207,7 +211,7 @@ class Upkeep:
         self._deleted += self._target.vacuum(self._options.vacuum_hours)
 
     def details(self) -> dict[str, int]:
-        """Returns the figures for the summary."""
+        """Returns the numbers of compacted and deleted files for the summary."""
         if not self._options.compact_every:
             return {}
         return {"compacted_files": self._compacted, "deleted_files": self._deleted}

@@ -1,1 +1,1 @@
-"""The job `ingest`: files, or the rows of a database, to a topic."""
+"""The job `ingest`: writes files, or the rows of a database, to a topic."""

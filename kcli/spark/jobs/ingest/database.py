@@ -3,7 +3,7 @@
 The data source `kcli-sql` returns each row as a JSON object. The position of a stream is in Spark's checkpoint:
 
 * With an incrementing column, the position is the greatest value that was read. Rows must become visible in the order
-  of their values. If a slow transaction commits a row after a greater value was read, that row is never read.
+  of their values. If a slow transaction commits a row after a greater value was read, this row is never read.
 * With a timestamp column, the position is a time. All rows with an earlier timestamp were read. The position stays
   `delay_ms` behind the database's clock. `delay_ms` must be the longest time from a row's timestamp to the commit of
   the row.
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 FORMAT = "kcli-sql"
 SETTINGS = "secret.settings"
-"""The name of the option that holds the settings.
+"""The name of the option that contains the settings.
 
-The name contains `secret`, because a URL may have a password, and Spark hides such options in logs and plans.
+The settings may contain a password in the URL. Spark hides options whose names contain `secret` in logs and plans.
 """
 
 ROWS_PER_BATCH = 10_000
@@ -62,7 +62,7 @@ SqlValue = (
     | uuid.UUID
     | None
 )
-"""A value of a column."""
+"""The types that a value of a database column can have."""
 
 SqlOffset = dict[str, SqlValue]
 """The offset of a stream in Spark's checkpoint. `position` is a value of the column, or None before the first row."""
@@ -70,9 +70,9 @@ SqlOffset = dict[str, SqlValue]
 
 @dataclass(frozen=True, slots=True)
 class SqlSettings:
-    """The database and the rows to read, from either `table` or `query`.
+    """The database to read, and which rows to read from it. Either `table` or `query` is set.
 
-    `by` is INCREMENTING or TIMESTAMP, the kind of `column`.
+    `column` orders the rows. `by` is its kind: INCREMENTING or TIMESTAMP.
     """
 
     url: str
@@ -141,7 +141,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: SqlSettings) -> None:
         self.settings = settings
         self._last: SqlOffset | None = None
-        """The end of a query with the trigger AvailableNow."""
+        """The offset at which a query with the trigger AvailableNow ends."""
 
     def initialOffset(self) -> SqlOffset:
         return {"position": None}
@@ -188,7 +188,7 @@ class SqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def engine(url: str) -> Engine:
-    """Returns the engine of a URL.
+    """Returns the SQLAlchemy engine for a database URL.
 
     Raises JobError if the URL is invalid or its driver is missing. The message does not contain the password.
     """
@@ -218,7 +218,7 @@ def shown(url: str) -> str:
 
 
 def columns(settings: SqlSettings) -> list[str]:
-    """Returns the columns of the rows."""
+    """Returns the column names of the table or query."""
     import sqlalchemy
 
     with connected(settings) as connection:
@@ -227,7 +227,8 @@ def columns(settings: SqlSettings) -> list[str]:
 
 
 def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None) -> list[Slice]:
-    """Cuts the range from `low` to `high` into parts of about the same width, if the column has integers.
+    """Divides the range from `low` to `high` into `tasks` slices of about the same width, if the column contains
+    integers.
 
     Otherwise returns one slice.
     """
@@ -255,7 +256,7 @@ def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[
 
 
 def as_json(value: SqlValue) -> str:
-    """Converts values that JSON cannot hold: times to ISO 8601, decimal numbers to text, bytes to base64."""
+    """Converts a value that JSON does not support: times to ISO 8601, bytes to base64, other types to text."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):
@@ -264,7 +265,7 @@ def as_json(value: SqlValue) -> str:
 
 
 def _rows(connection: Connection, settings: SqlSettings) -> str:
-    """Returns the table or the query for the FROM clause."""
+    """Returns the SQL text of the table or query for the FROM clause."""
     if settings.query is not None:
         return f"({settings.query}) q"
     assert settings.table is not None
@@ -280,7 +281,7 @@ def _column(connection: Connection, settings: SqlSettings) -> str:
 def _range(
     connection: Connection, settings: SqlSettings, low: SqlValue, high: SqlValue
 ) -> tuple[str, dict[str, SqlValue]]:
-    """Returns a WHERE clause for the range and the values of its parameters."""
+    """Returns a WHERE clause that selects the range, and the values of its parameters."""
     above, below = (">", "<=") if settings.by == INCREMENTING else (">=", "<")
     terms, bound = [], {}
     for name, operator, value in (("low", above, low), ("high", below, high)):
@@ -291,7 +292,7 @@ def _range(
 
 
 def _bound(connection: Connection, settings: SqlSettings, value: SqlValue) -> SqlValue:
-    """Returns a position in the type of the column. SQLite stores times as text, other databases as timestamps."""
+    """Converts a position to the type of the column. SQLite stores times as text, other databases as timestamps."""
     if settings.by == TIMESTAMP and connection.dialect.name != "sqlite":
         assert isinstance(value, str), "the checkpoint has times as text"
         return datetime.datetime.fromisoformat(value)
@@ -331,7 +332,7 @@ def _nth(
 
 
 def _clock(connection: Connection, greatest: SqlValue, delay_ms: int) -> str:
-    """Returns the database's time minus the delay, in the same form as the column's values."""
+    """Returns the time of the database minus the delay, in the form of `greatest`, a value of the timestamp column."""
     import sqlalchemy
 
     now = connection.execute(sqlalchemy.text("SELECT CURRENT_TIMESTAMP")).scalar()

@@ -145,7 +145,9 @@ def _check_jdbc(options: IngestOptions) -> None:
 
 
 def files(path: str) -> list[str] | None:
-    """Returns the files of a local `path`, or None for a URI. Raises JobError if there are no files."""
+    """Returns the files that a local `path` or pattern names, or None for a URI. Raises JobError if there are no
+    files.
+    """
     if "://" in path:
         return None
     found = sorted(glob.glob(path))
@@ -270,7 +272,7 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
     """Checks the columns that the options name. Raises JobError for a missing column.
 
-    The name of a column may also be the name of a field of a JSON column.
+    An option may also name a field of a JSON column, such as `column.field`. The field is not checked.
     """
     for name in (options.key_column, options.value_column, options.partition_column):
         if name is not None and name.partition(".")[0] not in found:
@@ -278,9 +280,9 @@ def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """Returns the rows of JSON and CSV files that can be parsed.
+    """Returns the rows of JSON and CSV files that parse.
 
-    The other rows are handled as --on-bad-record requests.
+    --on-bad-record decides what happens to the other rows.
     """
     from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
 
@@ -299,7 +301,9 @@ def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame
 
 
 def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
-    """Returns the columns key, value, headers and partition, if the rows have them."""
+    """Returns the columns of the records: always value, and key, partition and headers if the options or the rows have
+    them.
+    """
     from pyspark.sql.functions import col, get_json_object, struct, to_json
 
     is_json = options.format in ("json", JDBC)
@@ -331,7 +335,7 @@ def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
 
 
 def _bytes(frame: DataFrame, name: str) -> Column:
-    """Returns a column as key or value: bytes and strings unchanged, other types as text."""
+    """Returns a column in a type for keys and values: bytes and strings unchanged, other types as text."""
     from pyspark.sql.functions import col
 
     column = col(f"`{name}`")

@@ -1,1 +1,1 @@
-"""The job `profile`: statistics of topics."""
+"""The job `profile`: computes statistics of topics."""

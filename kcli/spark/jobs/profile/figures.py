@@ -1,4 +1,6 @@
-"""The figures of a topic: the figures that the job `profile` reads, and the figures that are computed from these."""
+"""The statistics of a topic in the job `profile`: the figures that Spark computes, and the figures that are derived
+from them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from dataclasses import asdict, dataclass
 from kcli.command.rows import RowValue
 
 SIZE_LIMITS = (0, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
-"""The upper bounds (inclusive, in bytes) of the size classes. One more class holds all larger sizes."""
+"""The upper bounds (inclusive, in bytes) of the classes of value sizes. One more class contains all larger sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProfile:
-    """The figures of a partition."""
+    """The statistics of a partition. `value_bytes` is the size of all values."""
 
     partition: int
     records: int
@@ -37,7 +39,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True)
 class TopicProfile:
-    """The figures of a topic. Times are in milliseconds since 1970, sizes in bytes."""
+    """The statistics of a topic. Times are in milliseconds since 1970, sizes in bytes."""
 
     topic: str
     partitions: tuple[PartitionProfile, ...]
@@ -47,7 +49,7 @@ class TopicProfile:
     smallest_value: int
     largest_value: int
     sizes: tuple[int, ...]
-    """The number of records in each class of SIZE_LIMITS, and in the last class, which has all larger sizes."""
+    """The number of records in each class of SIZE_LIMITS. The last entry is for all larger sizes."""
     first_ms: int
     last_ms: int
     step_ms: int
@@ -75,8 +77,8 @@ class TopicProfile:
 
     @property
     def most_records_per_second(self) -> float:
-        """The rate of the time step (`step_ms`) with the most records, but at least the average rate. The last time
-        step may be shorter than the others, so its computed rate is too low."""
+        """The rate in the time step with the most records, but at least the average rate. The computed rate of the last
+        time step may be too low, because this step may be shorter than the others."""
         return max(max(self.rate) * 1000 / self.step_ms, self.records_per_second)
 
     @property
@@ -95,12 +97,16 @@ class TopicProfile:
 
     @property
     def partition_skew(self) -> float:
-        """The records of the largest partition divided by the average of all partitions that have records."""
+        """The number of records in the largest partition, divided by the average of all partitions that have
+        records.
+        """
         return max(each.records for each in self.partitions) * len(self.partitions) / self.records
 
 
 def as_json(profile: TopicProfile) -> dict[str, RowValue]:
-    """Returns all figures of a topic, read and computed, as JSON values."""
+    """Returns the figures of a topic as JSON values. Of the derived figures, only `most_records_per_second` is left
+    out.
+    """
     figures = (
         "records",
         "value_bytes",
@@ -114,7 +120,7 @@ def as_json(profile: TopicProfile) -> dict[str, RowValue]:
 
 
 def table(profile: TopicProfile) -> list[str]:
-    """Returns the profile in lines of text."""
+    """Returns the profile of a topic as lines of text."""
     records = profile.records
     average = profile.value_bytes / records
     most = profile.most_records_per_second

@@ -1,4 +1,5 @@
-"""The job `profile`: statistics of topics (records, sizes, keys, gaps, rates) as a table and a page with charts.
+"""The job `profile`: computes statistics of topics (records, sizes, keys, gaps, rates) as a table and a page with
+charts.
 
 Spark computes the figures, and the driver gets only the results. A topic is read up to three times: for sizes, for
 rates, and for the frequency of keys (unless --no-keys is given). Each time, only the necessary columns are decoded.
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIME_STEPS = 60
-"""The number of time steps into which the range from the first to the last timestamp is divided, for rates and gaps."""
+"""The number of time steps for rates and silences. The time from the first to the last record is divided into these
+steps."""
 
 Read = Callable[[str], "DataFrame"]
-"""A function that reads the topics with the columns that a DDL text declares."""
+"""A function that reads the topics as a frame. Its argument declares the columns as DDL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,7 @@ def plan(options: ProfileOptions) -> list[str]:
 
 
 def run(spark: SparkSession, options: ProfileOptions) -> Done:
-    """Profiles the topics, and prints or writes the result."""
+    """Computes the profiles of the topics, and prints or writes them."""
     found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
     if options.html:
         Path(options.html).write_text(page(found), encoding="utf-8")
@@ -106,7 +108,9 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
 
 
 def settled_range(options: ProfileOptions) -> dict[str, str]:
-    """Returns the options of the source with the present offsets fixed, so that each pass reads the same records."""
+    """Returns the options of the source with start and end as fixed offsets, so that each pass reads the same
+    records.
+    """
     reading = reader_options(options)
     ranges = planned(reading)
     starts: dict[str, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""The page of a profile: one HTML file with charts in SVG, without scripts and without requests to other servers.
+"""Makes the HTML page of profiles: one file with charts in SVG, without scripts and without requests to other servers.
 
 Topic names and keys can contain any text, so the page escapes them.
 """
@@ -12,7 +12,7 @@ from html import escape
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS, TopicProfile, moment
 
 WIDTH, HEIGHT, MARGIN = 640, 180, 24
-"""The size of a chart in pixels. The margins above and below are for text."""
+"""The width and height of a chart in pixels, and the margin for text above and below the bars."""
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1100px; padding: 0 1rem; color: #1c2733 }

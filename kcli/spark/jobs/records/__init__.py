@@ -1,1 +1,1 @@
-"""Turns records into rows and rows into records: value formats, topics as tables, records that do not parse."""
+"""Converts records to rows and rows to records: value formats, topics as tables, records that do not parse."""

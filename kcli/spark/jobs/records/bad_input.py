@@ -1,10 +1,10 @@
 """Handles records that do not parse, for all jobs.
 
-A job gives each row an error (null for a good row) and columns with its origin. `sifted` returns the good rows. The
-option --on-bad-record selects what happens with a bad row: the job fails, the row is only counted, or the row is sent
-to a dead-letter topic. The worker that finds a bad row sends the row before the micro-batch is committed. If Spark
-repeats the task or the micro-batch, the row is sent again. So dead letters are sent at least once. Dead letters have
-the header names of Kafka Connect (KIP-298).
+A job adds to each row an error (null for a good row) and columns that identify its origin. `sifted` returns the good
+rows. The option --on-bad-record selects what happens with a bad row: the job fails, the row is only counted, or the row
+is sent to a dead-letter topic. The worker that finds a bad row sends the row before the micro-batch is committed. If
+Spark repeats the task or the micro-batch, the row is sent again, so each dead letter is sent at least once. Dead
+letters have the header names of Kafka Connect (KIP-298).
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ HEADER_PREFIX = "__connect.errors."
 ERROR_HEADER = HEADER_PREFIX + "exception.message"
 
 KAFKA_ORIGIN = ("topic", "partition", "offset")
-"""The columns with the origin of a record."""
+"""The columns that identify the origin of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadInput:
-    """The user's policy for bad records. `sink` has the sink options of the dead-letter topic."""
+    """The user's policy for bad records. `sink` contains the options of the sink that writes to the dead-letter
+    topic.
+    """
 
     policy: str = FAIL
     sink: Mapping[str, str] | None = None
 
     @property
     def needs_headers(self) -> bool:
-        """Whether headers must be read, because a dead letter keeps them."""
+        """Whether headers must be read, because a dead letter keeps the headers of its record."""
         return self.policy == DEAD_LETTER
 
 
@@ -85,9 +87,10 @@ def sifted(
 ) -> DataFrame:
     """Returns the rows of `frame` whose `error` is null.
 
-    `origin` maps names to the columns that identify the origin of a row.
+    The policy of `chosen` decides what happens to the other rows. `origin` maps names to the columns that identify the
+    origin of a row.
 
-    A dead letter has the columns `key`, `value` and `headers` of the row, if the row has them.
+    A dead letter keeps `key`, `value` and `headers` of the row, if the row has these columns.
     """
     from pyspark.sql.functions import col, concat, count, lit, raise_error, when
 
@@ -162,7 +165,7 @@ def send_dead_letters(
 
 
 def dead_letters(rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Returns the rows for the sink: the bad records, each with additional headers about its error."""
+    """Returns the bad records as rows for the sink, each with additional headers about its error and origin."""
     import pyarrow as pa
 
     entry = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -1,4 +1,4 @@
-"""The Arrow types of Avro and Protobuf values."""
+"""Determines the Arrow types of Avro and Protobuf values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def avro_columns(schema: AvroSchema) -> pa.StructType:
-    """Returns the Arrow columns of an Avro record.
+    """Returns the Arrow type for an Avro record.
 
     Raises JobError if the schema is not a record, or has a type without an Arrow type.
     """
@@ -24,9 +24,8 @@ def avro_columns(schema: AvroSchema) -> pa.StructType:
 
 
 def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str, ...] = ()) -> pa.DataType:
-    """Returns the type of an Avro schema. `named` holds the named types that are declared so far.
-
-    `path` holds the types that contain this one.
+    """Returns the Arrow type for an Avro schema. `named` contains the named types that are declared so far. `path`
+    contains the names of the records that contain this type.
     """
     import pyarrow as pa
 
@@ -86,7 +85,8 @@ def _primitive(name: str) -> pa.DataType:
 
 
 def _logical(schema: AvroDeclaration) -> pa.DataType | None:
-    """Returns the Arrow type of a logical type that fastavro converts.
+    """Returns the Arrow type for a logical type that fastavro converts. Raises JobError for a logical type that has
+    none.
 
     Returns None for other logical types, because they are handled like their base types.
     """
@@ -108,7 +108,7 @@ def _logical(schema: AvroDeclaration) -> pa.DataType | None:
 
 
 def protobuf_columns(descriptor: Descriptor, path: tuple[str, ...] = ()) -> pa.StructType:
-    """Returns the type of a Protobuf message. `path` holds the messages that contain this one."""
+    """Returns the Arrow type for a Protobuf message. `path` contains the messages that contain this one."""
     import pyarrow as pa
 
     if descriptor.full_name in path:

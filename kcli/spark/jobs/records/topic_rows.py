@@ -1,4 +1,4 @@
-"""Turns rows of a query into records of a topic.
+"""Converts rows of a query to records of a topic.
 
 `_key`, `_headers` and `_timestamp` become key, headers and timestamp of the record. `_topic`, `_partition` and
 `_offset` (the origin of a row) are left out. All other columns form the value. In the format raw, the rows must already
@@ -48,7 +48,7 @@ def output_spec(options: OutputOptions) -> ValueSpec:
 
 
 def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """Returns the rows with the columns of the sink. Raises JobError for a column that cannot be written."""
+    """Converts rows to the columns of the sink. Raises JobError for a column that cannot be written."""
     from pyspark.sql.functions import col
 
     if spec.format == "raw":
@@ -69,7 +69,7 @@ def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def _record_column(frame: DataFrame, name: str, record: str) -> Column:
-    """Returns a column in a type of the sink. Keys and values of other types become text."""
+    """Returns a column in a type that the sink accepts. Keys and values of other types become text."""
     from pyspark.sql.functions import col
 
     kind = dict(frame.dtypes)[name]

@@ -1,4 +1,4 @@
-"""Topics as tables: a view for each topic that a query names. The columns of the view are the fields of the values.
+"""Makes a view for each topic that a query names as a table. The columns of the view are the fields of the values.
 
 A table also has `_key` (text), `_topic`, `_partition`, `_offset` and `_timestamp`. With --value-format raw, a table has
 the columns of the data source, with key and value as text.
@@ -44,7 +44,7 @@ class TopicTable:
     topic: str
     values: ValueSpec
     watermark: tuple[str, str] | None = None
-    """The timestamp column of the watermark, and its delay."""
+    """The timestamp column of the watermark, and the delay of the watermark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
 
 @dataclass(slots=True)
 class TopicTables:
-    """The tables of a query.
+    """Makes the tables that a query can read.
 
-    These are the tables that --tables declares, and every other topic as a table with the topic's name.
+    Each table that --tables declares can be read. Every other topic can be read as a table with the name of the topic.
     """
 
     spark: SparkSession
@@ -78,7 +78,7 @@ class TopicTables:
     """The JSON schemas that were inferred, by topic."""
 
     def add(self, name: str) -> bool:
-        """Makes the view `name`. Returns False if the view exists already or the topic does not exist."""
+        """Makes the view `name`. Returns False if the view exists already or its topic does not exist."""
         table = self.declared.get(name) or TopicTable(name, name, self.options.values)
         if name in self.made or not topic_exists(self.options, table.topic):
             return False
@@ -136,7 +136,7 @@ DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
 
 
 def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
-    """Reads the tables of --tables. Raises JobError with the error in the file."""
+    """Reads the tables that the file of --tables declares. Raises JobError if the file is invalid."""
     if options.tables is None:
         return {}
     import yaml
@@ -176,7 +176,7 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
 def topic_exists(options: TableOptions, topic: str) -> bool:
     """Whether a topic exists.
 
-    The function looks at the list of topics, because a metadata request for the topic could create it.
+    The function requests the list of all topics, because a metadata request for this topic could create it.
     """
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()
@@ -212,7 +212,7 @@ _POSITIONS = frozenset(
         "minPartitions",
     }
 )
-"""Options of the range to read.
+"""The options that select the range to read.
 
-They are removed before a schema is inferred, because the first records of the log give the schema.
+They are removed before a schema is inferred, because the schema is inferred from the first records of the log.
 """

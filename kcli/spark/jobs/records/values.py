@@ -32,7 +32,7 @@ CORRUPT = "_corrupt_record"
 """The column in which Spark stores a JSON or CSV text that does not parse."""
 
 SAMPLE_RECORDS = 1000
-"""The number of records in each partition from which a JSON schema is inferred."""
+"""The number of records that are read from each partition to infer a JSON schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,11 @@ class ValueSpec:
     """
     message: str | None = None
     skip_bytes: int = 0
-    """The size of a prefix to skip. Schema registries write a prefix of 5 bytes for Avro, and 6 for Protobuf."""
+    """The number of bytes to skip at the start of a value. Schema registries write a prefix of 5 bytes for Avro, and 6
+    for Protobuf."""
 
     def check(self) -> None:
-        """Checks the format. Raises JobError with the missing or wrong part."""
+        """Checks that the format is complete. Raises JobError if a part is missing or wrong."""
         if self.format not in FORMATS:
             raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
         if self.format == "csv" and not self.schema:
@@ -88,12 +89,12 @@ class ValueOptions(JobOptions):
 
     @property
     def values(self) -> ValueSpec:
-        """The format of the values."""
+        """The format of the values that the options describe."""
         return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
 
 
 def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """Returns `frame` with the columns RECORD and ERROR, decoded from its column `value`."""
+    """Decodes the column `value` of `frame`. Returns `frame` with the columns RECORD and ERROR."""
     from pyspark.sql.functions import col, from_csv, from_json, lit, struct, when
 
     if spec.format in ("avro", "protobuf"):
@@ -120,7 +121,7 @@ def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
 
 
 def struct_type(ddl: str) -> StructType:
-    """Parses columns in DDL. Raises JobError if the text is not DDL."""
+    """Parses a schema in DDL. Raises JobError if the text is not DDL."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -142,7 +143,7 @@ def inferred(spark: SparkSession, lines: list[str]) -> str:
 
 
 def encoded(columns: list[Column], spec: ValueSpec) -> Column:
-    """Returns the columns of a row encoded as one value."""
+    """Encodes the columns of a row as one value in the format of `spec`."""
     from pyspark.sql.functions import struct, to_csv, to_json
 
     row = struct(*columns)
@@ -162,7 +163,7 @@ class RecordCodec:
 
 
 def codec_of(spec: ValueSpec) -> RecordCodec:
-    """Returns the codec of a format. Raises JobError if the schema is invalid."""
+    """Returns the codec for an Avro or Protobuf format. Raises JobError if the schema is invalid."""
     assert spec.schema is not None
     is_protobuf = spec.format == "protobuf"
     if is_protobuf and spec.message is None:
@@ -174,8 +175,8 @@ def codec_of(spec: ValueSpec) -> RecordCodec:
 
 
 def record_codec(schema: bytes, message: str | None) -> RecordCodec:
-    """Returns the codec for the content of a schema file. If a message is named, the file is Protobuf. Otherwise the
-    file is Avro."""
+    """Returns the codec for the content of a schema file. With `message`, the file is a Protobuf schema. Without it,
+    the file is an Avro schema."""
     if message is not None:
         found = message_class(schema, message)
         return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
@@ -216,7 +217,9 @@ def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
 
 
 def _rebuilder(spec: ValueSpec) -> Callable[[], RecordCodec]:
-    """Returns a function that makes the codec in the executor. Spark cannot send parsed schemas."""
+    """Returns a function that makes the codec in the executor, because Spark cannot send parsed schemas to
+    executors.
+    """
     assert spec.schema is not None
     content = Path(spec.schema).read_bytes()
     message = spec.message if spec.format == "protobuf" else None

@@ -1,1 +1,1 @@
-"""The job `replay`: a range of records to another topic or cluster."""
+"""The job `replay`: copies a range of records to another topic or cluster."""

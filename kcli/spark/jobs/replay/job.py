@@ -70,7 +70,7 @@ def _reading(options: ReplayOptions) -> dict[str, str]:
 
 
 def target_options(options: ReplayOptions) -> dict[str, str]:
-    """Returns the options of the sink."""
+    """Returns the options of the sink that writes to the target topic."""
     if options.target_bootstrap_server is None:
         return writer_options(options, options.target_topic)
     found = cluster_options(

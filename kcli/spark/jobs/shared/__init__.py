@@ -1,1 +1,1 @@
-"""Common code of all jobs: declaration, options, errors, progress, and running inside Spark."""
+"""Common code of all jobs: how a job is declared, its options, errors and progress, and how it runs inside Spark."""

@@ -1,4 +1,4 @@
-"""Reads the file of `--config`: defaults for the options of jobs.
+"""Reads the file that `--config` names, which contains defaults for the options of jobs.
 
 The command line takes precedence over the file. The key of an option has dots in place of dashes. A key such as
 `bootstrap.servers` sets the option of every job. A key such as `export.format` sets the option --format only for the
@@ -15,7 +15,7 @@ from kcli.config.properties import load
 from kcli.spark.submit import JOBS
 
 ALIASES = {"bootstrap.servers": "bootstrap.server"}
-"""The names of settings in Kafka's properties files that differ from the names on command lines."""
+"""Settings of Kafka's properties files whose option has another name, with the name of the option."""
 
 SHARED_KEYS = frozenset(
     {
@@ -35,9 +35,9 @@ class Defaults:
     """The defaults of one job."""
 
     words: tuple[str, ...] = ()
-    """The options as arguments of a command line."""
+    """The defaults as command-line arguments."""
     unknown: tuple[str, ...] = ()
-    """Keys that are not options of the job."""
+    """The keys of the file that are not options of the job."""
 
 
 def load_defaults(path: str, job: str, known: list[Option], taken: Collection[str]) -> Defaults:

@@ -1,4 +1,4 @@
-"""Turns the options of a job into options of the data source and the sink, and looks up the topics that they name."""
+"""Converts the options of a job to options of the data source and the sink, and looks up the topics of the job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def client_options(options: JobOptions) -> dict[str, str]:
-    """Returns the options of the source and the sink that name the cluster or the log directories of a job."""
+    """Returns the options that select the cluster or the log directories of a job, for the source and the sink."""
     if isinstance(options, OfflineOptions) and options.log_dir is not None:
         if options.command_config is not None:
             raise JobError("--command-config is for connections to a cluster, and --log-dir has none")
@@ -34,10 +34,10 @@ def client_options(options: JobOptions) -> dict[str, str]:
 
 
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
-    """Returns the servers and client settings of a cluster as options of source and sink.
+    """Returns the options of source and sink with the servers and client settings of a cluster.
 
-    `path` is a properties file, and `name` is the command-line option that names this file. Variables of configuration
-    providers are replaced.
+    `path` is a properties file, and `name` is the command-line option that selects this file. Variables of
+    configuration providers are replaced.
     """
     found = {}
     if path is not None:
@@ -53,7 +53,7 @@ def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]
 def reader_options(
     options: RangeOptions, *, topic: str | None = None, include_headers: bool = False
 ) -> dict[str, str]:
-    """Returns the options of the source. `topic` takes precedence over the topics that the options name."""
+    """Returns the options of the source. `topic` takes precedence over the topics that `options` selects."""
     pattern = None
     if topic is None and isinstance(options, SubscriptionOptions):
         topic, pattern = options.topic, options.topic_pattern
@@ -75,12 +75,12 @@ def reader_options(
 
 
 def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """Returns the options of the sink. Without a topic, the column `topic` of each row has its topic."""
+    """Returns the options of the sink. If `topic` is None, each row is written to the topic in its column `topic`."""
     return client_options(options) | sink_settings(options, topic)
 
 
 def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
-    """Returns the options of the sink except its cluster."""
+    """Returns the options of the sink, except the options of the cluster."""
     found = {"kafka.compression.type": options.compression_type}
     if options.at_least_once:
         found["kcli.transactional"] = "false"
@@ -90,7 +90,7 @@ def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
     """Opens the cluster or the log directories.
 
-    This function does not import Spark, so that dry runs are quick.
+    For a cluster, this function does not import Spark, so that dry runs are quick.
     """
     if not options.log_directories:
         return Cluster(options.client)
@@ -100,19 +100,19 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
 
 
 def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
-    """Returns the ranges to read, with the present offsets of the topics."""
+    """Returns the offset ranges that the job would read now."""
     wanted = source_options(reading, streaming=mode != "batch")
     with opened_topics(wanted) as topics:
         return batch_ranges(topics, wanted)
 
 
 def planned_offsets(reading: dict[str, str]) -> int:
-    """Returns the number of offsets to read."""
+    """Returns the number of offsets that the job would read now."""
     return sum(map(len, planned(reading)))
 
 
 def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
-    """Returns a line for the plan about the topic to write, and its number of partitions if it exists."""
+    """Returns a line of the plan that describes the target topic, and the topic's number of partitions if it exists."""
     with Cluster(sink_options(writing).client) as cluster:
         if topic not in cluster.topic_names():
             return f"topic {topic} does not exist: it is created if the broker allows that", None

@@ -1,4 +1,4 @@
-"""The error of a job whose cause the user can correct."""
+"""The error that a job raises if the user can correct its cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kcli.errors import KcliError
 
 
 class JobError(KcliError):
-    """The job cannot run with these options or inputs. The message is one line for the user."""
+    """Raised if a job cannot run with its options or inputs. The message is one line for the user."""
 
 
 def require(module: str, package: str) -> None:

@@ -1,8 +1,8 @@
-"""Finds the line of an error message that names the cause, and finds errors that would come again in each attempt.
+"""Finds the cause in an error message, and finds errors that would occur again in each attempt.
 
 Spark runs a failed task up to four times, because most errors are temporary, such as a lost executor or an unavailable
-broker. Other errors come again in each attempt, such as a record that does not parse. `TaskFailures` finds these errors
-after the first attempt.
+broker. Other errors occur again in each attempt, such as a record that does not parse. `TaskFailures` finds these
+errors after the first attempt.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RAISED = "[USER_RAISED_EXCEPTION] "
-"""The mark of an error that a query has raised with raise_error. `sifted` raises such an error for a record that does
-not parse."""
+"""The text that marks an error that a query has raised with raise_error. `sifted` raises such an error for a record
+that does not parse."""
 
 PERMANENT_PYTHON = (
     "ValueError",
@@ -31,25 +31,25 @@ PERMANENT_PYTHON = (
     "ClusterAuthorizationException",
     "TransactionalIdAuthorizationException",
 )
-"""Exceptions of our readers and writers that are about the data or the options."""
+"""Exceptions of kcli's source and sink that are caused by the data or the options."""
 
 PERMANENT_SPARK = re.compile(
     r"org\.apache\.spark\.Spark(Arithmetic|NumberFormat|DateTime|ArrayIndexOutOfBounds)Exception: "
 )
-"""Exceptions of a query that cannot work with a value, such as a division by zero."""
+"""Exceptions of Spark that a value causes in a query, such as a division by zero."""
 
 FAILURES_READ = 20
-"""The number of failed tasks of a stage whose errors are read at a time."""
+"""The most failed tasks of a stage whose errors are read."""
 
 
 def reason(error: Exception) -> str:
-    """Returns the line of an error message that names the cause. In the traceback of a Python worker, this is the last
-    line."""
+    """Returns the line of an exception's message that names the cause. In the traceback of a Python worker, this is the
+    last line."""
     return cause(str(error)) or type(error).__name__
 
 
 def cause(text: str) -> str:
-    """Returns the line of an error message that names the cause. The result is empty if there are no lines."""
+    """Returns the line of an error message that names the cause. The result is empty if the message is empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line.partition(RAISED)[2] for line in lines if RAISED in line]
     if raised:
@@ -61,8 +61,7 @@ def cause(text: str) -> str:
 
 
 def is_permanent(text: str) -> bool:
-    """Whether the error of a task is about the data or the options. With such an error, each further attempt would fail
-    too."""
+    """Whether the data or the options caused the error of a task. Then each further attempt would fail too."""
     if RAISED in text or PERMANENT_SPARK.search(text):
         return True
     said = _python_line([line.strip() for line in text.splitlines()]) or ""
@@ -85,7 +84,7 @@ class TaskFailures:
         self._older = {stage.stageId() for stage in self._active_stages()}
 
     def permanent(self) -> str | None:
-        """Returns the cause of the first error that would come again in each attempt, or None."""
+        """Returns the cause of the first error that would occur again in each attempt, or None."""
         from py4j.protocol import Py4JError
 
         try:
@@ -94,7 +93,7 @@ class TaskFailures:
             return None
 
     def _texts(self) -> Iterator[str]:
-        """Yields the errors of failed tasks."""
+        """Yields the error messages of failed tasks."""
         store = self._spark.sparkContext._jsc.sc().statusStore()
         for stage in self._active_stages():
             if not stage.numFailedTasks() or stage.stageId() in self._older:

@@ -1,4 +1,4 @@
-"""A job of `kcli spark-submit`: its options, its plan and its run.
+"""Declares a job of `kcli spark-submit`: its options, its plan, and the function that runs it.
 
 The command line checks the options of a job and shows its plan before Spark starts. Then `main` parses the same
 arguments again in the driver, which may be on another machine.
@@ -41,7 +41,7 @@ class Job(Generic[T]):
     description: str
     options: type[T]
     check: Callable[[T], T]
-    """Checks the parsed options and returns the final ones.
+    """Checks the parsed options and returns the final options.
 
     Raises JobError, ValueError or OSError if they contradict each other.
     """

@@ -21,7 +21,7 @@ STREAM_OPTIONS = (
     "output-mode",
     "at-least-once",
 )
-"""Options that have no effect on a batch."""
+"""Options that have no effect on a batch job."""
 
 ONE_CLUSTER = Exclusive(names=("bootstrap-server", "log-dir"), required=True)
 ONE_SUBSCRIPTION = Exclusive(names=("topic", "topic-pattern"), required=True)
@@ -60,7 +60,7 @@ class JobOptions(CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineOptions(JobOptions):
-    """The options of a job that can also read the log directories of a broker."""
+    """The options of a job that can read the log directories of a broker instead of a cluster."""
 
     bootstrap_server: str | None = option(
         "The brokers to connect to first, as HOST:PORT,HOST:PORT.", metavar="HOST:PORT"
@@ -72,7 +72,7 @@ class OfflineOptions(JobOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ModeOptions(JobOptions):
-    """The options of a job that can also be a stream."""
+    """The options of a job that runs as a batch or as a stream."""
 
     mode: str = option(
         'In mode "batch", the job reads once. In mode "available-now", the job reads the records since the '
@@ -147,7 +147,7 @@ class SinkOptions(JobOptions):
 
 
 def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
-    """Raises JobError if the command line has an option without effect.
+    """Raises JobError if the command line has an option of `idle`, because the option would have no effect.
 
     The file of defaults may contain such options.
     """
@@ -157,7 +157,9 @@ def refuse_idle(options: JobOptions, idle: Iterable[str], use: str) -> None:
 
 
 def check_mode(options: ModeOptions) -> None:
-    """Raises JobError for an option that the mode does not allow, and for a missing option that the mode needs."""
+    """Raises JobError for an option that has no effect in the mode of the job, and for a missing option that the mode
+    requires.
+    """
     if not options.is_stream:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":

@@ -1,4 +1,4 @@
-"""The line of progress on stderr: rows, rows per second, lag and the duration of a micro-batch.
+"""Prints the progress line on stderr: rows, rows per second, lag and the duration of a micro-batch.
 
 On a terminal the line is overwritten. Otherwise a new line is printed every --progress-interval seconds.
 """
@@ -34,7 +34,7 @@ class ProgressLine:
         return self._interval > 0 and time.monotonic() >= self._next
 
     def show(self, text: str) -> None:
-        """Prints the line, with the time since the start."""
+        """Prints the progress line with `text` and the time since the start of the job."""
         self._next = time.monotonic() + self._interval
         line = f"{self._job}: {text}, {time.monotonic() - self._began:.0f} s"
         if sys.stderr.isatty():
@@ -51,9 +51,9 @@ class ProgressLine:
 
 
 def stream_progress(query: StreamingQuery, rows: int) -> str:
-    """Returns the progress of a stream.
+    """Returns the text of the progress line for a stream.
 
-    The progress has the rows of all micro-batches so far, and the figures of the latest micro-batch.
+    `rows` is the number of rows in all micro-batches so far. The other figures are those of the latest micro-batch.
     """
     last = query.lastProgress
     if last is None:
@@ -91,12 +91,12 @@ def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
 
 
 class BatchProgress:
-    """The progress of a batch: the rows that its active stages have read, the rate, the lag and the number of tasks
-    that are left.
+    """The progress of a batch job: the rows that its active stages have read, the rate, the lag and the number of
+    unfinished tasks.
 
     `offsets` is the number of offsets to read, if this number is known. The lag is the number of unread offsets. If the
-    workers write the rows themselves, Spark does not count the rows. Then `by_task` must be True, and the number of
-    rows is estimated from the finished tasks.
+    workers themselves write the rows, Spark does not count the rows. Then `by_task` must be True, and the number of
+    rows is estimated from the number of finished tasks.
     """
 
     def __init__(self, spark: SparkSession, offsets: int | None = None, *, by_task: bool = False) -> None:
@@ -104,7 +104,7 @@ class BatchProgress:
         self._rows, self._at = 0, time.monotonic()
 
     def text(self) -> str:
-        """Returns the present progress."""
+        """Returns the text of the progress line."""
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
         if not each:

@@ -32,21 +32,21 @@ T = TypeVar("T")
 JobOptionsT = TypeVar("JobOptionsT", bound=JobOptions)
 
 POLL_SECONDS = 0.25
-"""The interval at which a job checks whether it should stop."""
+"""The seconds between two checks of a job whether it should stop."""
 
 FINISH_SECONDS = 45.0
-"""The time that the running micro-batch may take after a stop. If it takes longer, it is cancelled, and the next run
-repeats it."""
+"""The seconds that the running micro-batch may still take after a stop request. If it takes longer, it is cancelled,
+and the next run repeats it."""
 
 REPORT_SECONDS = 3.0
-"""The longest wait for the observations of a batch. Spark reports them on another thread after the batch."""
+"""The most seconds to wait for the observations of a batch. Spark reports them on another thread after the batch."""
 
 BAD_RECORDS = "bad"
 """The name of the metric that counts records that do not parse."""
 
 ROWS, WRITTEN = "rows", "written"
-"""The names of two metrics: good rows that were read, and rows that were written. If both exist, WRITTEN is reported.
-"""
+"""The names of two metrics: ROWS counts good rows that were read, and WRITTEN counts rows that were written. If both
+exist, WRITTEN is reported."""
 
 OBSERVED = "kcli"
 """The prefix of the names of the observations that kcli adds to a query."""
@@ -118,7 +118,7 @@ def run_job(
 
 @contextmanager
 def _stderr_to(path: str | None) -> Iterator[None]:
-    """Processes that start in the block write their stderr to a file. If `path` is None, nothing changes."""
+    """Redirects the stderr of processes that start in the block to a file. If `path` is None, nothing changes."""
     if path is None:
         yield
         return
@@ -172,15 +172,15 @@ def summary(name: str, done: Done, seconds: float, output: str) -> str:
 
 
 _numbers = itertools.count()
-"""Numbers that make the names of observations unique, as Spark requires within a query."""
+"""Numbers for the names of observations, because Spark requires unique names within a query."""
 
 
 class Counts:
     """Counts good and bad rows without reading the rows twice. Spark's observations count the rows while they are
     processed.
 
-    In a batch, each observation is an object that has the figures. In a stream, the progress reports of micro-batches
-    have the figures.
+    In a batch, the counts are read from the observation objects. In a stream, the counts are read from the progress
+    reports of micro-batches.
     """
 
     def __init__(self, *, streaming: bool) -> None:
@@ -188,7 +188,7 @@ class Counts:
         self._seen: list[tuple[Observation, frozenset[str]]] = []
 
     def observed(self, frame: DataFrame, **metrics: Column) -> DataFrame:
-        """Returns `frame` with an observation of `metrics`."""
+        """Returns `frame` with an observation, which computes `metrics` while Spark processes the rows."""
         from pyspark.sql import Observation
 
         columns = [column.alias(name) for name, column in metrics.items()]
@@ -200,7 +200,7 @@ class Counts:
         return frame.observe(seen, *columns)
 
     def rows(self, frame: DataFrame, metric: str = ROWS) -> DataFrame:
-        """Returns `frame` with its rows counted."""
+        """Returns `frame` with an observation that counts its rows."""
         from pyspark.sql.functions import count, lit
 
         return self.observed(frame, **{metric: count(lit(1))})
@@ -225,8 +225,8 @@ def run_batch(
 ) -> T:
     """Runs a batch and shows its progress.
 
-    Raises JobError if a signal stops the batch before its end, or if a task fails with an error that would come back in
-    each repetition.
+    Raises JobError if a signal stops the batch. Also raises JobError if a task fails with an error that would occur
+    again in each attempt.
     """
     over = threading.Event()
     failures, failed = TaskFailures(spark), ""
@@ -269,7 +269,7 @@ def start_stream(writer: DataStreamWriter, options: ModeOptions) -> StreamingQue
 def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stream") -> Done:
     """Runs a stream to its end (available-now) or until a stop.
 
-    Raises JobError if a task fails with an error that would come back in each repetition.
+    Raises JobError if a task fails with an error that would occur again in each attempt.
     """
     from pyspark.sql import SparkSession
 
@@ -298,7 +298,7 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 
 
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
-    """Collects the figures of micro-batches by batch id, because the same report is read several times."""
+    """Adds progress reports to a map by batch id, because the same report may be read several times."""
     for each in query.recentProgress:
         # A micro-batch without input may still close windows, and then its report has observations. If the stream only
         # waited, the report has none.

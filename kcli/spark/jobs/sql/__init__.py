@@ -1,1 +1,1 @@
-"""The job `sql`: SQL over topics."""
+"""The job `sql`: runs SQL over topics."""

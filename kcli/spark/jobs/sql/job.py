@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         bool | int | float | str | bytes | bytearray | decimal.Decimal | datetime.date | datetime.timedelta
     )
     Cell: TypeAlias = Scalar | Row | list["Cell"] | dict["Cell", "Cell"] | None
-    """The value of a column in a row of PySpark."""
+    """The types that a value in a row of PySpark can have."""
 
 PROMPT, MORE = "kcli> ", "   -> "
 FORMS = ("table", "json", "tsv")
@@ -241,7 +241,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
 
 
 def text_of(value: Cell) -> str:
-    """Returns a value of any type as text."""
+    """Converts a value of a row to text."""
     if value is None:
         return "null"
     if isinstance(value, bytes | bytearray):

@@ -1,6 +1,6 @@
-"""Runs statements of SQL over topics, for the jobs `sql` and `transform`.
+"""Runs SQL statements over topics, for the jobs `sql` and `transform`.
 
-A statement is written in Spark's SQL. If Spark does not know a table, the topic with the name of the table becomes a
+A statement is written in Spark's SQL. If Spark does not find a table, the topic with the name of the table becomes a
 view, and the statement runs again. `INSERT INTO topic SELECT …` writes the rows to a topic. In a stream, the clause
 `FROM t WATERMARK column DELAY OF INTERVAL 10 MINUTES` and the functions window() and session_window() work as in Spark.
 """
@@ -84,7 +84,7 @@ class QueryOptions(ModeOptions, TableOptions, OutputOptions, SinkOptions):
 
 
 def check_query_options(options: QueryOptions, target: str | None) -> None:
-    """Checks the options. `target` is the topic to write, or None if the statements name the topic."""
+    """Checks the options. `target` is the topic to write to, or None if the statements name it."""
     check_mode(options)
     check_reader(reader_options(options, topic="any"), options.mode)
     check_writer(writer_options(options, target))
@@ -95,7 +95,7 @@ def check_query_options(options: QueryOptions, target: str | None) -> None:
 
 
 def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
-    """Returns the topics as tables, for one run of the job."""
+    """Makes the `TopicTables` for one run of the job."""
     counts = Counts(streaming=options.is_stream)
     return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
 
@@ -141,7 +141,7 @@ class Queries:
 
 
 def _table_not_found(error: Exception) -> str | None:
-    """Returns the name of the table that Spark does not know, or None for other errors."""
+    """Returns the name of the table that Spark does not find, or None for another error."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(error, AnalysisException) or error.getCondition() != NOT_FOUND:

@@ -1,1 +1,1 @@
-"""The job `transform`: a SQL query over topics whose result is written to a topic."""
+"""The job `transform`: runs a SQL query over topics, and writes the result to a topic."""

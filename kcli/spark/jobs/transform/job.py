@@ -29,7 +29,7 @@ class TransformOptions(QueryOptions):
 
     @property
     def query(self) -> str:
-        """The one statement that the options contain."""
+        """The query that the options contain."""
         [query] = statements(self.sql or "")
         return query
 
