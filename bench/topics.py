@@ -2,10 +2,14 @@
 
     python bench/topics.py [--topics 10000] [--strays 10000]
 
-The parts: create topics; create 2,000 partitions, until their names are on the device; one record of librdkafka to each
-topic; 3,000 Metadata requests for all topics in one write, beside a neighbour; 1,200 Produce requests of one record in
-one write, beside a parked Fetch; delete 500 topics and kill the broker; start with directories of topics that do not
-exist (strays).
+The parts, in their order:
+
+* One write has 1,200 Produce requests of one record, beside a Fetch that waits for the first record.
+* The topics are created. Then a topic with 2,000 partitions is created, until their names are on the device.
+* librdkafka sends one record to each topic.
+* One write has 3,000 Metadata requests for all topics, beside a neighbour.
+* 500 topics are deleted, and the broker is killed.
+* The broker starts with directories of topics that do not exist (strays).
 """
 
 from __future__ import annotations
