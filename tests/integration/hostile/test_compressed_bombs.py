@@ -325,7 +325,7 @@ def test_a_stream_that_ends_too_early(tmp_path: Path, caplog: pytest.LogCaptureF
     assert "A zstd batch cannot be decompressed: the stream ends too early" in caplog.messages[0]
 
 
-def test_what_kafka_takes_is_taken(tmp_path: Path) -> None:
+def test_large_sound_batches_are_accepted(tmp_path: Path) -> None:
     """300 MB of sound records in 12 kB, and one record of 200 MB."""
 
     async def main() -> None:

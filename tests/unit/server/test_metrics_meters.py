@@ -96,7 +96,7 @@ def test_only_some_of_a_large_fold_are_looked_at_and_all_are_counted() -> None:
     assert shown["Max"] == 99.0
 
 
-def test_what_is_recent_counts_more() -> None:
+def test_recent_values_count_more_in_a_histogram() -> None:
     histogram = Histogram(0.0)
     histogram.fold([1.0] * 1000, now=0.0)
     histogram.fold([100.0] * 100, now=300.0)

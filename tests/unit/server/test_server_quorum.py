@@ -163,7 +163,7 @@ def test_requests_together_share_flushes_and_all_are_answered() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_answered_survives_a_crash(seed: int) -> None:
+def test_answered_changes_survive_a_crash(seed: int) -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("kept", 2, **{"retention.ms": "5"})
@@ -349,7 +349,7 @@ def test_snapshots_go_when_they_are_old_but_never_the_last() -> None:
     run(story)
 
 
-def test_what_a_crash_left_half_done_is_removed() -> None:
+def test_unfinished_files_of_a_crash_are_removed() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()

@@ -30,7 +30,7 @@ def test_a_sample_counts_for_all_its_windows_and_then_no_more() -> None:
     assert rate.is_idle(11.75)
 
 
-def test_what_was_taken_back_never_was() -> None:
+def test_a_negative_record_cancels_a_positive_one() -> None:
     rate = SampledRate(WINDOWS)
     rate.record(300, 0.0)
     rate.record(500, 0.1)
