@@ -200,7 +200,7 @@ class Node:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_answered_holds(seed: int) -> None:
+def test_answered_changes_survive_every_crash(seed: int) -> None:
     async def main(loop: SimLoop) -> None:
         await Node(loop, random.Random(seed)).run()
 
