@@ -91,7 +91,7 @@ def run(spark: SparkSession, options: ProfileOptions) -> Done:
 
 def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
     """Returns the profile of each topic."""
-    reading = settled_range(options)
+    reading = fixed_range(options)
 
     def read(schema: str) -> DataFrame:
         return spark.read.format("kcli").options(**reading).schema(schema).load()
@@ -105,7 +105,7 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
     ]
 
 
-def settled_range(options: ProfileOptions) -> dict[str, str]:
+def fixed_range(options: ProfileOptions) -> dict[str, str]:
     """Returns the options of the source with the present offsets fixed, so that each pass reads the same records."""
     reading = reader_options(options)
     ranges = planned(reading)
