@@ -588,7 +588,7 @@ class LogStore:
         and clean-shutdown markers."""
         self.is_open = False
         if clean:
-            self._take_made_ahead()
+            self._add_made_ahead()
             self._settling.run()
         for directory in self._every:
             logs = [
@@ -608,7 +608,7 @@ class LogStore:
         self.futures.logs.clear()
         self._ownership.release()
 
-    def _take_made_ahead(self) -> None:
+    def _add_made_ahead(self) -> None:
         """Adds to the store the logs that `make_ahead` has made and `create` has not used. So these logs are closed
         too. The next start uses these logs.
         """

@@ -45,14 +45,14 @@ class Gate:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._is_open = threading.Event()
         self._reached = threading.Event()
-        take_turn = openings._take_turn
+        take_turn = openings._run_turn
 
         def held(steps: Opening) -> tuple[CheckedBatch, ...]:
             self._reached.set()
             assert self._is_open.wait(PATIENCE_S)
             return take_turn(steps)
 
-        patch.setattr(openings, "_take_turn", held)
+        patch.setattr(openings, "_run_turn", held)
 
     def open(self) -> None:
         self._is_open.set()

@@ -53,14 +53,14 @@ def test_many_ticks_without_events_can_be_computed_together() -> None:
     assert once.attributes("", 199.0) == pytest.approx(often.attributes("", 199.0))
 
 
-def test_a_meter_is_settled_as_soon_as_its_rates_include_all_events() -> None:
+def test_a_meter_is_up_to_date_as_soon_as_its_rates_include_all_events() -> None:
     meter = Meter(0.0)
-    assert meter.is_settled
+    assert meter.is_up_to_date
     meter.count = 1
     meter.tick(4.0)
-    assert not meter.is_settled
+    assert not meter.is_up_to_date
     meter.tick(5.0)
-    assert meter.is_settled
+    assert meter.is_up_to_date
 
 
 def test_a_meter_made_late_has_the_mean_of_its_whole_time() -> None:

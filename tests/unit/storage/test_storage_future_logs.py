@@ -64,7 +64,7 @@ def copy_all(store: LogStore) -> None:
             store.futures.follow(copy, current, START_MS)
         elif copy.log_end_offset < current.log_end_offset:
             piece = current.read(copy.log_end_offset, 1, end_offset=current.log_end_offset)
-            store.futures.take_in(copy, current, piece.read(), START_MS)
+            store.futures.append(copy, current, piece.read(), START_MS)
         else:
             copy.flush()
             return
