@@ -18,7 +18,7 @@ def decode(cls: type, version: int, frame: bytes, offset: int) -> typing.Any:
     """Decodes a message of class `cls`. Raises ProtocolError if the bytes from `offset` on are not one."""
     reader = schema._Reader(frame, offset)
     try:
-        return plan(cls, version, version >= schema.schema_of(cls).flexible_since).read(reader)
+        return layout(cls, version, version >= schema.schema_of(cls).flexible_since).read(reader)
     except Exception as error:
         raise ProtocolError(f"{cls.__name__} v{version} is malformed: {error}") from error
 
@@ -26,17 +26,17 @@ def decode(cls: type, version: int, frame: bytes, offset: int) -> typing.Any:
 def encode(message: typing.Any, version: int) -> bytes:
     out = bytearray()
     cls = type(message)
-    plan(cls, version, version >= schema.schema_of(cls).flexible_since).write(out, message)
+    layout(cls, version, version >= schema.schema_of(cls).flexible_since).write(out, message)
     return bytes(out)
 
 
 def prepare(cls: type, version: int) -> None:
     """Builds the tables that the first use would build."""
-    plan(cls, version, version >= schema.schema_of(cls).flexible_since)
+    layout(cls, version, version >= schema.schema_of(cls).flexible_since)
 
 
 @cache
-def plan(cls: type, version: int, flexible: bool) -> schema._Plan:
+def layout(cls: type, version: int, flexible: bool) -> schema._Layout:
     fields = [
         schema._Field(
             name=field.name,
@@ -49,7 +49,7 @@ def plan(cls: type, version: int, flexible: bool) -> schema._Plan:
         )
         for field in wire_fields(cls, version)
     ]
-    return schema._Plan(cls, fields, [], flexible)
+    return schema._Layout(cls, fields, [], flexible)
 
 
 def _type(field: WireField, version: int, flexible: bool) -> schema._Type:
@@ -66,7 +66,7 @@ def _type(field: WireField, version: int, flexible: bool) -> schema._Type:
             item = _Error()
         case "struct":
             assert field.struct is not None
-            item = plan(field.struct, version, flexible)
+            item = layout(field.struct, version, flexible)
             if item_nullable:
                 item = schema._NullableStruct(item, field.tag is not None)
         case code:

@@ -17,7 +17,7 @@ from kcli.client.login import HANDSHAKE_VERSION, log_in
 from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import (
@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_encrypted = False
         self._is_retired = False
         self._stale_at: float | None = None
-        self.counts = ChannelCounts()
+        self.counts = ConnectionCounts()
         """The counts of this connection. Its owner may set the counts of all connections with the same purpose."""
 
     @classmethod

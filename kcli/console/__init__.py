@@ -6,7 +6,7 @@ docs/console.md is for users. docs/adr/0020 has the reasons for this design.
     identity.py      the user whose permissions a request has
     sessions.py      browsers, their logins, the end of sessions
     access.py        Host header, cookie, CSRF, the connection of a session
-    dispatch.py      runs handlers: time limits, audit, errors
+    page_handlers.py runs handlers: time limits, audit, errors
     connection.py    the clients of one user to one cluster
     cache.py         answers that are kept for seconds, with their age
     listing.py       search, sort and paging of lists
@@ -37,7 +37,7 @@ How to add a page
    - `Change`: POST with the header X-Kcli-Csrf. The handler gets an `Action`, sets `action.target` for the
      audit log, checks the body with `action.text`, `number`, `flag`, `texts` and `settings_of`, and returns
      an `Outcome`. If `action.is_preview`, it must not change anything. `action.command("topics", "--delete",
-     …)` makes the command line. dispatch.py does the rest: read-only mode, CSRF, the audit log, the time
+     …)` makes the command line. page_handlers.py does the rest: read-only mode, CSRF, the audit log, the time
      limit, and the removal of old kept answers.
    - `Feed`: GET. The handler gets a `Call` and an `EventStream`, and sends the events message, progress, dropped and
      done with `await stream.send(event, value)`. `send` waits for a slow browser. An exception becomes the event error.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.reassign.assignment import ReassignError, assignment_json
+from kcli.client.reassign.cluster_state import ClusterState
 from kcli.client.reassign.execution import BatchRow, Execution
-from kcli.client.reassign.survey import Survey
 from kcli.console.failures import BROKEN, Failure, failure_of
 from kcli.errors import KafkaError
 from kcli.model.topic_partition import TopicPartition
@@ -103,7 +103,7 @@ class BalanceRuns:
         cluster: str,
         run: Run,
         client: AdminClient,
-        found: Survey,
+        found: ClusterState,
         changes: Mapping[TopicPartition, tuple[int, ...]],
         *,
         leaving: frozenset[int],
@@ -158,13 +158,13 @@ async def _carry_out(
         run.ended(failure)
 
 
-def undo_file(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+def undo_file(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Returns the reassignment file that moves the partitions back."""
     return assignment_json(replicas_before(found, changes))
 
 
 def replicas_before(
-    found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]
+    found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Returns the present replicas of the partitions that a plan changes."""
     before = found.assignment

@@ -13,9 +13,9 @@ from pathlib import Path
 from kcli.client.config import ClientConfigError
 from kcli.console.access import HEADERS, HostCheck, Visitors
 from kcli.console.audit import AuditLog
-from kcli.console.dispatch import Dispatch
 from kcli.console.failures import http_failure
 from kcli.console.identity import LoginRules, is_loopback
+from kcli.console.page_handlers import PageHandlers
 from kcli.console.pages import PAGES
 from kcli.console.pages.session import SessionPages
 from kcli.console.settings import ConsoleSettings
@@ -51,7 +51,7 @@ class Console:
         # files.
         self._secret = secrets.token_urlsafe(24)
         self._visitors: Visitors | None = None
-        self._dispatch: Dispatch | None = None
+        self._page_handlers: PageHandlers | None = None
         self._server: HttpServer | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -63,7 +63,7 @@ class Console:
         self._visitors = Visitors(
             self._rules, self._network, self._clock, f"kcli-console-{settings.port}", f"{base}/"
         )
-        self._dispatch = Dispatch(settings, self._visitors, self._audit, self._clock)
+        self._page_handlers = PageHandlers(settings, self._visitors, self._audit, self._clock)
         rules = Rules(
             check=HostCheck(settings.allowed_hosts | {settings.host}),
             headers=HEADERS,
@@ -85,8 +85,8 @@ class Console:
                 await self._sweeper
         if self._server is not None:
             await self._server.stop()
-        if self._dispatch is not None:
-            await self._dispatch.close()
+        if self._page_handlers is not None:
+            await self._page_handlers.close()
         if self._visitors is not None:
             await self._visitors.close()
         self._audit.close()
@@ -105,12 +105,12 @@ class Console:
         return f"{scheme}://{host}:{port}{settings.base_path}/{query}"
 
     def _routes(self) -> list[RouteDef]:
-        assert self._dispatch is not None and self._visitors is not None
+        assert self._page_handlers is not None and self._visitors is not None
         base = self._settings.base_path
         api = f"{base}/api"
         routes = SessionPages(self._settings, self._visitors, self._audit).routes(api)
         for page in PAGES:
-            routes += [self._dispatch.route(each, f"{api}/clusters/{{cluster}}") for each in page]
+            routes += [self._page_handlers.route(each, f"{api}/clusters/{{cluster}}") for each in page]
         routes.append(get(f"{base}/", self._index))
         routes.append(get(f"{base}/static/{{path:.+}}", self._static))
         if base:

@@ -35,7 +35,7 @@ class NodeTraces:
             config.node_id,
             clock.monotonic,
             metrics.exemplars,
-            clears_notes=config.metrics_address is None,
+            clears_facts=config.metrics_address is None,
         )
 
     def around(self, dispatch: Dispatch) -> Serve:

@@ -78,7 +78,7 @@ def test_settings_are_for_alter_only(metrics: Kcli, words: str, option: str) -> 
     assert done.err.startswith(f"Option {option}\n")
 
 
-def test_what_the_broker_refuses(metrics: Kcli) -> None:
+def test_the_tool_shows_the_error_of_the_broker(metrics: Kcli) -> None:
     done = metrics("--alter", "--name", "m", "--match", "a=b")
     assert done == Done(
         1, "Error while executing client metrics command : Illegal client matching pattern: a=b\n", ""

@@ -180,7 +180,9 @@ def test_a_live_group(tool: Tool, topic: str, broker: BrokerProcess) -> None:
         ("--to-datetime 2090-01-01T00:00:00.000", [3, 4]),
     ],
 )
-def test_scenarios(tool: Tool, topic: str, scenario: str, expected: list[int]) -> None:
+def test_each_scenario_resets_the_offsets_of_every_partition(
+    tool: Tool, topic: str, scenario: str, expected: list[int]
+) -> None:
     for partition in (0, 1):
         tool(
             f"--reset-offsets --group cg-b --topic {topic}:{partition} --to-offset {partition + 1} --execute"
@@ -227,7 +229,7 @@ def test_several_groups_are_reset_each_by_its_own_offsets(tool: Tool, topic: str
     tool("--delete --group cg-m1 --group cg-m2")
 
 
-def test_what_cannot_be_shifted_is_a_wrong_command_line(broker: BrokerProcess, topic: str) -> None:
+def test_a_shift_without_a_committed_offset_fails(broker: BrokerProcess, topic: str) -> None:
     words = f"--reset-offsets --group cg-new --topic {topic} --shift-by 1 --dry-run"
     assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 1
 

@@ -118,7 +118,7 @@ def test_the_console_consumer(tool: Tool) -> None:
     assert words == "\nConsumer group 'cp-cc' has no active members.\n"
 
 
-def test_what_the_broker_decides_is_not_the_consumers(tool: Tool) -> None:
+def test_consumers_refuse_settings_that_the_broker_decides(tool: Tool) -> None:
     words = f"console-consumer --topic {TOPIC} {NEW} --consumer-property session.timeout.ms=6000"
     _, err = tool(words, 1)
     assert "session.timeout.ms cannot be set when group.protocol=CONSUMER" in err
@@ -164,7 +164,9 @@ def test_the_perf_test(tool: Tool) -> None:
         ("consumer-perf-test", "--messages 99 --command-property group.protocol=consumer --group cp-end-p"),
     ],
 )
-def test_who_is_ended_leaves_the_group(tool: Tool, quick: BrokerProcess, name: str, words: str) -> None:
+def test_a_consumer_that_gets_sigterm_leaves_the_group(
+    tool: Tool, quick: BrokerProcess, name: str, words: str
+) -> None:
     group = words.split()[-1]
     command = [name, "--bootstrap-server", quick.bootstrap, "--topic", TOPIC, *words.split()]
     with subprocess.Popen([sys.executable, "-m", "kcli", *command], stdout=subprocess.DEVNULL) as process:

@@ -52,7 +52,7 @@ def test_where_the_first_replica_leads_already(tool: Tool) -> None:
     }
 
 
-def test_what_is_not_there(tool: Tool) -> None:
+def test_an_unknown_topic_is_an_error_for_each_of_its_partitions(tool: Tool) -> None:
     unknown = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException"
     assert tool("--election-type preferred --topic nope --partition 0") == (
         1,
@@ -61,7 +61,7 @@ def test_what_is_not_there(tool: Tool) -> None:
     )
 
 
-def test_a_file(tool: Tool, tmp_path: Path) -> None:
+def test_a_json_file_names_the_partitions(tool: Tool, tmp_path: Path) -> None:
     file = tmp_path / "partitions.json"
     file.write_text(
         '{"partitions": [{"topic": "le-topic", "partition": 0}, {"topic": "le-topic", "partition": 1}]}'

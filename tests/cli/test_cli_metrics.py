@@ -154,7 +154,7 @@ def _jmx(capsys: pytest.CaptureFixture[str], port: int, *words: str) -> tuple[in
     return code, said.out, said.err
 
 
-def test_jmx_formats(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jmx_prints_each_report_format(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
     port = measured.port
     name = f"{SERVER}MessagesInPerSec,topic=traffic"
     once = ("--object-name", name, "--attributes", "Count,RateUnit", "--one-time", "--date-format", "'now'")
@@ -171,7 +171,7 @@ def test_jmx_formats(measured: Measured, capsys: pytest.CaptureFixture[str]) -> 
     assert row == {"time": "now", f"{name}:Count": RECORDS, f"{name}:RateUnit": "SECONDS"}
 
 
-def test_jmx_queries(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jmx_finds_objects_by_pattern(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
     port = measured.port
     pattern = ("--object-name", "kafka.log:type=Log,name=LogEndOffset,topic=traffic,*")
     code, out, _ = _jmx(capsys, port, *pattern, "--reporting-interval", "-1", "--report-format", "properties")
@@ -217,7 +217,9 @@ def test_jmx_gives_up_at_a_port_without_http(measured: Measured, capsys: pytest.
     assert "does not speak HTTP" in err
 
 
-def test_top_once(measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_once_prints_topics_groups_and_brokers(
+    measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["top", "--bootstrap-server", measured.broker.bootstrap, "--once", "--interval", "0.2"]
     assert run(words) == 0
     text = capsys.readouterr().out

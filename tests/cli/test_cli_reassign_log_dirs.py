@@ -99,7 +99,9 @@ def test_move_throttle_verify_cancel(
     assert tool("get-offsets --topic t") == "t:0:4\n"
 
 
-def test_rows(two_disks: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_json_has_a_row_for_each_partition(
+    two_disks: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tool = Tool(two_disks, capsys)
     tool("topics --create --topic u --partitions 2")
     (tmp_path / "topics.json").write_text('{"topics": [{"topic": "u"}], "version": 1}')

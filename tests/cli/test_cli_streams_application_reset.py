@@ -111,7 +111,7 @@ def test_offsets_go_back_and_internal_topics_go(tool: Tool, broker: BrokerProces
         ("--to-offset 77", RECORDS),
     ],
 )
-def test_scenarios(tool: Tool, scenario: str, offset: int) -> None:
+def test_each_scenario_resets_the_offset_of_the_input_topic(tool: Tool, scenario: str, offset: int) -> None:
     code, out, _ = tool(f"--application-id scenarios --input-topics sr-in --dry-run {scenario}")
     assert code == 0 and f"Topic: sr-in Partition: 0 Offset: {offset}\n" in out
 

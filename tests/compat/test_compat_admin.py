@@ -16,7 +16,7 @@ from rigs.kafka_clients import Confluent, Sent
 pytestmark = pytest.mark.compat
 
 
-def test_confluent_admin(broker: BrokerProcess) -> None:
+def test_the_admin_client_of_confluent_kafka_works(broker: BrokerProcess) -> None:
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import (
         AdminClient,
@@ -91,7 +91,7 @@ def test_kafka_python_admin(broker: BrokerProcess) -> None:
     admin.close()
 
 
-def test_aiokafka_admin(broker: BrokerProcess) -> None:
+def test_the_admin_client_of_aiokafka_works(broker: BrokerProcess) -> None:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 

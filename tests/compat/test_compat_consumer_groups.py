@@ -168,7 +168,7 @@ def test_members_come_and_go(
     assert not any(member.errors for member in members)
 
 
-def test_what_was_read_is_not_read_again(
+def test_a_new_member_does_not_read_committed_records_again(
     quick: BrokerProcess, topic: str, group: str, members: list[Member]
 ) -> None:
     producer = Producer({"bootstrap.servers": quick.bootstrap})
@@ -353,7 +353,7 @@ def test_a_broker_that_does_not_speak_the_protocol_says_so(tmp_path_factory: pyt
         member.consumer.close()
 
 
-def test_what_librdkafkas_sticky_assignor_keeps_is_not_thrown_away(
+def test_a_group_with_data_of_the_sticky_assignor_stays_classic_until_it_is_empty(
     quick: BrokerProcess, admin: AdminClient, topic: str, group: str, members: list[Member]
 ) -> None:
     """It puts data of its own into assignments. Kafka does not turn such a group into a consumer group while it has

@@ -78,7 +78,9 @@ def shared(members: list[Member]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_classic_members(undelayed: BrokerProcess, strategy: str) -> None:
+def test_classic_members_that_join_together_send_few_requests(
+    undelayed: BrokerProcess, strategy: str
+) -> None:
     members = [Member(undelayed, "g", partition_assignment_strategy=strategy) for _ in range(MEMBERS)]
     requests = shared(members)
     generations = undelayed.log_path.read_text().count("Stabilized group g generation")
@@ -91,7 +93,7 @@ def test_classic_members(undelayed: BrokerProcess, strategy: str) -> None:
         member.consumer.close()
 
 
-def test_consumer_members(undelayed: BrokerProcess) -> None:
+def test_consumer_members_that_join_raise_the_epoch_once_each(undelayed: BrokerProcess) -> None:
     members = [Member(undelayed, "g", group_protocol="consumer") for _ in range(MEMBERS)]
     shared(members)
 

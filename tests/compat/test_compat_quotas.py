@@ -63,7 +63,9 @@ def test_kafka_python_scram_credentials(broker: BrokerProcess) -> None:
         admin.close()
 
 
-def test_what_is_stored_is_what_a_login_is_checked_against(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_the_metadata_log_stores_keys_of_a_password_and_not_the_password(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     """A credential of the command line, in the metadata log: keys derived from the password, not the password."""
     given = "SCRAM-SHA-512=[iterations=4097,password=cli-password]"
     server = ["--bootstrap-server", broker.bootstrap]

@@ -290,7 +290,7 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
             for topic in served.topics
             for partition in topic.partitions.values()
         )
-        await quorum.snapshotting.take_snapshot()
+        await quorum.snapshotting.write_snapshot()
         await lifecycle.leave()
         await lifecycle.stop()
         assert loader.image.brokers[1].fenced

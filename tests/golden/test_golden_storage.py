@@ -231,7 +231,7 @@ def clean_again(copied: Path, topic: str) -> tuple[dict[int, bytes], dict[int, b
 
 
 @pytest.mark.parametrize("topic", ["compact-keep", "compact-zstd"])
-def test_what_kafka_compacted_is_compact(copied: Path, topic: str) -> None:
+def test_cleaning_does_not_change_a_log_that_kafka_compacted(copied: Path, topic: str) -> None:
     before, after = clean_again(copied, topic)
     assert after == before
 

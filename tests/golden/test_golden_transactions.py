@@ -68,7 +68,7 @@ def test_markers_are_written_byte_for_byte(directory: str) -> None:
 
 
 @pytest.mark.compat
-def test_what_was_left_open_is_aborted(tmp_path: Path) -> None:
+def test_a_transaction_that_kafka_left_open_is_aborted(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "data")
     overrides = {
         "log.retention.hours": "-1",

@@ -196,7 +196,7 @@ class Actions:
         await asyncio.to_thread(self.node.logs.flush_all)
 
     async def snapshot(self) -> None:
-        await self.node.quorum.snapshotting.take_snapshot()
+        await self.node.quorum.snapshotting.write_snapshot()
 
     async def connect(self) -> None:
         request = api_versions.ApiVersionsRequest(client_software_name="a", client_software_version="1")

@@ -214,7 +214,7 @@ def test_where_the_error_of_a_fetch_stands(tmp_path: Path, version: int) -> None
 
 
 @on_a_loop
-async def test_what_has_no_offset_is_no_error(tmp_path: Path) -> None:
+async def test_a_partition_without_an_offset_is_not_an_error(tmp_path: Path) -> None:
     async with running(tmp_path) as it:
         await it.find()
         for version in range(1, 10):

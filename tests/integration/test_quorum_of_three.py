@@ -83,7 +83,7 @@ async def test_a_node_that_was_away_for_long_catches_up_from_a_snapshot(tmp_path
         await quorum.kill(away)
         await quorum.write("2000")
         leader = quorum.nodes[await quorum.leader()].quorum
-        await leader.snapshotting.take_snapshot()
+        await leader.snapshotting.write_snapshot()
         leader.log.log.roll()
         leader.log.clean(retention_bytes=0, retention_ms=-1)
         leader.snapshotting.report()

@@ -407,7 +407,7 @@ def test_clients_that_come_too_early_wait(tmp_path: Path, monkeypatch: pytest.Mo
     asyncio.run(main())
 
 
-def test_stopping_answers_who_waits(tmp_path: Path) -> None:
+def test_a_node_that_stops_answers_waiting_fetches(tmp_path: Path) -> None:
     async def main() -> None:
         async with running(tmp_path) as node:
             client = await connect(node)

@@ -252,7 +252,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path: Path) -> None:
             )
         first = leader.log
         copy = node.logs.futures.begin("t", 0, elsewhere(node, "t", 0))
-        node.logs.futures.take_in(copy, first, first.read(0, 1 << 20, end_offset=4).read(), 0)
+        node.logs.futures.append(copy, first, first.read(0, 1 << 20, end_offset=4).read(), 0)
         seen = []
 
         def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
@@ -268,7 +268,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path: Path) -> None:
 
 
 class TestThrottle:
-    def test_what_was_copied_is_waited_for(self) -> None:
+    def test_the_throttle_waits_for_the_bytes_that_were_copied(self) -> None:
         clock = ManualClock()
         throttle = MoveThrottle(clock, lambda: 100)
         assert throttle.wait_seconds() == 0

@@ -486,7 +486,7 @@ def test_the_first_batch_comes_whole_even_when_it_is_too_large(tmp_path: Path) -
     run(tmp_path, scenario)
 
 
-def test_fetch_sessions(tmp_path: Path) -> None:
+def test_a_fetch_session_returns_only_partitions_with_new_records(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
         async def call(request: fetch.FetchRequest, version: int = 12) -> fetch.FetchResponse:
             return await client.call(request, ApiKey.FETCH, version)

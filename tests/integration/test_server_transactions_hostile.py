@@ -221,7 +221,9 @@ async def test_many_begin_at_once_and_one_is_left(session: Session) -> None:
 
 
 @with_a_broker
-async def test_who_names_its_epoch_gets_the_next_and_may_ask_twice(session: Session) -> None:
+async def test_a_producer_that_sends_its_epoch_gets_the_next_epoch_and_may_repeat_the_request(
+    session: Session,
+) -> None:
     await session.init()
     mine = {"producer_id": session.producer_id}
     assert (await init(session.client, **mine, producer_epoch=0))[::2] == (NONE, 1)
@@ -483,7 +485,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
 
 
 @with_a_broker
-async def test_what_a_partition_says_of_its_producers(session: Session) -> None:
+async def test_describe_producers_shows_epoch_sequence_and_open_transaction(session: Session) -> None:
     await session.init()
     await sent(session.client, 0)
     await session.send("a", "b")
@@ -549,7 +551,9 @@ async def test_offsets_and_records_hear_differently_of_a_coordinator_that_is_els
 
 
 @with_a_broker
-async def test_who_may_commit_offsets_in_a_transaction(session: Session) -> None:
+async def test_offsets_of_an_unknown_member_or_an_old_epoch_are_refused_in_a_transaction(
+    session: Session,
+) -> None:
     """KIP-447: a member of the group commits as such, and is refused when the group knows better."""
     await session.init()
 
@@ -632,7 +636,7 @@ def committed_offsets(row: fetch.PartitionData) -> list[int]:
     return seen
 
 
-def test_who_is_sent_to_a_coordinator_is_served_there(tmp_path: Path) -> None:
+def test_a_coordinator_that_was_found_serves_the_next_request(tmp_path: Path) -> None:
     """Its topic is new, and others ask while it begins; a client that is refused comes back only after seconds."""
 
     async def ask(node: RunningNode) -> tuple[ErrorCode, ...]:

@@ -64,7 +64,9 @@ def written(chosen: dict[str, object], glued: list[bool]) -> list[str]:
 
 
 @given(values.filter(bool), st.lists(st.booleans(), min_size=10, max_size=10))
-def test_what_is_written_is_read(chosen: dict[str, object], glued: list[bool]) -> None:
+def test_both_parsers_read_the_options_that_were_written(
+    chosen: dict[str, object], glued: list[bool]
+) -> None:
     argv = written(chosen, glued)
     for options in (jopt.parse(JOPT, argv), argparse4j.parse(ARGPARSE4J, argv)[0]):
         assert options.given == chosen.keys()

@@ -79,13 +79,13 @@ def settled(spec: GroupSpec, assigned: Mapping[str, Assignment]) -> GroupSpec:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=specs())
-def test_every_partition_has_one_owner_who_subscribes_it(name: str, spec: GroupSpec) -> None:
+def test_every_partition_has_one_owner_that_subscribes_it(name: str, spec: GroupSpec) -> None:
     check_complete_and_disjoint(spec, ASSIGNORS[name](spec))
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=specs())
-def test_what_is_assigned_once_stays(name: str, spec: GroupSpec) -> None:
+def test_a_second_assignment_changes_nothing(name: str, spec: GroupSpec) -> None:
     assigned = ASSIGNORS[name](spec)
     assert ASSIGNORS[name](settled(spec, assigned)) == assigned
 

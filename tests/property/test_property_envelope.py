@@ -33,7 +33,7 @@ class Message:
     timestamp=st.sampled_from([(0, -1)]) | st.tuples(st.sampled_from([1, 2]), st.integers(0, 2**63 - 1)),
     partition=st.integers(0, 2**31 - 1),
 )
-def test_what_is_written_is_read_back(
+def test_an_envelope_is_read_back_as_it_was_written(
     key: bytes | None,
     value: bytes | None,
     headers: list[tuple[str, bytes | None]] | None,

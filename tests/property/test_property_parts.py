@@ -80,7 +80,7 @@ def test_parts_equal_the_plain_reader(records: list[Record], sizes: list[int], l
 
 @quickly
 @given(batches(), st.lists(st.integers(0, 200), max_size=30), st.sampled_from([16, 1 << 20]), st.data())
-def test_what_the_plain_reader_refuses_is_refused_in_parts(
+def test_reading_in_parts_refuses_the_batches_that_the_plain_reader_refuses(
     records: list[Record], sizes: list[int], large_bytes: int, data: st.DataObject
 ) -> None:
     batch = bytearray(encode_batch(records))

@@ -122,7 +122,9 @@ def test_spoilt_batches_with_right_checksums(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(drawn=batches, data=st.data())
-def test_spoilt_segments(drawn: list[tuple[list[Record], Codec, int]], data: st.DataObject) -> None:
+def test_damaged_segments_give_the_written_records_or_a_named_error(
+    drawn: list[tuple[list[Record], Codec, int]], data: st.DataObject
+) -> None:
     """Of a log directory, with their checksums as they were: what is read is what was written, or an error says why."""
     made = laid_out(drawn)
     end = sum(len(rows) * repeat for rows, _, repeat in drawn)
@@ -162,7 +164,7 @@ def test_cut_batches_and_junk_after_them(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(raw=st.binary(max_size=600))
-def test_junk(raw: bytes) -> None:
+def test_random_bytes_never_crash_the_reader(raw: bytes) -> None:
     read_all(raw, None)
     head = bytearray(raw.ljust(HEADER_SIZE, b"\0"))
     struct.pack_into(">qi", head, 0, 5, len(head) - 12)

@@ -141,7 +141,7 @@ class Node:
             await asyncio.sleep(self.rng.random() * 0.3)
             if self.rng.random() < 0.15:
                 with contextlib.suppress(KcliError):
-                    await quorum.snapshotting.take_snapshot()
+                    await quorum.snapshotting.write_snapshot()
                     quorum.log.clean(retention_bytes=6_000, retention_ms=-1)
             name = f"{prefix}-{self.rng.randrange(4)}"
             before = self.expected.may_be.get(name, [(False, None)])
@@ -200,7 +200,7 @@ class Node:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_answered_holds(seed: int) -> None:
+def test_answered_changes_survive_every_crash(seed: int) -> None:
     async def main(loop: SimLoop) -> None:
         await Node(loop, random.Random(seed)).run()
 

@@ -238,7 +238,7 @@ def test_partitions_are_paid_for() -> None:
     play(story)
 
 
-def test_who_has_topics_created_by_the_way_pays_for_them() -> None:
+def test_a_client_pays_for_topics_that_its_metadata_requests_create() -> None:
     async def story(rig: Rig) -> None:
         await rig.limit(USERS, controller_mutation_rate=1)
         connection = await rig.connect()

@@ -118,7 +118,7 @@ def latest(values: Values) -> dict[bytes, tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_nothing_fails(seed: int) -> None:
+def test_a_second_cleaning_changes_nothing(seed: int) -> None:
     disk, values = written(seed)
     before = check(disk, values)
     clean(disk)

@@ -144,7 +144,7 @@ def check_producers(log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_power_failure(seed: int) -> None:
+def test_a_log_keeps_flushed_records_after_a_power_failure(seed: int) -> None:
     rng = random.Random(seed)
     store = open_store(formatted())
     log = store.create("t", 0, None)

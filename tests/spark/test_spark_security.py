@@ -70,7 +70,7 @@ def write(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:
 
 
 @pytest.mark.parametrize("login", ["certificate", "password"])
-def test_what_the_sink_writes_the_source_reads(
+def test_the_source_reads_the_rows_that_the_sink_wrote(
     spark: SparkSession, logins: dict[str, dict[str, str]], tmp_path: Path, login: str
 ) -> None:
     options = logins[login]

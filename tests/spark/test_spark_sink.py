@@ -105,7 +105,7 @@ def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProces
         ),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_the_sink_names_the_wrong_column_or_option(
     spark: SparkSession,
     broker: BrokerProcess,
     topic: Make,

@@ -116,7 +116,9 @@ def test_wrong_options_and_topics_are_named(spark: SparkSession, broker: BrokerP
         read(spark, broker, subscribe=name, startingOffsets=json.dumps({name: {"0": 1}})).count()
 
 
-def test_deleted_records(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
+def test_deleted_records_are_data_loss_unless_the_option_allows_it(
+    spark: SparkSession, broker: BrokerProcess, topic: Make
+) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 

@@ -90,7 +90,7 @@ def test_one_record_at_a_time(rows: Callable[..., Stream]) -> None:
         lines.branch(otherwise=is_short)
 
 
-def test_aggregates(rows: Callable[..., Stream]) -> None:
+def test_aggregates_count_reduce_and_combine_values(rows: Callable[..., Stream]) -> None:
     from pyspark.sql import functions as F
 
     from kcli.spark.streams import Tumbling
@@ -237,7 +237,9 @@ def test_one_operation_after_the_other(
     }  # fmt: skip
 
 
-def test_late_records(make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make) -> None:
+def test_a_late_record_changes_only_windows_within_their_grace(
+    make_app: Callable[..., Streams], broker: BrokerProcess, topic: Make
+) -> None:
     """One that comes within the grace changes its window, one that comes later does not. Windows as a table's keys."""
     from kcli.spark.streams import Hopping, Text
 
@@ -316,7 +318,7 @@ def test_running_until_asked_or_broken(
     assert not app.spark.streams.active
 
 
-def test_what_is_refused(make_app: Callable[..., Streams], spark: SparkSession) -> None:
+def test_an_incomplete_application_is_refused(make_app: Callable[..., Streams], spark: SparkSession) -> None:
     from kcli.errors import KcliError
     from kcli.spark.streams import Json, Streams
 
@@ -330,7 +332,9 @@ def test_what_is_refused(make_app: Callable[..., Streams], spark: SparkSession) 
         make_app().stream()
 
 
-def test_what_cannot_follow(make_app: Callable[..., Streams], spark: SparkSession, topic: Make) -> None:
+def test_steps_that_cannot_follow_are_refused(
+    make_app: Callable[..., Streams], spark: SparkSession, topic: Make
+) -> None:
     from pyspark.sql import functions as F
 
     from kcli.errors import KcliError

@@ -89,7 +89,7 @@ def balanced(
                 f"{topic}-{number} would have {wanted} replicas, but the number of usable brokers is "
                 f"{len(board.racks)}. --replication-factor changes the number of replicas."
             )
-        _settle(board, each.partition, wanted)
+        _resize(board, each.partition, wanted)
     _even_counts(board)
     while _even_bytes(board) and _even_counts(board):
         pass  # an exchange can make room on a rack, so that one more move is permitted
@@ -190,10 +190,10 @@ class _Board:
         self.topics[broker, partition.topic] += by
 
 
-# --- settle
+# --- the number of replicas
 
 
-def _settle(board: _Board, partition: TopicPartition, wanted: int) -> None:
+def _resize(board: _Board, partition: TopicPartition, wanted: int) -> None:
     """Gives a partition the wanted number of replicas, on brokers that may have replicas and on as many racks as
     possible."""
     replicas = board.replicas[partition]

@@ -15,7 +15,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.reassign import throttles
 from kcli.client.reassign.assignment import Assignment, ReassignError, ThrottleLeftError
 from kcli.client.reassign.batches import batches, copied_bytes
-from kcli.client.reassign.survey import Survey, below_min_isr, growth, replica_sizes
+from kcli.client.reassign.cluster_state import ClusterState, below_min_isr, growth, replica_sizes
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.amounts import bytes_text, listed
 from kcli.model.topic_partition import TopicPartition
@@ -71,7 +71,7 @@ class Execution:
         self,
         client: AdminClient,
         reporter: Reporter,
-        found: Survey,
+        found: ClusterState,
         *,
         leaving: frozenset[int] = frozenset(),
         rate: int | None = None,

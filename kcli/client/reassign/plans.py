@@ -15,7 +15,7 @@ from kcli.client.reassign.balance import (
     loads,
 )
 from kcli.client.reassign.batches import batches, copied_bytes, copied_replicas
-from kcli.client.reassign.survey import Survey
+from kcli.client.reassign.cluster_state import ClusterState
 from kcli.model.amounts import bytes_text, listed
 from kcli.model.topic_partition import TopicPartition
 
@@ -35,7 +35,7 @@ class BrokerRow:
 
 
 def even_changes(
-    found: Survey,
+    found: ClusterState,
     *,
     leaving: frozenset[int] = frozenset(),
     replication_factor: int | None = None,
@@ -58,7 +58,7 @@ def even_changes(
         raise ReassignError(str(error)) from None
 
 
-def check_leaders(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def check_leaders(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Raises ReassignError if a partition that changes has no leader."""
     if offline := sorted(partition for partition in changes if found.leaders[partition] is None):
         names = listed([f"{topic}-{number}" for topic, number in offline])
@@ -67,7 +67,7 @@ def check_leaders(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...
         )
 
 
-def broker_rows(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> list[BrokerRow]:
+def broker_rows(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> list[BrokerRow]:
     """Returns the load of each broker before and after the changes."""
     ids = [each.id for each in found.brokers]
     old, new = loads(ids, found.partitions), loads(ids, applied(found.partitions, changes))
@@ -81,7 +81,7 @@ def broker_rows(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]
     return rows
 
 
-def changes_text(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+def changes_text(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Returns the amount of work as text: replicas, bytes and batches."""
     before = found.assignment
     copied = [partition for partition in changes if set(changes[partition]) - set(before[partition])]
@@ -97,7 +97,7 @@ def changes_text(found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]
     return f"{' and '.join(parts)} in {_plural(count, 'batch', 'batches')}."
 
 
-def _check_brokers(found: Survey, leaving: frozenset[int]) -> None:
+def _check_brokers(found: ClusterState, leaving: frozenset[int]) -> None:
     """Raises ReassignError if a broker must get or keep replicas but does not run, or does not exist."""
     used = {broker for each in found.partitions for broker in each.replicas}
     running = {each.id for each in found.brokers}

@@ -13,8 +13,13 @@ from kcli.client.admin.topics import Reassignment
 from kcli.client.reassign import throttles
 from kcli.client.reassign.assignment import Assignment, ReassignError, assignment_json
 from kcli.client.reassign.batches import copied_bytes
+from kcli.client.reassign.cluster_state import (
+    ClusterState,
+    largest_replicas,
+    read_cluster_state,
+    replica_sizes,
+)
 from kcli.client.reassign.plans import broker_rows, changes_text, check_leaders, even_changes
-from kcli.client.reassign.survey import Survey, largest_replicas, replica_sizes, survey
 from kcli.client.reassign.undo import write_undo
 from kcli.console.answers import Outcome, Rows
 from kcli.console.balance_runs import BalanceRuns, Run, replicas_before, undo_file
@@ -155,7 +160,7 @@ async def balance(action: Action) -> Outcome:
     if leaving and action.texts("topics"):
         raise bad_request("topics: a broker becomes empty only with all topics")
     try:
-        found = await survey(action.admin, _matching(action))
+        found = await read_cluster_state(action.admin, _matching(action))
         changes = even_changes(
             found, leaving=leaving, replication_factor=factor, rack_aware=not action.flag("ignore_racks")
         )
@@ -193,7 +198,7 @@ async def balance(action: Action) -> Outcome:
     )
 
 
-async def _written_undo(action: Action, found: Survey, changes: Assignment) -> Path | None:
+async def _written_undo(action: Action, found: ClusterState, changes: Assignment) -> Path | None:
     """Writes the undo file, so that it outlives the console. If this fails, raises ReassignError, so that nothing moves
     without the file."""
     directory = action.settings.undo_directory
@@ -202,11 +207,11 @@ async def _written_undo(action: Action, found: Survey, changes: Assignment) -> P
     return await asyncio.to_thread(write_undo, directory.absolute(), replicas_before(found, changes))
 
 
-def _amount(found: Survey, changes: Assignment) -> str:
+def _amount(found: ClusterState, changes: Assignment) -> str:
     return changes_text(found, changes) if changes else "nothing."
 
 
-def _planned_moves(found: Survey, changes: Assignment) -> list[PlannedMove]:
+def _planned_moves(found: ClusterState, changes: Assignment) -> list[PlannedMove]:
     before, sizes = found.assignment, found.sizes
     return [
         PlannedMove(

@@ -10,9 +10,9 @@ from kcli.console.access import Visitors
 from kcli.console.answers import json_response
 from kcli.console.audit import AuditLog, Deed
 from kcli.console.calls import bad_request
-from kcli.console.dispatch import Dispatch
 from kcli.console.failures import ConsoleError, failure_of
 from kcli.console.identity import Given, LoginRules
+from kcli.console.page_handlers import PageHandlers
 from kcli.console.sessions import Session
 from kcli.console.settings import READ_MECHANISMS, ConsoleSettings
 from kcli.http.bodies import read_object
@@ -43,9 +43,9 @@ class SessionPages:
     def routes(self, prefix: str) -> list[RouteDef]:
         """The routes of the HTTP server."""
         return [
-            get(f"{prefix}/session", Dispatch.guarded(self._show)),
-            post(f"{prefix}/session/login", Dispatch.guarded(self._log_in)),
-            post(f"{prefix}/session/logout", Dispatch.guarded(self._log_out)),
+            get(f"{prefix}/session", PageHandlers.guarded(self._show)),
+            post(f"{prefix}/session/login", PageHandlers.guarded(self._log_in)),
+            post(f"{prefix}/session/logout", PageHandlers.guarded(self._log_out)),
         ]
 
     async def _show(self, request: Request) -> Response:

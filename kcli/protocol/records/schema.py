@@ -120,7 +120,7 @@ def encode(value: object, version: int) -> bytes:
     """Encodes the fields, without framing. Raises UnsupportedVersionException if `version` cannot express a value."""
     schema = _checked(type(value), version)
     out = bytearray()
-    _plan(type(value), version, version >= schema.flexible_since).write(out, value)
+    _layout(type(value), version, version >= schema.flexible_since).write(out, value)
     return bytes(out)
 
 
@@ -130,7 +130,7 @@ def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exac
     schema = _checked(cls, version)
     reader = _Reader(buffer, position)
     try:
-        value = _plan(cls, version, version >= schema.flexible_since).read(reader)
+        value = _layout(cls, version, version >= schema.flexible_since).read(reader)
     except (IndexError, VarintError, UnicodeDecodeError, struct.error) as error:
         raise CorruptRecordError(f"Error reading version {version} of {cls.__name__}: {error}") from None
     if exact and reader.position != len(buffer):
@@ -144,7 +144,7 @@ def to_json(value: object, version: int) -> dict[str, Json]:
     """Converts a record to the JSON of Kafka's JSON converters. Names are in camelCase and in the order of the schema.
     Tagged fields with their default values are left out."""
     schema = _checked(type(value), version)
-    return _plan(type(value), version, version >= schema.flexible_since).to_json(value)
+    return _layout(type(value), version, version >= schema.flexible_since).to_json(value)
 
 
 def _checked(cls: type, version: int) -> Schema:
@@ -332,8 +332,8 @@ class _NullableStruct:
     """The codec for a struct that may be null. The byte before the struct is 1 if the struct is present, and -1 if it
     is null. Inside a tagged field, the byte for null is 0."""
 
-    def __init__(self, plan: _Plan, tagged: bool) -> None:
-        self.plan = plan
+    def __init__(self, layout: _Layout, tagged: bool) -> None:
+        self.layout = layout
         self.null = b"\x00" if tagged else b"\xff"
 
     def write(self, out: bytearray, value: object) -> None:
@@ -341,16 +341,16 @@ class _NullableStruct:
             out += self.null
         else:
             out += b"\x01"
-            self.plan.write(out, value)
+            self.layout.write(out, value)
 
     def read(self, reader: _Reader) -> object:
-        return None if reader.take(1) == self.null else self.plan.read(reader)
+        return None if reader.take(1) == self.null else self.layout.read(reader)
 
     def to_json(self, value: object) -> Json:
-        return None if value is None else self.plan.to_json(value)
+        return None if value is None else self.layout.to_json(value)
 
 
-# --- plans: a class at a version
+# --- layouts: a class at a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ class _Field:
     ignorable: bool
 
 
-class _Plan:
+class _Layout:
     """The encoders and decoders for the fields of one class at one version."""
 
     def __init__(self, cls: type, fields: list[_Field], absent: list[_Field], flexible: bool) -> None:
@@ -433,17 +433,17 @@ class _Plan:
         return node
 
 
-_PLANS: dict[tuple[type, int, bool], _Plan] = {}
+_LAYOUTS: dict[tuple[type, int, bool], _Layout] = {}
 
 
-def _plan(cls: type, version: int, flexible: bool) -> _Plan:
-    plan = _PLANS.get((cls, version, flexible))
-    if plan is None:
-        plan = _PLANS[cls, version, flexible] = _make_plan(cls, version, flexible)
-    return plan
+def _layout(cls: type, version: int, flexible: bool) -> _Layout:
+    layout = _LAYOUTS.get((cls, version, flexible))
+    if layout is None:
+        layout = _LAYOUTS[cls, version, flexible] = _make_layout(cls, version, flexible)
+    return layout
 
 
-def _make_plan(cls: type, version: int, flexible: bool) -> _Plan:
+def _make_layout(cls: type, version: int, flexible: bool) -> _Layout:
     # include_extras keeps the Annotated metadata, which is the schema.
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: list[_Field] = []
@@ -467,7 +467,7 @@ def _make_plan(cls: type, version: int, flexible: bool) -> _Plan:
             single is None or version == single.version
         )
         (fields if has_field else absent).append(field)
-    return _Plan(cls, fields, absent, flexible)
+    return _Layout(cls, fields, absent, flexible)
 
 
 def _type(
@@ -494,8 +494,8 @@ def _type(
     if hint is UUID:
         return _Uuid(nullable)
     assert isinstance(hint, type) and hint in _SCHEMAS, f"no wire type for the annotation {hint!r}"
-    plan = _plan(hint, version, flexible)
-    return _NullableStruct(plan, tagged) if nullable else plan
+    layout = _layout(hint, version, flexible)
+    return _NullableStruct(layout, tagged) if nullable else layout
 
 
 # --- texts

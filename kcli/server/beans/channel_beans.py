@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.server.beans.bean import Kind, bean
 from kcli.server.beans.sources import SERVER, Beans, BeanSources
 from kcli.server.metrics.meters import QUANTILES, Attributes
 
-# The fields of ChannelCounts, by Kafka's names without their endings -rate and -total.
+# The fields of ConnectionCounts, by Kafka's names without their endings -rate and -total.
 _COUNTS = {
     "connection-close": "closed",
     "connection-creation": "opened",
@@ -22,7 +22,7 @@ _P99, _P999 = QUANTILES.index(0.99), QUANTILES.index(0.999)
 
 def channel_beans(sources: BeanSources) -> Beans:
     node = str(sources.ports.node_id)
-    yield bean(SERVER, "raft-channel-metrics", traffic(sources, sources.ports.raft.channel_counts))
+    yield bean(SERVER, "raft-channel-metrics", traffic(sources, sources.ports.raft.connection_counts))
     for purpose, channel in sources.channels.items():
         yield bean(SERVER, f"{purpose}-metrics", traffic(sources, channel.remote.counts), BrokerId=node)
     if FORWARDING in sources.channels:
@@ -37,7 +37,7 @@ def channel_beans(sources: BeanSources) -> Beans:
             yield bean(SERVER, "replica-fetcher-metrics", attributes, kind=Kind.SENSORS, **tags)
 
 
-def traffic(sources: BeanSources, counts: ChannelCounts) -> Attributes:
+def traffic(sources: BeanSources, counts: ConnectionCounts) -> Attributes:
     """Returns the attributes for connections with one purpose, such as forwarding. `counts` counts their traffic."""
     now = sources.now
     watched = sources.ports.metrics.watches.counts(counts)

@@ -121,7 +121,7 @@ def _software(name: str, listener: Acceptor) -> Beans:
     SOFTWARE_MAX versions, the versions with the fewest connections are counted together as OTHER_SOFTWARE."""
     found: Counter[tuple[str, str]] = Counter()
     for number, connection in enumerate(list(listener.served)):
-        found[connection.notes.software] += 1
+        found[connection.facts.software] += 1
         if number % STEPS_PER_PAUSE == 0:
             yield None
     counts = found.most_common(SOFTWARE_MAX)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kcli.errors import KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network
 from kcli.server.network.links import Secure, is_usable, open_link, plain_text
@@ -70,7 +70,7 @@ class BrokerLinks:
         self._timeout_s = timeout_s
         self._secure = secure
         self._links: dict[int, _Link] = {}
-        self.counts = ChannelCounts()
+        self.counts = ConnectionCounts()
 
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
         """Sends a request in the newest version that both brokers support, and returns the response.

@@ -54,7 +54,7 @@ def handle(
     if context.api_version >= _BATCHED_FROM:
         rights.require(CLUSTER_ACTION)
         if all(transaction.verify_only for transaction in request.transactions):
-            context.notes.is_of_kind(VERIFICATION)
+            context.facts.is_of_kind(VERIFICATION)
         return _of_brokers(context, request)
     rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics

@@ -56,7 +56,7 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     if context.api_version >= _SOFTWARE_FROM:
-        context.notes.software = (
+        context.facts.software = (
             request.client_software_name[:SOFTWARE_MAX_CHARACTERS],
             request.client_software_version[:SOFTWARE_MAX_CHARACTERS],
         )

@@ -70,7 +70,7 @@ def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse
     broker = context.ports
     replica_id = replica_of(request)
     if replica_id >= 0:
-        context.notes.is_of_kind(FETCH_FOLLOWER)
+        context.facts.is_of_kind(FETCH_FOLLOWER)
     if context.throttle is not None:
         if replica_id >= 0:
             context.throttle.exempt()
@@ -150,9 +150,9 @@ def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
     return read.slice.size_bytes
 
 
-def _settle(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
-    """Takes the partition out of the next fetches of the session if the client already has all its records. The session
-    reads the partition again only after a change. Returns True if the partition was taken out."""
+def _rest(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
+    """Leaves the partition out of the next fetches of the session if the client already has all its records. The
+    session reads the partition again only after a change. Returns True if the partition is left out."""
     if not is_quiet(read, scope):
         return False
     assert read.source is not None, "a quiet partition has no error"
@@ -225,7 +225,7 @@ class _WaitingFetch:
         watches = scope.watches
         for read in reads:
             assert read.source is not None, "a fetch with an error does not wait"
-            if not (watches and _settle(context, scope, read)):
+            if not (watches and _rest(context, scope, read)):
                 self._parked.park(read.source.parked_fetches, read.target)
         self.answer.add_done_callback(self._answered)
         self._look_at_changes(reads)
@@ -371,7 +371,7 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
             leaders.add(read.answer.current_leader.leader_id)
         results.append((read.target, read.answer))
         if watches:
-            _settle(context, scope, read)
+            _rest(context, scope, read)
         yield
     return (yield from _finish(context, scope, results, leaders))
 

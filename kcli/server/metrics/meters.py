@@ -67,7 +67,7 @@ class Meter:
             ]
 
     @property
-    def is_settled(self) -> bool:
+    def is_up_to_date(self) -> bool:
         """Whether the rates include the whole count."""
         return self.count == self._ticked
 

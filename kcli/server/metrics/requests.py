@@ -28,7 +28,7 @@ from kcli.runtime.clock import Clock
 from kcli.server.metrics.buckets import Buckets
 from kcli.server.metrics.meters import Histogram, Meter, summary
 from kcli.server.network.connection import Connection, Serve
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.waiting import Answer, Waiting
 
 _HEAD = Struct(">hh")
@@ -353,13 +353,13 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
         local = now() - began
         head = head_of(frame)
         times = by_head.get(head) or metrics.of_version(head)
-        notes = connection.notes
-        if notes.has_news:
-            times = _noted(metrics, times, notes)
+        facts = connection.facts
+        if facts.has_news:
+            times = _noted(metrics, times, facts)
         if type(answer) is Waiting:
             caller = _caller(connection, frame)
-            return _measured_waiting(answer, metrics, times, Begun(began, local, len(frame)), caller, notes)
-        notes.answering = times
+            return _measured_waiting(answer, metrics, times, Begun(began, local, len(frame)), caller, facts)
+        facts.answering = times
         times.sizes.append(len(frame))
         times.handled.append(local)
         if local > slowest.threshold:
@@ -369,18 +369,18 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
     return serve_measured
 
 
-def _noted(metrics: RequestMetrics, times: VersionTimes, notes: RequestNotes) -> VersionTimes:
-    """Reads and clears the notes of a request. Returns the counts of the request's kind."""
-    notes.has_news = False
-    if notes.kind:
-        times = metrics.of_kind(times, notes.kind)
-        notes.kind = ""
-    if notes.queued_seconds:
-        times.queued.append(notes.queued_seconds)
-        notes.queued_seconds = 0.0
-    if notes.throttled_seconds:
-        times.throttled.append(notes.throttled_seconds)
-        notes.throttled_seconds = 0.0
+def _noted(metrics: RequestMetrics, times: VersionTimes, facts: RequestFacts) -> VersionTimes:
+    """Reads and clears the facts of a request. Returns the counts of the request's kind."""
+    facts.has_news = False
+    if facts.kind:
+        times = metrics.of_kind(times, facts.kind)
+        facts.kind = ""
+    if facts.queued_seconds:
+        times.queued.append(facts.queued_seconds)
+        facts.queued_seconds = 0.0
+    if facts.throttled_seconds:
+        times.throttled.append(facts.throttled_seconds)
+        facts.throttled_seconds = 0.0
     return times
 
 
@@ -398,7 +398,7 @@ def _measured_waiting(
     times: VersionTimes,
     begun: Begun,
     caller: _Caller,
-    notes: RequestNotes,
+    facts: RequestFacts,
 ) -> Waiting:
     now = metrics.clock.monotonic
 
@@ -410,9 +410,9 @@ def _measured_waiting(
         finally:
             ended = now()
             worked, total = begun.local + ended - resumed, ended - begun.at
-            if notes.has_news:
-                times = _noted(metrics, times, notes)
-            notes.answering = times
+            if facts.has_news:
+                times = _noted(metrics, times, facts)
+            facts.answering = times
             times.sizes.append(begun.size_bytes)
             times.waited.append((worked, total))
             took = worked if caller.key in WAITS_BY_DESIGN else total

@@ -22,19 +22,19 @@ _NO_COUNTS = counts_of(Traffic())
 class Followed:
     """The meters of one topic, or of all topics together."""
 
-    __slots__ = ("_began", "_is_settled", "_looked_at", "_meters", "counts")
+    __slots__ = ("_began", "_is_up_to_date", "_looked_at", "_meters", "counts")
 
     def __init__(self, began: float) -> None:
         """Makes the meters. `began` is the time at which counting began."""
         self.counts = _NO_COUNTS
         self._began = self._looked_at = began
-        self._is_settled = True
+        self._is_up_to_date = True
         self._meters: Meters = {}
 
     def look(self, counts: Counts, now: float) -> None:
         """Updates the meters from the present counts. Call this method at least every TICK_SECONDS, so that the rates
         assign the growth of a count to the right time."""
-        if counts != self.counts or not self._is_settled:
+        if counts != self.counts or not self._is_up_to_date:
             self._update(counts, now)
         self._looked_at = now
 
@@ -49,7 +49,7 @@ class Followed:
             meter.tick(self._looked_at)  # the time without growth
             meter.count = count
             meter.tick(now)
-        self._is_settled = all(meter.is_settled for meter in self._meters.values())
+        self._is_up_to_date = all(meter.is_up_to_date for meter in self._meters.values())
 
     def meters(self, now: float) -> Meters:
         """Returns the meters, with their rates at the time `now`."""

@@ -65,7 +65,7 @@ class SharedSending:
         self._due: deque[AnswerSender] = deque()
         self._is_turn_over = False
 
-    def take_turn(self, sender: AnswerSender) -> bool:
+    def may_send(self, sender: AnswerSender) -> bool:
         """Returns True if `sender` may send in this iteration ("turn") of the event loop. If the result is False,
         `go_on` of the sender is called in a later iteration.
 
@@ -170,7 +170,7 @@ class AnswerSender:
             self.clear()
             return
         # The transport must first send the bytes that it holds. It reports when it has sent them.
-        if self._transport.get_write_buffer_size() or not self._shared.take_turn(self):
+        if self._transport.get_write_buffer_size() or not self._shared.may_send(self):
             return
         self._progressed()
         # Moves this sender to the end of the order, because it has made progress.

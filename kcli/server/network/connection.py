@@ -49,8 +49,8 @@ from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.phase import Phase
+from kcli.server.network.request_facts import RequestFacts, Sent
 from kcli.server.network.request_line import BYTES_PER_REQUEST_MIN
-from kcli.server.network.request_notes import RequestNotes, Sent
 from kcli.server.network.tls_transport import TlsTransport
 from kcli.server.network.waiting import Answer, Waiting
 
@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.listener = listener
         self.logins = logins or LoginCounts()
-        self.notes = RequestNotes()
+        self.facts = RequestFacts()
         self._counts = counts or ListenerCounts()
         self._lines = lines or LimitedLines()
         self.session = ANONYMOUS_SESSION
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._unmute is not None:
             self._unmute.cancel()
         self._unmute = loop.call_later(seconds, self._unmuted)
-        self.notes.throttled(seconds)
+        self.facts.throttled(seconds)
         self._pause_reading()
 
     @property
@@ -375,9 +375,9 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_frame()
         self._refuse("the client sends its request too slowly, while the requests of others wait for memory")
 
-    def take_turn(self, bytes_max: int) -> int:
+    def serve_turn(self, bytes_max: int) -> int:
         self._in_line = False
-        self.notes.queued(self.now() - self._in_line_since)
+        self.facts.queued(self.now() - self._in_line_since)
         if self._rest is not None:
             rest, self._rest = self._rest, None
             return self._serve_frames(rest, bytes_max)
@@ -580,7 +580,7 @@ class Connection(asyncio.BufferedProtocol):
         parts: list[Part] = answer if isinstance(answer, list) else [answer]
         self._count_answer(sum(map(len, parts)))
         if not sender.is_busy:
-            self._sending, self._sending_since = self.notes.answering, self.last_active
+            self._sending, self._sending_since = self.facts.answering, self.last_active
         before = sender.unsent_bytes
         sender.send(parts)
         return max(0, sender.unsent_bytes - before)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kcli.config.definition import ConfigError
 from kcli.errors import KafkaError, NetworkException
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.runtime.network import Network
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def open_link(
     client_id: str,
     timeout_s: float,
     secure: Secure,
-    counts: ChannelCounts | None = None,
+    counts: ConnectionCounts | None = None,
 ) -> Connection:
     """Connects to another node, and logs in. `counts` are the shared counts of all links with the same purpose.
 

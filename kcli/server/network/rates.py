@@ -103,14 +103,14 @@ class TokenBucket:
         self._tokens: float | None = None  # None: full
         self._updated = 0.0
 
-    def take(self, tokens: float, limit: float, now: float) -> None:
-        """Takes tokens. If the bucket has fewer tokens, it becomes overdrawn."""
+    def spend(self, tokens: float, limit: float, now: float) -> None:
+        """Removes tokens. If the bucket has fewer tokens, it becomes overdrawn."""
         self._tokens = self.tokens(limit, now) - tokens
         self._updated = now
         self._rate.record(tokens, now)
 
     def per_second(self, now: float) -> float:
-        """Returns the number of taken tokens per second."""
+        """Returns the number of spent tokens per second."""
         return self._rate.per_second(now)
 
     def tokens(self, limit: float, now: float) -> float:

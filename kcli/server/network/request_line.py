@@ -23,7 +23,7 @@ QUEUED_REQUESTS_MAX = 500
 class InLine(Protocol):
     """A connection with a request that was received and can be served."""
 
-    def take_turn(self, bytes_max: int) -> int:
+    def serve_turn(self, bytes_max: int) -> int:
         """Serves at least one request, and more requests until `bytes_max` bytes are used. Returns the used bytes. If
         more requests wait, adds the connection to the queue again.
         """
@@ -80,7 +80,7 @@ class RequestLine:
         for waiting in range(len(line), 0, -1):
             if left <= 0:
                 break
-            left -= line.popleft().take_turn(max(left // waiting, 1))
+            left -= line.popleft().serve_turn(max(left // waiting, 1))
         self._left = left
         self._is_due = False
         if line:

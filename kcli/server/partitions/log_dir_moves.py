@@ -290,7 +290,7 @@ class LogDirMoves:
             )
         truncations = current.truncations
         try:
-            await self._blocking(lambda: futures.take_in(copy, current, piece.read(), now_ms))
+            await self._blocking(lambda: futures.append(copy, current, piece.read(), now_ms))
         except KafkaError:
             if current.truncations == truncations:
                 raise

@@ -40,12 +40,12 @@ class Openings:
             self._threads = ThreadPoolExecutor(THREADS, "kcli-open-batches")
         while True:
             # The next turn of this batch waits for the turns of the other batches.
-            results = await loop.run_in_executor(self._threads, _take_turn, steps)
+            results = await loop.run_in_executor(self._threads, _run_turn, steps)
             for result in results:
                 return result
 
 
-def _take_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
+def _run_turn(steps: Generator[None, None, ResultT]) -> tuple[ResultT, ...]:
     """Runs a limited number of steps. Returns a tuple with the result, or an empty tuple if more steps remain."""
     try:
         for _ in range(TURN_STEPS):

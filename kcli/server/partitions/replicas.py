@@ -365,7 +365,7 @@ class Replicas:
                 self._follow(diff, after)
         except (StorageError, KafkaError) as error:
             _log.error("Partition %s-%d is offline: %s", diff.topic, diff.partition, error)
-            self._take_offline((diff.topic, diff.partition))
+            self._mark_offline((diff.topic, diff.partition))
 
     def _is_gone(self, diff: PartitionDiff) -> bool:
         """Whether this broker has no replica of the partition any more."""
@@ -493,7 +493,7 @@ class Replicas:
             if not any(self.node_id in each.replicas for each in partitions):
                 self.traffic.forget(name)
 
-    def _take_offline(self, key: Key) -> None:
+    def _mark_offline(self, key: Key) -> None:
         self._offline[key] = None
         self._state_changes.offline(*key)
         self._stop_leading(key)
@@ -513,7 +513,7 @@ class Replicas:
         """Takes the replicas in a failed directory offline. Requests for them get KAFKA_STORAGE_ERROR."""
         for replicas in (self._leaders, self._followed):
             for key in [key for key, replica in replicas.items() if replica.log.directory is directory]:
-                self._take_offline(key)
+                self._mark_offline(key)
 
     def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
         """Replaces the log of a partition by its copy in another directory."""
@@ -529,7 +529,7 @@ class Replicas:
 
     def log_lost(self, topic: str, partition: int) -> None:
         """Takes a replica offline, because its log cannot be reached."""
-        self._take_offline((topic, partition))
+        self._mark_offline((topic, partition))
 
 
 async def _held(early: list[FollowedPartition], limit_s: float) -> None:

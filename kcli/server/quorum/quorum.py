@@ -111,7 +111,7 @@ class Quorum:
             secure=secure,
         )
         self.driver.sender = self._peers
-        self.channel_counts = self._peers.counts
+        self.connection_counts = self._peers.counts
         self.snapshotting = Snapshotting(
             self.log, self.committed, self.view, config, clock, post=self.driver.post, on_fatal=self.fail
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kcli.errors import ErrorCode, KcliError, UnsupportedVersionException
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.model.ids import BrokerId
 from kcli.raft.messages import Answered, Message, Outgoing, Unanswered, Unsupported
 from kcli.runtime.clock import Clock
@@ -73,7 +73,7 @@ class RaftPeers:
         self._request_timeout_s = request_timeout_s
         self._post = post
         self._secure = secure
-        self.counts = ChannelCounts()
+        self.counts = ConnectionCounts()
         self._links: dict[BrokerId, _Link] = {}
         self._requests: set[asyncio.Task[None]] = set()
 

@@ -27,7 +27,7 @@ from kcli.errors import (
     error_for,
 )
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.model.observations import Observations
 from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kcli.protocol.wire.api import ApiKey
@@ -107,7 +107,7 @@ class RemoteController:
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._trouble = ""
-        self.counts = ChannelCounts()
+        self.counts = ConnectionCounts()
         self.queued_ms = Observations()
         self.remote_ms = Observations()
         """`queued_ms` has the times of requests in the queue. `remote_ms` has the times from the sending of a request

@@ -78,9 +78,9 @@ class Snapshotting:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if clean and self._may_take_snapshot() and self._log.bytes_since_snapshot >= LAST_SNAPSHOT_BYTES:
+        if clean and self._may_write_snapshot() and self._log.bytes_since_snapshot >= LAST_SNAPSHOT_BYTES:
             try:
-                await self.take_snapshot()
+                await self.write_snapshot()
             except StorageError as error:
                 _log.warning("The stop has not taken a snapshot: %s", error)
 
@@ -89,14 +89,14 @@ class Snapshotting:
             while True:
                 await asyncio.sleep(INTERVAL_S)
                 if self.wants_snapshot():
-                    await self.take_snapshot()
+                    await self.write_snapshot()
                 self._clean()
         except StorageError as error:
             self._on_fatal(error)
 
     def wants_snapshot(self) -> bool:
         """Whether a snapshot is due, because of the bytes of the log or the time since the last snapshot."""
-        if not self._may_take_snapshot():
+        if not self._may_write_snapshot():
             return False
         if self._log.bytes_since_snapshot >= self._config.integer(
             "metadata.log.max.record.bytes.between.snapshots"
@@ -105,11 +105,11 @@ class Snapshotting:
         interval_ms = self._config.integer("metadata.log.max.snapshot.interval.ms")
         return 0 < interval_ms <= self._clock.now_ms() - self._snapshot_ms
 
-    def _may_take_snapshot(self) -> bool:
+    def _may_write_snapshot(self) -> bool:
         point = self._committed.point
         return point.image.offset >= self._log.snapshots.newest.end_offset and point.transaction is None
 
-    async def take_snapshot(self) -> None:
+    async def write_snapshot(self) -> None:
         """Writes a snapshot of the committed image, in a thread. Raises StorageError."""
         image = self._committed.point.image
         snapshot_id = SnapshotId(Offset(image.offset + 1), image.epoch)

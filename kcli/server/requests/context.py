@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.requests.quotas import RequestThrottle
 from kcli.server.requests.rights import Rights
 
@@ -25,7 +25,7 @@ class RequestContext(Generic[P]):
 
     `ports` are the parts of the node that the handler may use. `session` is the session of the connection when the
     request was received. `throttle` is set if any client has a quota. `is_forwarded` is True if a broker has sent the
-    client's request in an Envelope. `authorizer` decides which operations the client may do. `notes` are the
+    client's request in an Envelope. `authorizer` decides which operations the client may do. `facts` are the
     connection's facts for the metrics. `trace` is set if the broker makes spans of requests.
     """
 
@@ -41,7 +41,7 @@ class RequestContext(Generic[P]):
     is_forwarded: bool = False
     authorizer: Authorizer = ALLOW_ALL
     trace: RequestTrace | None = None
-    notes: RequestNotes = field(default_factory=RequestNotes)
+    facts: RequestFacts = field(default_factory=RequestFacts)
     asker: Asker | None = field(default=None, init=False)
     """The facts about the client that the authorizer gets. This object is made when a handler first checks a
     permission."""

@@ -161,7 +161,7 @@ class Dispatch:
             is_forwarded=caller.is_forwarded,
             authorizer=self._authorizer,
             trace=trace,
-            notes=caller.notes,
+            facts=caller.facts,
         )
         # The attribute `level` is read first, because this is faster than `isEnabledFor`.
         if REQUEST_LOG.level <= logging.DEBUG and REQUEST_LOG.isEnabledFor(logging.DEBUG):
@@ -232,7 +232,7 @@ class Dispatch:
             if api_key not in ELIGIBLE or api_key not in self._served:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
-            answer = await settled(self(caller, memoryview(frame)))
+            answer = await awaited(self(caller, memoryview(frame)))
         except ProtocolError as error:
             raise UnsupportedVersionException(str(error)) from error
         assert answer is not None, "every API that can be forwarded has a response"
@@ -258,7 +258,7 @@ class Dispatch:
             raise ProtocolError(f"{route.spec.name}: {error.message}") from error
         except KafkaError as error:
             request = await finished(route.decode(context.api_version, memoryview(frame), at))
-            return await settled(self._answer_error(route, context, request, error))
+            return await awaited(self._answer_error(route, context, request, error))
         if route.spec.key in THROTTLED_FIRST:
             at = INT32.size + route.spec.is_flexible(
                 context.api_version
@@ -293,7 +293,7 @@ class Dispatch:
         """Serves a large request. The caller keeps the requests of one connection in order."""
         request = await decoding
         try:
-            return await settled(self._serve(route, context, request))
+            return await awaited(self._serve(route, context, request))
         finally:
             free_later(request)
 
@@ -402,10 +402,10 @@ async def _error_in_turns(
     route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
 ) -> Answer:
     """Encodes the error response to a large request."""
-    return await settled(_encoded(route, context, await response))
+    return await awaited(_encoded(route, context, await response))
 
 
-async def settled(answer: Answer | Waiting) -> Answer:
+async def awaited(answer: Answer | Waiting) -> Answer:
     """Returns the answer when it is ready. If the caller is cancelled, ends the wait."""
     while isinstance(answer, Waiting):
         try:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import Principal, Session
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 
 FORWARDED = frozenset(
     {
@@ -61,7 +61,7 @@ class Caller(Protocol):
     listener: str
     peer_host: str
     session: Session
-    notes: RequestNotes
+    facts: RequestFacts
     is_forwarded: bool
 
     def mute(self, seconds: float) -> None:
@@ -78,7 +78,7 @@ class ForwardedCaller:
     peer_host: str
     session: Session
     is_forwarded: bool = True
-    notes: RequestNotes = field(default_factory=RequestNotes)
+    facts: RequestFacts = field(default_factory=RequestFacts)
 
     def mute(self, seconds: float) -> None:
         """Does nothing, because the broker reads the throttle time from the response."""

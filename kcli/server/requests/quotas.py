@@ -350,7 +350,7 @@ class RequestThrottle:
             # The time is rounded up, because a retry that came slightly too early would be refused again.
             self._throttle(quotas.mutations, metered, over + 0.0005)
             raise ThrottlingQuotaExceededException
-        metered.meter.take(count, metered.limit, now)
+        metered.meter.spend(count, metered.limit, now)
         if not strict:
             self._throttle(quotas.mutations, metered, metered.meter.seconds_over(metered.limit, now))
 
@@ -389,7 +389,7 @@ class RequestThrottle:
             quotas, now = self._quotas, self._quotas.clock.monotonic()
             metered = quotas.time.of(self._client, now)
             if metered is not None:
-                metered.meter.record(self._taken_percent(), now)
+                metered.meter.record(self._busy_percent(), now)
 
     def _charge_produced(self) -> None:
         quotas, now = self._quotas, self._quotas.clock.monotonic()
@@ -406,18 +406,18 @@ class RequestThrottle:
         metered = quotas.time.of(self._client, now)
         if metered is None:
             return
-        metered.meter.record(self._taken_percent(), now)
+        metered.meter.record(self._busy_percent(), now)
         # One request throttles its client for at most one window, even if the request is large.
         over = metered.meter.seconds_over(metered.limit, now)
         self._throttle(quotas.time, metered, min(over, quotas.windows.size_seconds))
 
-    def _taken_percent(self) -> float:
+    def _busy_percent(self) -> float:
         """The time since the last charge, in percent of a second of the event loop."""
         if self._since is not None:
             self.pause()
             self.resume()
-        taken, self._busy = self._busy, 0.0
-        return taken * 100
+        busy, self._busy = self._busy, 0.0
+        return busy * 100
 
     def _throttle(self, limits: Limits[M], metered: Metered[M], seconds: float) -> None:
         if seconds <= 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.network.connection import Connection
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.tls_transport import TlsTransport
 from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.context import RequestContext
@@ -46,8 +46,8 @@ class _Line:
         self._route = route
         self._caller = caller
         self._began = self._worked = _now()
-        self._notes = caller.notes if isinstance(caller, Connection) else RequestNotes()
-        self._queued = self._notes.queued_seconds if self._notes.has_news else 0.0
+        self._facts = caller.facts if isinstance(caller, Connection) else RequestFacts()
+        self._queued = self._facts.queued_seconds if self._facts.has_news else 0.0
         self._context: RequestContext[object] | None = None
         self._request: Node = None
 
@@ -97,7 +97,7 @@ class _Line:
             "securityProtocol": _protocol(caller),
             "principal": str(context.session.principal),
             "listener": context.listener,
-            "clientInformation": _software(self._notes),
+            "clientInformation": _software(self._facts),
         }
         REQUEST_LOG.debug("Completed request:%s", json.dumps(event, separators=(",", ":")))
 
@@ -112,9 +112,9 @@ def _header(context: RequestContext[object]) -> dict[str, Node]:
     }
 
 
-def _software(notes: RequestNotes) -> dict[str, Node]:
+def _software(facts: RequestFacts) -> dict[str, Node]:
     """The software of the client, which ApiVersions reports (KIP-511)."""
-    name, version = notes.software
+    name, version = facts.software
     return {"softwareName": name, "softwareVersion": version}
 
 

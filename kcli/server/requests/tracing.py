@@ -91,9 +91,9 @@ class RequestTracer:
         exemplars: Exemplars,
         chance: Callable[[], float] = random.random,
         *,
-        clears_notes: bool = True,
+        clears_facts: bool = True,
     ) -> None:
-        """Makes a tracer. `clears_notes` is True if no metrics read the notes of connections, so that the tracer must
+        """Makes a tracer. `clears_facts` is True if no metrics read the facts of connections, so that the tracer must
         clear them.
         """
         self._sink = sink
@@ -101,7 +101,7 @@ class RequestTracer:
         self._node_id = node_id
         self._exemplars = exemplars
         self._chance = chance
-        self._clears_notes = clears_notes
+        self._clears_facts = clears_facts
         self._client_samples = _PerSecond(CLIENT_SAMPLES_PER_SECOND, now)
         self.now = now
 
@@ -109,10 +109,10 @@ class RequestTracer:
         """Begins the trace of a request. Returns None if the request is not sampled and cannot become sampled or slow
         later. `key` has the first two bytes of the request.
         """
-        rules, notes = self._rules, connection.notes
-        queued = notes.queued_seconds
-        if queued and self._clears_notes:
-            notes.queued_seconds = 0.0
+        rules, facts = self._rules, connection.facts
+        queued = facts.queued_seconds
+        if queued and self._clears_facts:
+            facts.queued_seconds = 0.0
         is_sampled = self._chance() < rules.ratio
         reads_headers = rules.reads_headers and key == _PRODUCE
         if not (is_sampled or reads_headers or rules.slow_seconds < NEVER):
@@ -121,7 +121,7 @@ class RequestTracer:
             self.now,
             is_sampled=is_sampled,
             reads_headers=reads_headers,
-            may_choose=self._client_samples.take,
+            may_choose=self._client_samples.count,
         )
         if queued:
             stage = trace.stage("queue")
@@ -300,14 +300,15 @@ class _PerSecond:
         self._limit = limit
         self._now = now
         self._second = 0
-        self._taken = 0
+        self._counted = 0
 
-    def take(self) -> bool:
+    def count(self) -> bool:
+        """Counts an event. Returns True if the event is within the limit."""
         second = int(self._now())
         if second != self._second:
-            self._second, self._taken = second, 0
-        self._taken += 1
-        return self._taken <= self._limit
+            self._second, self._counted = second, 0
+        self._counted += 1
+        return self._counted <= self._limit
 
 
 def _waited(trace: RequestTrace) -> float:

@@ -114,13 +114,15 @@ class Producer:
                 errors.append(error)
         for node, pending in sent:
             try:
-                errors += self._settle(self._cluster.connection(node).receive(pending), batches)
+                errors += self._remove_written(self._cluster.connection(node).receive(pending), batches)
             except OSError as error:
                 self._cluster.drop(node)
                 errors.append(error)
         return errors
 
-    def _settle(self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]) -> list[KafkaError]:
+    def _remove_written(
+        self, answer: ProduceResponse, batches: dict[TopicPartition, bytes]
+    ) -> list[KafkaError]:
         """Handles one answer: removes the written batches from `batches`, and returns the errors of the other batches
         in the answer.
         """

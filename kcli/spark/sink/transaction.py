@@ -177,12 +177,12 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
     cluster.retried(attempt, "storing the batch id")
 
 
-def stored(cluster: Cluster, transactional_id: str, query: str, *, settled: bool) -> Note | None:
+def stored(cluster: Cluster, transactional_id: str, query: str, *, stable: bool) -> Note | None:
     """Returns the note with the greatest batch id that `query` has stored under this transactional id, or None.
 
-    If `settled` is True, waits for the end of open transactions.
+    If `stable` is True, waits for the end of open transactions.
     """
-    request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=settled)
+    request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=stable)
     found: list[Note] = []
 
     def attempt() -> None:

@@ -163,10 +163,10 @@ class _Writer(ABC):
         """
         if work.batch is None:
             return None, None
-        own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
+        own = transaction.stored(cluster, work.id_of(task), work.query, stable=True)
         if task == 0:
             return own, own
-        return own, transaction.stored(cluster, work.id_of(0), work.query, settled=False)
+        return own, transaction.stored(cluster, work.id_of(0), work.query, stable=False)
 
     def _produce(
         self, cluster: Cluster, iterator: Iterator[pa.RecordBatch], mine: Transaction | None
@@ -242,7 +242,7 @@ class _Writer(ABC):
         for task in tasks:
             if task >= now:
                 transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
-            own = transaction.stored(cluster, work.id_of(task), work.query, settled=True)
+            own = transaction.stored(cluster, work.id_of(task), work.query, stable=True)
             if not is_written(work.batch, own, None):
                 return False
         return True

@@ -452,7 +452,7 @@ class PartitionLog:
         else:
             active.seal()
             self.producers.end_offset = base_offset
-            self.snapshots.take(self.producers)
+            self.snapshots.write(self.producers)
         self._add_segment(base_offset, now_ms)
 
     def _add_segment(self, base_offset: Offset, now_ms: int) -> Segment:
@@ -794,7 +794,7 @@ class PartitionLog:
         """Writes the producer snapshot and the last index entries for a clean close, without a sync. If many logs are
         closed, call this method for all logs before the first sync. Then the first syncs write many files to the device
         together."""
-        self.take_snapshot()
+        self.write_snapshot()
         active = self.segments[-1]
         if not active.is_sealed:
             active.seal()
@@ -884,13 +884,13 @@ class PartitionLog:
                 self._producers = restored.producers
                 restored.producers.on_high_watermark(self.high_watermark)
 
-    def take_snapshot(self) -> None:
+    def write_snapshot(self) -> None:
         """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
         snapshot and only one segment. Then no snapshot is needed: a start after a clean stop concludes that there are
         no producers, and a start after a crash reads the last segment."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
-            self.snapshots.take(producers)
+            self.snapshots.write(producers)
 
     def rebuild_producers(self, now_ms: int) -> None:
         """Restores the state of producers at the log end from the newest valid snapshot and the batches after it."""

@@ -84,12 +84,12 @@ def _examine(batch: UnopenedBatch, rules: _Rules) -> Generator[None, None, None]
                 f"The batch for {batch.topic_partition} inflates to more than {MAX_OPENED_BYTES} bytes"
             )
         if isinstance(part, LargeRecord):
-            rules.take_large(part)
+            rules.add_large(part)
         elif len(part):
             columns = part_walk(table, 0, part).columns(Depth.HEADERS, any_offsets=True)
             assert columns.timestamps is not None, "all of a record was asked for"
             assert columns.keys is not None and columns.values is not None, "all of a record was asked for"
-            rules.take(
+            rules.add(
                 columns.timestamps,
                 columns.offsets - header.base_offset,
                 columns.keys.lengths,
@@ -136,7 +136,7 @@ class _Rules:
         self._is_dense, self._has_null_key = True, False
         self._broken = BrokenRules(batch.topic_partition)
 
-    def take(self, times: Ints, offset_deltas: Ints, key_lengths: Ints, value_lengths: Ints) -> None:
+    def add(self, times: Ints, offset_deltas: Ints, key_lengths: Ints, value_lengths: Ints) -> None:
         """Checks the next records of the batch."""
         begin, self._count = self._count, self._count + len(times)
         if not begin:
@@ -163,10 +163,10 @@ class _Rules:
                 sizes = max(int(key_lengths[row]), 0), max(int(value_lengths[row]), 0)
                 self._broken.add_mistimed(begin + row, self._problem(time_ms, offset, *sizes))
 
-    def take_large(self, record: LargeRecord) -> None:
+    def add_large(self, record: LargeRecord) -> None:
         time_ms = to_long(record.timestamp_ms(self._batch.header))
         key_length = -1 if record.check() else 0
-        self.take(
+        self.add(
             np.array([time_ms], np.int64),
             np.array([record.offset_delta], np.int64),
             np.array([key_length], np.int64),

@@ -82,10 +82,10 @@ class Recovery:
             if segment.size_bytes >= SHOWN_SEGMENT_BYTES:
                 _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
             log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
-            log.take_snapshot()
+            log.write_snapshot()
             end, cut = self._recover(segment)
             log.producers.end_offset = end
-            log.take_snapshot()
+            log.write_snapshot()
             if cut:
                 self._drop_rest(unsure[nth + 1 :], segment, end, cut)
                 break
@@ -172,14 +172,16 @@ class Recovery:
                     if (pieces := split_of(segment)) is not None:
                         raise OffsetOverflow(segment, pieces)
                     break
-                self._take(segment, chunk, position, Position(start + position), header)
+                self._apply(segment, chunk, position, Position(start + position), header)
                 next_offset = header.next_offset
                 taken = position + header.size_bytes
         except (CorruptRecordError, KafkaError) as error:
             _log.warning("%s at byte %d: %s", segment.log.path, start + taken, error)
         return taken, next_offset
 
-    def _take(self, segment: Segment, chunk: bytes, at: int, position: Position, header: BatchHeader) -> None:
+    def _apply(
+        self, segment: Segment, chunk: bytes, at: int, position: Position, header: BatchHeader
+    ) -> None:
         log = self._log
         segment.note(
             position,

@@ -36,12 +36,12 @@ def replay(
             break
         producers.end_offset = max(start_offset, segment.base_offset)
         if snapshots is not None and segment.base_offset in to_snapshot:
-            snapshots.take(producers)
+            snapshots.write(producers)
         if producers.end_offset < end_offset:
             _replay_segment(segment, producers)
     producers.end_offset = end_offset
     if snapshots is not None:
-        snapshots.take(producers)
+        snapshots.write(producers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class ProducerSnapshots:
         """Whether the directory has a snapshot."""
         return bool(self._offsets or self._doubtful)
 
-    def take(self, producers: ProducerState) -> None:
+    def write(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has this offset.
 
         The file is not synced. If a crash leaves an incomplete file, its checksum is wrong, and the next start uses the

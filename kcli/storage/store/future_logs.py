@@ -97,7 +97,7 @@ class FutureLogs:
             except StorageError as error:
                 _log.error("%s is not deleted: %s", copy.path, error)
 
-    def take_in(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
+    def append(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
         """Appends batches of the original log to its copy. May block."""
         copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
         copy.set_high_watermark(current.high_watermark)

@@ -161,7 +161,7 @@ def load_log(
             f"{path} ends at offset {log.log_end_offset}, but everything before offset {state.recovery_point} was on "
             f"the device: put its files back from a copy, or remove the directory to begin without it"
         )
-    _settle(log, state, settings, durable_end, trust_empty=state.clean and not had_snapshots)
+    _restore(log, state, settings, durable_end, trust_empty=state.clean and not had_snapshots)
     return log
 
 
@@ -177,7 +177,7 @@ def _whole_end(segment: Segment) -> Offset | None:
     return offset if end == segment.size_bytes else None
 
 
-def _settle(
+def _restore(
     log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
     """Sets the offsets, epochs and producers of a log whose segments are valid. All records before `durable_end` must
@@ -200,7 +200,7 @@ def _settle(
         # was an old Kafka without producer ids.
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             log.producers.end_offset = offset
-            log.take_snapshot()
+            log.write_snapshot()
     elif log.producers.is_empty and log.producers.end_offset == log.log_end_offset:
         # Recovery has just read all records, and none came from a producer with an id.
         log.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)

@@ -590,7 +590,7 @@ class LogStore:
         and clean-shutdown markers."""
         self.is_open = False
         if clean:
-            self._take_made_ahead()
+            self._add_made_ahead()
             self._settling.run()
         for directory in self._every:
             logs = [
@@ -610,7 +610,7 @@ class LogStore:
         self.futures.logs.clear()
         self._ownership.release()
 
-    def _take_made_ahead(self) -> None:
+    def _add_made_ahead(self) -> None:
         """Adds the logs to the store that `make_ahead` has made and `create` has not used. So these logs are closed
         too, and the next start uses them.
         """

@@ -56,7 +56,7 @@ class Inode:
     modified_ms: int = 0
     read_only: bool = False
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         """Makes all writes durable."""
         self.durable = bytes(self.content)
         self.pending.clear()
@@ -282,7 +282,7 @@ class SimDisk:
         self._require_directory(path)
         for inode in self._names.values():
             if inode is not None:
-                inode.settle()
+                inode.make_durable()
         for _directories, change in self._journal:
             change(self._durable)
         self._journal = []
@@ -390,7 +390,7 @@ class SimFile:
 
     def sync(self) -> None:
         self._disk.struck("sync", self.path)
-        self._inode.settle()
+        self._inode.make_durable()
 
     def close(self) -> None:
         self._disk.open_files.discard(self)

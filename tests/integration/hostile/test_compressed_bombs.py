@@ -45,14 +45,14 @@ class Gate:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._is_open = threading.Event()
         self._reached = threading.Event()
-        take_turn = openings._take_turn
+        take_turn = openings._run_turn
 
         def held(steps: Opening) -> tuple[CheckedBatch, ...]:
             self._reached.set()
             assert self._is_open.wait(PATIENCE_S)
             return take_turn(steps)
 
-        patch.setattr(openings, "_take_turn", held)
+        patch.setattr(openings, "_run_turn", held)
 
     def open(self) -> None:
         self._is_open.set()
@@ -325,7 +325,7 @@ def test_a_stream_that_ends_too_early(tmp_path: Path, caplog: pytest.LogCaptureF
     assert "A zstd batch cannot be decompressed: the stream ends too early" in caplog.messages[0]
 
 
-def test_what_kafka_takes_is_taken(tmp_path: Path) -> None:
+def test_large_sound_batches_are_accepted(tmp_path: Path) -> None:
     """300 MB of sound records in 12 kB, and one record of 200 MB."""
 
     async def main() -> None:

@@ -92,7 +92,7 @@ def test_subjects_of_git_itself_are_free(tmp_path: Path, subject: str) -> None:
         ("Refuse atypouse", "a body is missing"),
     ],
 )
-def test_each_rule(tmp_path: Path, message: str, fault: str) -> None:
+def test_the_hook_reports_each_broken_rule(tmp_path: Path, message: str, fault: str) -> None:
     (found,) = faults(tmp_path / "message", message)
     assert fault in found
 

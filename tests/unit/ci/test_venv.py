@@ -93,7 +93,7 @@ def test_a_failed_installation_shows_its_log_and_is_tried_again(project: Project
         assert project.installed() == ["[test]"]
 
 
-def test_what_the_tests_need_is_not_compiled() -> None:
+def test_the_test_requirements_need_no_compiler() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text()
     section = pyproject.partition("\ntest = [")[2].partition("]")[0]
     assert "pytest" in section and "pyjks" not in section and "gssapi" not in section

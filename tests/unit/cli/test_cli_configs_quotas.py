@@ -83,7 +83,7 @@ def test_numbers_as_java_reads_them(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["abc", "", "1_000", "nan", "inf", "1,5", "1e", "0x"])
-def test_what_is_no_number(text: str) -> None:
+def test_a_quota_value_must_be_a_number(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         _parsed("k", text)
     assert str(refused.value) == f"Cannot parse quota configuration value for k: {text}"

@@ -50,7 +50,7 @@ NOT_A_NUMBER = (
         ("1960-01-01", 0),
     ],
 )
-def test_moments(text: str, expected: int) -> None:
+def test_a_moment_is_a_date_a_duration_or_a_number(text: str, expected: int) -> None:
     assert moment.epoch_ms(text, NOW_MS) == expected
 
 
@@ -90,7 +90,7 @@ class Message:
         (["value~^..$"], [1]),
     ],
 )
-def test_filters(rules: list[str], expected: list[int]) -> None:
+def test_filters_select_records_by_key_value_and_header(rules: list[str], expected: list[int]) -> None:
     messages = [
         Message(b"a", b"an error"),
         Message(b"ab", b"\xff\xfe", [("h", b"1"), ("h", b"2"), ("h", None)]),

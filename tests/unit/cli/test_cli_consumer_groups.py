@@ -88,7 +88,7 @@ def test_invalid_command_lines_are_refused_in_kafkas_words(
         ),
     ],
 )
-def test_what_the_parser_itself_refuses(
+def test_the_parser_refuses_wrong_options_in_the_words_of_joptsimple(
     words: str, exception: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["consumer-groups", *words.split()]) == 1
@@ -232,7 +232,7 @@ def test_lines_of_a_plan_may_end_in_any_way(tmp_path: Path) -> None:
         assert read_plan(str(file), None) == {"g": {("t", 0): 5, ("t", 1): 6}}
 
 
-def test_what_is_exported_can_be_read(tmp_path: Path) -> None:
+def test_exported_offsets_can_be_imported(tmp_path: Path) -> None:
     rows = [NewOffset("a group, quoted", "t", 0, 5), NewOffset("g", "a" * 30, 7, 2**40)]
     text = "\n".join(csv_line(row, with_group=True) for row in rows) + "\n\n"
     assert _plan(tmp_path, text, None) == {

@@ -198,7 +198,9 @@ def test_a_refusal_is_printed_as_javas_exception(call: Callable[..., Done], toke
         ),
     ],
 )
-def test_wrong_arguments(call: Callable[..., Done], words: tuple[str, ...], message: str) -> None:
+def test_wrong_arguments_are_refused_in_the_words_of_kafka(
+    call: Callable[..., Done], words: tuple[str, ...], message: str
+) -> None:
     done = call(*words)
     assert done.code == 1
     assert done.err.splitlines()[0] == message

@@ -24,7 +24,7 @@ MOMENT = datetime(2026, 3, 7, 15, 4, 5, 67_000, timezone(timedelta(hours=5, minu
         ("yyyyMMdd_HHmmss", "20260307_150405"),
     ],
 )
-def test_patterns(pattern: str, text: str) -> None:
+def test_a_java_pattern_formats_a_date(pattern: str, text: str) -> None:
     assert format_date(MOMENT, pattern) == text
 
 
@@ -32,6 +32,6 @@ def test_patterns(pattern: str, text: str) -> None:
     ("pattern", "why"),
     [("yyyy-bb", "Illegal pattern character 'b'"), ("HH 'o clock", "Unterminated quote")],
 )
-def test_what_is_no_pattern(pattern: str, why: str) -> None:
+def test_an_invalid_java_pattern_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         check(pattern)

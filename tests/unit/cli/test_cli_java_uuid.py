@@ -10,7 +10,7 @@ from kcli.cli.java.uuid import java_uuid
 from kcli.model.uuids import uuid_to_text
 
 
-def test_what_kafka_writes_is_read() -> None:
+def test_a_uuid_is_read_as_kafka_writes_it() -> None:
     some = uuid.UUID("78705cc5-498b-41ce-af20-64cb170d315e")
     assert java_uuid(uuid_to_text(some)) == some
     assert java_uuid(uuid_to_text(some) + "==") == some

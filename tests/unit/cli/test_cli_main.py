@@ -97,7 +97,7 @@ def test_some_tools_show_their_help_when_called_bare(
     assert capsys.readouterr().out.count("usage: kafka-sample") == 2
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_option_prints_the_version_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(JOPT, ["--version"]) == 0
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
     assert main.run(["--version"]) == 0
@@ -157,7 +157,7 @@ def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.Captu
         (["--topic", "t"], "Found multiple arguments for option topic, but you asked for only one"),
     ],
 )
-def test_what_joptsimple_finds_out_late_comes_without_the_table(
+def test_a_late_error_of_joptsimple_is_shown_without_the_table_of_options(
     capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     assert main.run(["console-producer", "--bootstrap-server", "h:1", "--topic", "t", *words]) == 1

@@ -88,7 +88,7 @@ def test_a_segment_is_a_tree_too(
     ]
 
 
-def test_what_is_not_there(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_path_or_command_is_reported(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _said(capsys, snapshot, "cat", "/image/zzz") == ["cat: /image/zzz: No such file or directory."]
     assert _said(capsys, snapshot, "cat", "/image") == ["cat: /image: Is a directory."]
     assert _said(capsys, snapshot, "bogus") == [
@@ -97,7 +97,7 @@ def test_what_is_not_there(snapshot: Path, capsys: pytest.CaptureFixture[str]) -
     assert _said(capsys, snapshot, "cd", "/")[0].startswith("invalid choice: 'cd'")
 
 
-def test_the_shell(
+def test_the_shell_runs_typed_commands_until_exit(
     snapshot: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = "cd image/topics\npwd\nls\ncd ..\nls features\ncd nope\ncd provenance\nhistory 2\nexit\nls\n"
@@ -145,5 +145,5 @@ def test_a_file_that_is_no_metadata(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("typed", "where", "path"),
     [("b", "/a", "/a/b"), ("..", "/a/b", "/a"), ("/x/./y", "/a", "/x/y"), ("../..", "/a", "/")],
 )
-def test_paths(typed: str, where: str, path: str) -> None:
+def test_a_typed_path_is_relative_to_the_current_directory(typed: str, where: str, path: str) -> None:
     assert absolute(typed, where) == path

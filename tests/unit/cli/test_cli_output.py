@@ -47,7 +47,7 @@ def test_tsv_has_one_header_and_one_line_a_row(capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_plain_values() -> None:
+def test_enums_become_names_and_bytes_become_escaped_text() -> None:
     assert plain({"k": Colour.RED, "b": b"\xff"}) == {"k": "RED", "b": "\\xff"}
 
 

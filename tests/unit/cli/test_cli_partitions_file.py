@@ -46,5 +46,5 @@ def test_a_file_that_is_not_there_or_far_too_long(tmp_path: Path) -> None:
         read_text(str(long))
 
 
-def test_what_is_repeated_comes_once_in_order() -> None:
+def test_repeated_entries_are_listed_once_in_order() -> None:
     assert repeated(["b", "a", "b", "c", "a", "b"]) == ["b", "a"]

@@ -212,7 +212,7 @@ def test_an_unusable_client_setting_is_reported_with_its_line(
     )
 
 
-def test_what_is_typed_goes_before_a_profile_that_says_otherwise(profiles: Path) -> None:
+def test_a_typed_option_goes_before_the_profile(profiles: Path) -> None:
     profiles.write_text(
         "[a]\nbootstrap-server = 'h:1'\n[a.properties]\ngroup.id = 'theirs'\nauto.offset.reset = 'latest'\n"
     )

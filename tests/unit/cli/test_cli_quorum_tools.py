@@ -181,7 +181,9 @@ def test_groups_refuses_invalid_options(kcli: Kcli, words: tuple[str, ...], mess
     assert (done.code, done.out, done.err.splitlines()[0]) == (1, "", message)
 
 
-def test_features_describe(kcli: Kcli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_describe_shows_supported_and_finalized_levels(
+    kcli: Kcli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from kcli.client import client
 
     async def told(self: Any, message: Any, key: ApiKey, **_: Any) -> Any:
@@ -206,7 +208,7 @@ def test_features_describe(kcli: Kcli, cluster: Cluster, monkeypatch: pytest.Mon
     )
 
 
-def test_features_move(kcli: Kcli, cluster: Cluster) -> None:
+def test_features_upgrade_downgrade_and_disable_send_their_upgrade_type(kcli: Kcli, cluster: Cluster) -> None:
     done = kcli("features", "upgrade", "--feature", "b=1", "--feature", "a=2")
     assert done == Done(0, "a was upgraded to 2.\nb was upgraded to 1.\n", "")
     assert kcli("features", "downgrade", "--feature", "a=0", "--dry-run").out == (
@@ -269,7 +271,7 @@ def test_features_refuses_invalid_options(kcli: Kcli, words: tuple[str, ...], me
     assert kcli("features", *words) == Done(1, "", message + "\n")
 
 
-def test_quorum_status(kcli: Kcli) -> None:
+def test_quorum_status_shows_leader_voters_and_observers(kcli: Kcli) -> None:
     done = kcli("metadata-quorum", "describe", "--status")
     assert (done.code, done.out.splitlines()) == (
         0,
@@ -290,7 +292,7 @@ def test_quorum_status(kcli: Kcli) -> None:
     )
 
 
-def test_quorum_replication(kcli: Kcli) -> None:
+def test_quorum_replication_shows_a_row_for_each_replica(kcli: Kcli) -> None:
     lines = kcli("metadata-quorum", "describe", "--replication").out.splitlines()
     assert lines[0].startswith("NodeId\tDirectoryId           \tLogEndOffset\tLag\t")
     assert [[cell.strip() for cell in line.split("\t")] for line in lines[1:]] == [

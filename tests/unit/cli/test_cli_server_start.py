@@ -101,7 +101,7 @@ def test_help_starts_nothing(served: list[BrokerConfig], capsys: pytest.CaptureF
     assert served == []
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_option_prints_the_version_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["server-start", "--version"]) == 0
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
 

@@ -188,7 +188,9 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path, capsys: pytest.Cap
         ("group.version=a", "", "Invalid version format: a for feature group.version\n"),
     ],
 )
-def test_feature_dependencies(capsys: pytest.CaptureFixture[str], feature: str, out: str, err: str) -> None:
+def test_feature_dependencies_lists_the_features_that_a_level_requires(
+    capsys: pytest.CaptureFixture[str], feature: str, out: str, err: str
+) -> None:
     assert run(["storage", "feature-dependencies", "-f", feature]) == (1 if err else 0)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == (out, err)
@@ -201,6 +203,6 @@ def test_version_mapping_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["feature"]: row["level"] for row in rows}["eligible.leader.replicas.version"] == 0
 
 
-def test_random_uuid(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_uuid_prints_22_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["storage", "random-uuid"]) == 0
     assert len(capsys.readouterr().out) == 23

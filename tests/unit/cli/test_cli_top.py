@@ -170,7 +170,7 @@ def test_the_picture_fits_every_terminal(width: int, height: int) -> None:
     assert (lines[0].strip(), lines[1][:3], lines[-1].strip()) == ("head", "one", "foot")
 
 
-def test_what_is_wrong_is_shown_first_and_what_is_hidden_is_counted() -> None:
+def test_partitions_in_trouble_are_shown_first_and_hidden_rows_are_counted() -> None:
     lines = shown(120, 30)
     assert lines[2].startswith("PARTITIONS IN TROUBLE (1)")
     assert any(line.startswith("TOPICS (41, ") and "more)" in line for line in lines)

@@ -76,7 +76,9 @@ def test_the_producers_file_goes_before_its_options(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_the_producer_refuses(capsys: pytest.CaptureFixture[str], words: str, complaint: str) -> None:
+def test_the_producer_refuses_wrong_arguments(
+    capsys: pytest.CaptureFixture[str], words: str, complaint: str
+) -> None:
     assert run(["verifiable-producer", *words.split()]) == 1
     assert complaint in capsys.readouterr().err
 
@@ -178,7 +180,7 @@ def test_latency_is_planned_by_position_or_by_name() -> None:
         (("h:1", "t", "0", "1", "1"), "At least one record"),
     ],
 )
-def test_latency_refuses(words: tuple[str, ...], message: str) -> None:
+def test_the_latency_tool_refuses_wrong_arguments(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(CommandError) as refused:
         e2e_latency.planned(E2eLatencyOptions(arguments=words))
     assert str(refused.value).startswith(message)

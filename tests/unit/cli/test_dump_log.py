@@ -69,7 +69,7 @@ def write(tmp_path: Path, content: bytes, name: str = LOG) -> str:
     return name
 
 
-def test_batches_alone(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_batches_are_printed_without_their_records(dump: Callable[..., Any], tmp_path: Path) -> None:
     crc = int.from_bytes(FIRST[17:21], "big")
     result = dump("--files", write(tmp_path, FIRST + SECOND))
     assert result.lines[:3] == [
@@ -154,7 +154,7 @@ def test_markers_have_no_contents(dump: Callable[..., Any], tmp_path: Path) -> N
     assert dump("--files", name, "--offsets-decoder", "--skip-record-metadata").lines[3] == ""
 
 
-def test_old_formats(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_messages_of_old_formats_are_printed(dump: Callable[..., Any], tmp_path: Path) -> None:
     body = b"\x01\x00" + struct.pack(">qi", 55, -1) + struct.pack(">i", 1) + b"v"
     crc = zlib.crc32(body)
     name = write(tmp_path, struct.pack(">qiI", 8, len(body) + 4, crc) + body)
@@ -186,7 +186,7 @@ def test_decoders_by_class(dump: Callable[..., Any], tmp_path: Path) -> None:
     assert unknown.err == 'Exception in thread "main" java.lang.ClassNotFoundException: no.such.Decoder\n'
 
 
-def test_offsets_decoder(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_offsets_decoder_prints_keys_values_and_errors(dump: Callable[..., Any], tmp_path: Path) -> None:
     member = offsets.MemberMetadata(
         member_id="m",
         subscription=encode_subscription(ConsumerProtocolSubscription(topics=("t",))),
@@ -217,7 +217,7 @@ def test_offsets_decoder(dump: Callable[..., Any], tmp_path: Path) -> None:
     assert "(message had a missing key)" in keyless.err
 
 
-def test_metadata_decoders(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_metadata_decoder_prints_records_of_a_snapshot(dump: Callable[..., Any], tmp_path: Path) -> None:
     value = encode_metadata_record(FeatureLevelRecord(name="f", feature_level=1), 0)
     name = write(tmp_path, encode_batch([Record(timestamp_ms=1, value=value)]), "bootstrap.checkpoint")
     lines = dump("--files", name, "--cluster-metadata-decoder", "--skip-record-metadata").lines
@@ -231,7 +231,9 @@ def test_metadata_decoders(dump: Callable[..., Any], tmp_path: Path) -> None:
     assert dump("--files", name).lines[1] == "Snapshot end offset: 9, epoch: 2"
 
 
-def test_offset_index(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_offset_index_is_printed_and_compared_with_the_log(
+    dump: Callable[..., Any], tmp_path: Path
+) -> None:
     write(tmp_path, FIRST + SECOND)
     entries = struct.pack(">iiii", 1, 0, 2, len(FIRST))
     name = write(tmp_path, entries + bytes(16), "00000000000000000000.index")
@@ -262,7 +264,7 @@ def test_offset_index(dump: Callable[..., Any], tmp_path: Path) -> None:
     assert "NoSuchFileException" in dump("--files", name, "--index-sanity-check").err
 
 
-def test_time_index(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_time_index_is_printed_and_compared_with_the_log(dump: Callable[..., Any], tmp_path: Path) -> None:
     write(tmp_path, FIRST + SECOND)
     write(tmp_path, struct.pack(">ii", 2, len(FIRST)), "00000000000000000000.index")
     name = write(tmp_path, struct.pack(">qiqi", 11, 1, 12, 2) + bytes(12), "00000000000000000000.timeindex")
@@ -286,7 +288,9 @@ def test_time_index(dump: Callable[..., Any], tmp_path: Path) -> None:
     )
 
 
-def test_transaction_index(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_transaction_index_is_printed_if_its_version_is_known(
+    dump: Callable[..., Any], tmp_path: Path
+) -> None:
     name = write(tmp_path, struct.pack(">hqqqq", 0, 5, 1, 9, 10), "00000000000000000000.txnindex")
     assert dump("--files", name).lines[1:] == [
         "version: 0 producerId: 5 firstOffset: 1 lastOffset: 9 lastStableOffset: 10"
@@ -300,7 +304,7 @@ def snapshot(entries: bytes, count: int, version: int = 1) -> bytes:
     return struct.pack(">hI", version, crc32c(checked)) + checked
 
 
-def test_producer_snapshot(dump: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_producer_snapshot_is_printed_if_it_is_whole(dump: Callable[..., Any], tmp_path: Path) -> None:
     form = ">qhiqiqiq"
     entries = struct.pack(form, 9, 1, 0, 40, 2, 99, 3, 30) + struct.pack(form, 8, 0, -1, -1, 0, 7, -1, -1)
     name = write(tmp_path, snapshot(entries, 2), "00000000000000000041.snapshot")

@@ -49,7 +49,7 @@ def _default(message: Message, **properties: str) -> bytes:
     return formatter("org.apache.kafka.tools.consumer.DefaultMessageFormatter", named)(message)
 
 
-def test_value_alone() -> None:
+def test_the_default_formatter_prints_only_the_value() -> None:
     assert _default(Message()) == b"v\n"
     assert _default(Message(v=None)) == b"null\n"
 
@@ -72,7 +72,7 @@ def test_no_column_prints_nothing() -> None:
     assert _default(Message(), print_value="false") == b""
 
 
-def test_timestamp_types() -> None:
+def test_the_timestamp_is_printed_with_its_type() -> None:
     assert _default(Message(t=(2, 5)), print_timestamp="true") == b"LogAppendTime:5\tv\n"
     assert _default(Message(t=(0, 0)), print_timestamp="true") == b"NO_TIMESTAMP\tv\n"
 
@@ -100,7 +100,7 @@ def test_timestamp_types() -> None:
         ),
     ],
 )
-def test_deserializers(name: str, data: bytes, text: bytes) -> None:
+def test_each_java_deserializer_prints_its_type(name: str, data: bytes, text: bytes) -> None:
     line = _default(Message(v=data), value_deserializer=f"org.apache.kafka.common.serialization.{name}")
     assert line == text + b"\n"
 

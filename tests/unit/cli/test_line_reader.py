@@ -93,7 +93,7 @@ def test_separators_that_match_nothing_at_all() -> None:
         LineParser.configure({"headers.separator": "*"})
 
 
-def test_null_marker() -> None:
+def test_the_null_marker_makes_a_null() -> None:
     line = _parse(b"h:N\tN\tN", parse_headers="true", parse_key="true", null_marker="N")
     assert line == Line(None, None, [("h", None)])
     assert _parse(b"N\tk\tv", parse_headers="true", parse_key="true", null_marker="N").headers == []

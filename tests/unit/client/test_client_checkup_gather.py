@@ -95,7 +95,7 @@ def gathered(script: Mapping[ApiKey, ScriptedAnswer], looks: Looks | None = None
         return asyncio.run(scenario())
 
 
-def test_what_the_cluster_answers_is_in_the_snapshot() -> None:
+def test_the_snapshot_has_the_answers_of_the_cluster() -> None:
     found = gathered({})
     assert [node.id for node in found.nodes] == [1]
     assert found.topics.keys() == {"t", "u"}

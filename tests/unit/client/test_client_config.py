@@ -15,7 +15,7 @@ from kcli.model.addresses import Address
         (" h:65535 ", "h", 65535),
     ],
 )
-def test_addresses(text: str, host: str, port: int) -> None:
+def test_an_address_is_host_and_port(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)
 
 
@@ -30,7 +30,7 @@ def test_an_address_prints_as_it_is_written() -> None:
     assert str(Address("h", 9)) == "h:9"
 
 
-def test_what_is_given_goes_before_the_file() -> None:
+def test_arguments_go_before_the_properties_file() -> None:
     properties = {"bootstrap.servers": "file:1", "client.id": "file", "request.timeout.ms": "5000"}
     config = client_config(properties, bootstrap_servers="given:2", client_id="tool", api_timeout_ms=7000)
     assert config.servers == (Address("given", 2),)

@@ -128,7 +128,7 @@ def test_a_mechanism_that_is_not_offered_is_shown_with_the_offered_ones(
         ("server_other", "comes from CN=other-ca,O=kcli tests, which is not in ssl.truststore.location"),
     ],
 )
-def test_what_is_wrong_with_a_certificate_is_named(
+def test_the_log_names_the_fault_of_a_certificate(
     certificates: Certificates, caplog: pytest.LogCaptureFixture, name: str, hint: str
 ) -> None:
     with ScriptedServer(OPEN, tls=context(getattr(certificates, name))) as server:

@@ -141,7 +141,7 @@ def test_control_batches_are_no_records_to_consume() -> None:
     assert lag(Log({0: [marker]}, end=1), {0: 0}) == {0: 0.0}
 
 
-def test_what_compaction_took_is_passed_over() -> None:
+def test_lag_skips_offsets_that_compaction_removed() -> None:
     compacted = bytes(
         encode_batch([Record(offset=0, timestamp_ms=5, value=b"v")], base_offset=0, last_offset_delta=9)
     )

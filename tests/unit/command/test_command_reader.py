@@ -71,7 +71,7 @@ def test_words_that_are_refused(words: tuple[str, ...], said: str) -> None:
         read(PYTHON, *words)
 
 
-def test_what_was_given_excludes_its_whole_group() -> None:
+def test_a_given_option_excludes_the_others_of_its_group() -> None:
     assert read(PYTHON, "--file", "f").excluded(ONE) == {"execute", "file"}
     assert read(PYTHON, "--dry-run").excluded(ONE) == frozenset()
 

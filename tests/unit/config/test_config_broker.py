@@ -38,7 +38,7 @@ def config(base: dict[str, str] = COMBINED, **changes: str) -> BrokerConfig:
     return node_config(base | {key.replace("_", "."): value for key, value in changes.items()})
 
 
-def test_what_most_rooms_ask_for() -> None:
+def test_a_config_answers_the_common_questions() -> None:
     combined = config(broker_rack="r1", metadata_log_dir="/meta")
     assert combined.node_id == 1
     assert combined["broker.id"] == 1
@@ -96,7 +96,7 @@ def test_units_of_durations() -> None:
     assert LogConfig.resolve({}, config()) == LogConfig()
 
 
-def test_listener_scopes() -> None:
+def test_a_listener_key_applies_only_to_its_listener() -> None:
     built = node_config(COMBINED | {"listener.name.controller.ssl.client.auth": "required"})
     assert built.of_listener("CONTROLLER", "ssl.client.auth") == "required"
     assert built.of_listener("PLAINTEXT", "ssl.client.auth") == "none"
@@ -156,7 +156,7 @@ def test_listener_scopes() -> None:
         (CONTROLLER_ONLY, {"inter.broker.listener.name": "CONTROLLER"}, "must not be a controller listener"),
     ],
 )
-def test_what_a_node_refuses_to_start_with(
+def test_a_node_refuses_to_start_with_invalid_keys(
     base: dict[str, str], changes: dict[str, str], message: str
 ) -> None:
     node_config(base)
@@ -179,7 +179,7 @@ def test_refusals_name_file_and_line() -> None:
     )
 
 
-def test_required_keys() -> None:
+def test_a_required_key_must_be_set() -> None:
     with pytest.raises(ConfigError) as refused:
         node_config({"node.id": "1"})
     assert str(refused.value) == 'Missing required configuration "process.roles" which has no default value.'

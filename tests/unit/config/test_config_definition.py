@@ -90,13 +90,15 @@ def test_refusals_have_kafkas_words(kind: ConfigType, text: str, reason: str) ->
         (NonNull(), None, "Invalid value null for configuration k: entry must be non null"),
     ],
 )
-def test_validators(validator: Validator, value: ConfigValue, message: str) -> None:
+def test_validators_refuse_wrong_values_in_the_words_of_kafka(
+    validator: Validator, value: ConfigValue, message: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
         validator.check("k", value)
     assert str(refused.value) == message
 
 
-def test_validators_accept() -> None:
+def test_validators_accept_valid_values() -> None:
     Range(1).check("k", 1)
     Range(0, 1).check("k", 1.0)
     RangeOr(1, 9, -1).check("k", -1)
@@ -113,7 +115,7 @@ def test_how_valid_values_are_shown() -> None:
     assert str(OneOf(("A",), ignore_case=True)) == "(case insensitive) [A]"
 
 
-def test_throttled_replicas() -> None:
+def test_throttled_replicas_are_a_star_or_a_list() -> None:
     key = TOPIC["leader.replication.throttled.replicas"]
     for text in ("", "*", "0:1,1:2"):
         key.parse(text)

@@ -284,7 +284,7 @@ def test_links_take_only_the_stores_of_listeners(dynamic: DynamicConfig) -> None
     assert dict(dynamic.links.texts) == {**dynamic.static.texts, **store}
 
 
-def test_what_is_dynamic() -> None:
+def test_static_keys_are_not_dynamic() -> None:
     assert is_dynamic("log.retention.ms")
     assert is_dynamic("leader.replication.throttled.rate")
     assert is_dynamic("listener.name.internal.ssl.keystore.location")

@@ -69,12 +69,12 @@ def test_unknown_levels_are_named() -> None:
         ("4.2", (1, 2, 1, 1, 1, 1)),
     ],
 )
-def test_default_levels(release: str, levels: tuple[int, ...]) -> None:
+def test_a_release_has_default_feature_levels(release: str, levels: tuple[int, ...]) -> None:
     version = metadata_version_of_release(release)
     assert tuple(feature.default_level(version) for feature in FEATURES.values()) == levels
 
 
-def test_what_a_node_registers() -> None:
+def test_a_node_registers_its_range_of_each_feature() -> None:
     assert supported_ranges() == {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),

@@ -24,7 +24,7 @@ def config(**overrides: str) -> BrokerConfig:
     return node_config(NODE | {name.replace("__", "."): value for name, value in overrides.items()}, {})
 
 
-def test_defaults() -> None:
+def test_the_consumer_protocol_is_enabled_by_default() -> None:
     keys = consumer_group_keys(config())
     assert (keys.assignors, keys.migration_policy, keys.is_enabled) == (
         ("uniform", "range"),

@@ -30,12 +30,12 @@ NODE = {
         ("", None),
     ],
 )
-def test_the_address(text: str, address: tuple[str, int] | None) -> None:
+def test_the_metrics_listener_is_host_and_port(text: str, address: tuple[str, int] | None) -> None:
     assert node_config(NODE, {"kcli.metrics.listener": text}).metrics_address == address
 
 
 @pytest.mark.parametrize("text", ["9999", "host:", "host:70000", "http://host:1"])
-def test_what_is_no_address(text: str) -> None:
+def test_an_invalid_metrics_listener_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"kcli\.metrics\.listener: it must be host:port"):
         node_config(NODE, {"kcli.metrics.listener": text})
 

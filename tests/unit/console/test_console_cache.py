@@ -62,7 +62,7 @@ def test_an_older_answer_may_be_used_while_a_new_one_is_on_its_way() -> None:
     with_world(story)
 
 
-def test_those_who_wait_share_one_request_even_if_one_gives_up() -> None:
+def test_callers_that_wait_share_one_request_even_if_one_gives_up() -> None:
     async def story(world: World) -> None:
         world.ready.clear()
         waiting = [asyncio.create_task(world.cache.get("k", 10, world.load)) for _ in range(3)]
@@ -76,7 +76,7 @@ def test_those_who_wait_share_one_request_even_if_one_gives_up() -> None:
     with_world(story)
 
 
-def test_an_error_reaches_those_who_wait_and_is_not_kept() -> None:
+def test_an_error_reaches_the_callers_that_wait_and_is_not_kept() -> None:
     async def story(world: World) -> None:
         async def fail() -> int:
             raise OSError("gone")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kcli.console import connection
-from kcli.console.dispatch import REQUEST_MAX_SECONDS
 from kcli.console.failures import failure_of
+from kcli.console.page_handlers import REQUEST_MAX_SECONDS
 from kcli.errors import ErrorCode, error_for
 from kcli.protocol.wire.api import ApiKey
 from rigs.console import browser, scripted
@@ -89,7 +89,7 @@ def test_an_action_continues_if_the_browser_goes_away() -> None:
 
 def test_few_calls_of_a_user_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CALLS_AT_ONCE", 2)
-    monkeypatch.setattr("kcli.console.dispatch.REQUEST_MAX_SECONDS", 0.3)
+    monkeypatch.setattr("kcli.console.page_handlers.REQUEST_MAX_SECONDS", 0.3)
     assert REQUEST_MAX_SECONDS > 1
 
     class Stuck(ScriptedCluster):

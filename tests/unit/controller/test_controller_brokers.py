@@ -97,7 +97,7 @@ def test_a_second_broker_of_the_id_must_wait_until_the_first_is_silent() -> None
         ({"is_migrating_zk_broker": True}, BrokerIdNotRegisteredException),
     ],
 )
-def test_registrations_refused(changes: dict[Any, Any], error: Any) -> None:
+def test_a_wrong_registration_is_refused(changes: dict[Any, Any], error: Any) -> None:
     rig = ControllerRig()
     rig.add_brokers(1)
     with pytest.raises(error):

@@ -163,7 +163,7 @@ def test_invalid_alterations_are_refused(
     assert [record.entity[0].entity_name for record in records] == ["good"]
 
 
-def test_what_is_asked_twice_is_refused(rig: ControllerRig) -> None:
+def test_a_duplicate_entity_is_refused(rig: ControllerRig) -> None:
     double = aq.RequestEntryData(
         entity=(aq.RequestEntityData(entity_type=USER, entity_name=None),),
         ops=(aq.OpData(key="producer_byte_rate", value=1.0), aq.OpData(key="producer_byte_rate", value=2.0)),
@@ -178,7 +178,7 @@ def test_what_is_asked_twice_is_refused(rig: ControllerRig) -> None:
     assert results == [("INVALID_REQUEST", "Ignoring duplicate entity ClientQuotaEntity(entries={user=u})")]
 
 
-def test_filters(rig: ControllerRig) -> None:
+def test_a_filter_selects_entities_by_type_and_name(rig: ControllerRig) -> None:
     for entity in (
         [(USER, "u")],
         [(USER, None)],

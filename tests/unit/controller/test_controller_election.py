@@ -76,7 +76,7 @@ def after(
     return None if record is None else merge_partition_change(old, record)
 
 
-def test_what_changes_nothing_writes_nothing() -> None:
+def test_a_target_without_a_change_writes_no_record() -> None:
     assert after(partition(), PartitionTarget(isr=(1, 2, 3))) is None
     assert after(partition(), PartitionTarget(election=Election.PREFERRED)) is None
 
@@ -315,7 +315,7 @@ def broker(**changes: Any) -> BrokerRegistration:
     return BrokerRegistration(**{**fields, **changes})
 
 
-def test_who_may_lead() -> None:
+def test_only_an_active_broker_with_its_directory_may_lead() -> None:
     home = uuid.UUID(int=500)
     assert may_lead({1: broker()})(1, home)
     assert not may_lead({1: broker()})(2, home)
@@ -324,7 +324,7 @@ def test_who_may_lead() -> None:
     assert not may_lead({1: broker()})(1, LOST_DIRECTORY)
 
 
-def test_directories_online() -> None:
+def test_a_directory_is_online_if_the_broker_lists_it() -> None:
     assert directory_online(broker(), UNASSIGNED_DIRECTORY)
     assert directory_online(broker(), MIGRATING_DIRECTORY)
     assert not directory_online(broker(), uuid.UUID(int=501))

@@ -144,10 +144,10 @@ class TestReassign:
         assert (partition.replicas, partition.adding, partition.removing) == ((4, 1, 2, 3), (4,), (2, 3))
 
     @pytest.mark.parametrize("replicas", [[], [1, 1], [9]])
-    def test_bad_lists(self, rig: ControllerRig, replicas: list[int]) -> None:
+    def test_an_invalid_replica_list_is_refused(self, rig: ControllerRig, replicas: list[int]) -> None:
         assert reassign(rig, replicas)[0] is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
-    def test_unknown(self, rig: ControllerRig) -> None:
+    def test_a_reassignment_of_an_unknown_partition_is_refused(self, rig: ControllerRig) -> None:
         assert reassign(rig, [1], topic="nope") == (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "Unable to find a topic named nope.",
@@ -209,7 +209,7 @@ class TestElectLeaders:
             each.error_code for topic in response.replica_election_results for each in topic.partition_result
         ]
 
-    def test_preferred(self, rig: ControllerRig) -> None:
+    def test_a_preferred_election_elects_the_first_replica(self, rig: ControllerRig) -> None:
         reassign(rig, [2, 1])
         assert self.elect(rig, (0,)) == [ErrorCode.NONE]
         assert rig.partition("t").leader == 2
@@ -242,7 +242,7 @@ class TestElectLeaders:
         rig.heartbeat(1, fence=True)
         assert answer(None) == [("t", ["The preferred leader was not available."])]
 
-    def test_unclean(self, rig: ControllerRig) -> None:
+    def test_an_unclean_election_elects_a_replica_outside_the_isr(self, rig: ControllerRig) -> None:
         assert self.elect(rig, (0,), 1) == [ErrorCode.ELECTION_NOT_NEEDED]
         propose_isr(rig, 1)
         rig.heartbeat(1, fence=True)
@@ -251,7 +251,7 @@ class TestElectLeaders:
         assert self.elect(rig, (0,), 1) == [ErrorCode.NONE]
         assert rig.partition("t").leader == 2
 
-    def test_unknown(self, rig: ControllerRig) -> None:
+    def test_an_election_of_an_unknown_partition_or_type_is_refused(self, rig: ControllerRig) -> None:
         assert self.elect(rig, (5,)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         with pytest.raises(InvalidRequestException):
             self.elect(rig, None, 2)

@@ -61,7 +61,7 @@ def describe(rig: ControllerRig, *users: str) -> tuple[du.DescribeUserScramCrede
     return answer.results
 
 
-def test_what_is_stored_is_what_a_server_needs_and_no_more(rig: ControllerRig) -> None:
+def test_the_record_has_the_keys_of_the_server_and_not_the_salted_password(rig: ControllerRig) -> None:
     results, (record,) = alter(rig, upsertion(iterations=8192))
     assert results == {"alice": ("NONE", None)}
     assert isinstance(record, UserScramCredentialRecord)
@@ -74,7 +74,7 @@ def test_what_is_stored_is_what_a_server_needs_and_no_more(rig: ControllerRig) -
     assert len(salted) == 32
 
 
-def test_deleting(rig: ControllerRig) -> None:
+def test_a_deletion_removes_only_the_credential_of_its_mechanism(rig: ControllerRig) -> None:
     alter(rig, upsertion())
     alter(rig, upsertion(mechanism=SHA_512))
     results, records = alter(rig, deletion())

@@ -156,7 +156,7 @@ def test_no_decision_between_two_steps_trusts_a_broker_that_leaves(rig: Controll
     assert rig.partition("new-1").replicas[2] == 1
 
 
-def test_what_the_last_controller_began_is_taken_up(rig: ControllerRig) -> None:
+def test_a_new_controller_finishes_the_shutdown_that_the_last_one_began(rig: ControllerRig) -> None:
     """A controller may fail between two steps. The next one moves the rest."""
     steps = asks_to_stop(rig, 1)
     rig.replay(next(steps))

@@ -332,7 +332,7 @@ def test_a_topic_grows_as_assigned(three: ControllerRig) -> None:
         ),
     ],
 )
-def test_growth_refused(
+def test_an_invalid_growth_of_partitions_is_refused(
     three: ControllerRig,
     name: str,
     count: int,
@@ -385,7 +385,7 @@ def test_old_versions_name_topics_in_another_field(rig: ControllerRig) -> None:
     assert len(rig.image.topics) == 0
 
 
-def test_deletions_refused(rig: ControllerRig) -> None:
+def test_an_invalid_deletion_is_refused(rig: ControllerRig) -> None:
     topic_id = rig.create("t").topic_id
     unknown = uuid.UUID(int=5)
     twice = dt.DeleteTopicState(name="t")

@@ -129,7 +129,7 @@ def test_members_and_topics_come_in_javas_order() -> None:
     assert in_hash_order(reversed(many), uuid_hash) == many
 
 
-def test_what_classic_members_say_of_topics_that_are_gone_is_left_out() -> None:
+def test_partitions_of_deleted_topics_are_left_out_of_a_classic_assignment() -> None:
     topics = Topics(t=2)
     listed = [TopicPartitions(topic="t", partitions=(1,)), TopicPartitions(topic="gone", partitions=(0,))]
     assert by_id(listed, topics) == {A: frozenset({1})}
@@ -166,7 +166,7 @@ def test_a_member_in_a_state_of_a_newer_kafka_begins_with_nothing() -> None:
     assert (after.state, after.epoch, after.assigned) == (MemberState.STABLE, 5, {A: frozenset({0})})
 
 
-def test_what_it_gives_up_itself_it_may_have_back() -> None:
+def test_a_member_may_get_back_a_partition_that_it_is_revoking() -> None:
     member = ConsumerMember(
         member_id="m",
         epoch=3,
@@ -208,7 +208,7 @@ def test_a_whole_name_must_match() -> None:
 
 
 @pytest.mark.parametrize("regex", ["(", "a{2,1}", "(?<=behind)x", "\\1"])
-def test_what_re2_does_not_take(regex: str) -> None:
+def test_an_expression_that_re2_refuses_is_refused(regex: str) -> None:
     with pytest.raises(InvalidRegularExpression) as refused:
         compiled(regex)
     assert regex in refused.value.message

@@ -25,7 +25,7 @@ from kcli.errors import ErrorCode, NotCoordinatorException
         ("\U0001f600", 1772899, 49),  # two UTF-16 units
     ],
 )
-def test_java_hash(text: str, value: int, of_fifty: int) -> None:
+def test_the_hash_of_a_group_id_equals_the_hash_of_java(text: str, value: int, of_fifty: int) -> None:
     assert java_hash(text) == value
     assert partition_for(text, 50) == of_fifty
 

@@ -164,6 +164,6 @@ def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
     assert reply.error_code is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_what_is_kept_is_what_was_read() -> None:
+def test_an_unknown_record_is_written_as_it_was_read() -> None:
     record = other(22, member="m", value=b"\x00\x00bytes of a future version")
     assert encode(record) == (record.key, record.value)

@@ -139,7 +139,7 @@ def test_any_bytes_may_be_a_members_metadata(raw: bytes) -> None:
         struct.pack(">hih", 0, 1, -5),
     ],
 )
-def test_what_is_no_subscription(raw: bytes) -> None:
+def test_an_invalid_subscription_has_no_topics(raw: bytes) -> None:
     assert subscribed_topics(raw) is None
     assert union_of_topics([_subscription("a"), raw]) is None
 

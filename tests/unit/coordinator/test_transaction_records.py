@@ -27,7 +27,7 @@ ONGOING = Transaction(
 )
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_a_record_is_read_back_as_it_was_written() -> None:
     assert decode(*encode(TransactionRecord("x", ONGOING))) == TransactionRecord("x", ONGOING)
     assert decode(*encode(TransactionRecord("x", None))) == TransactionRecord("x", None)
 

@@ -67,7 +67,7 @@ def test_a_schema_file_must_be_json() -> None:
 
 @settings(deadline=None)  # the first example pays for imports
 @given(st.binary(max_size=60))
-def test_what_decodes_encodes_to_the_same_value(value: bytes) -> None:
+def test_a_decoded_value_encodes_to_the_same_value(value: bytes) -> None:
     codec = avro_codec("string")
     try:
         text = codec.decode(value)

@@ -46,7 +46,7 @@ def test_beans_with_the_parts_of_their_names() -> None:
     assert b"Authorization: Basic bWU6cHc=\r\n" in sent
 
 
-def test_slow_requests() -> None:
+def test_slow_requests_are_read_from_the_broker() -> None:
     found, sent = asked(ok(b'{"requests": [{"api": "Fetch"}]}'), fetch_slow_requests)
     assert (found, sent.split(b"\r\n")[0]) == ([{"api": "Fetch"}], b"GET /requests HTTP/1.1")
 
@@ -62,7 +62,7 @@ def test_slow_requests() -> None:
         (b"HTTP/1.1 404 Not Found\r\n\r\nno such page", "answered 404: no such page"),
     ],
 )
-def test_what_is_something_else(answer: bytes, why: str) -> None:
+def test_an_answer_that_is_not_metrics_is_named(answer: bytes, why: str) -> None:
     with pytest.raises(MetricsUnavailable, match=why):
         asked(answer, fetch_beans)
 

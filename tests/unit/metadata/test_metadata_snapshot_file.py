@@ -46,7 +46,7 @@ def test_offsets_count_the_records_of_the_file() -> None:
     assert {header.max_timestamp_ms for header in headers} == {99}
 
 
-def test_what_was_written_is_read() -> None:
+def test_a_snapshot_is_read_back_as_it_was_written() -> None:
     read = decode_snapshot(encoded([b"a", b"b"], kraft_version=1, voters=VOTERS.record()), "x")
     assert read.batches == ((b"a", b"b"),)
     assert (read.last_contained_log_timestamp_ms, read.kraft_version) == (77, 1)

@@ -15,7 +15,7 @@ NOISE = bytes((index * 7919 + index**3) % 251 ^ (index >> 3) & 0xFF for index in
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("payload", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
-def test_what_is_compressed_comes_back(codec: Codec, payload: bytes) -> None:
+def test_decompressing_gives_the_compressed_bytes_back(codec: Codec, payload: bytes) -> None:
     assert decompress(codec, compress(codec, payload)) == payload
     assert decompress(codec, memoryview(compress(codec, memoryview(payload)))) == payload
 

@@ -101,7 +101,7 @@ def test_members_of_the_consumer_protocol_say_so_with_a_null() -> None:
     }
 
 
-def test_transactions() -> None:
+def test_a_transaction_record_has_the_bytes_and_json_of_kafka() -> None:
     value = TransactionLogValue(producer_id=4, transaction_partitions=None, previous_producer_id=3)
     encoded = transaction_state.encode_value(value)
     assert encoded[:2] == b"\x00\x01"
@@ -113,7 +113,7 @@ def test_transactions() -> None:
     )
 
 
-def test_share_state() -> None:
+def test_a_share_record_has_the_bytes_of_kafka() -> None:
     key = share_state.ShareUpdateKey(group_id="g", topic_id=UUID(int=5), partition=1)
     assert share_state.encode_key(key).hex() == "0001000167" + UUID(int=5).hex + "00000001"
     value = share_state.ShareUpdateValue(

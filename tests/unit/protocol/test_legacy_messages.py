@@ -33,7 +33,7 @@ def message(
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
-def test_plain_messages() -> None:
+def test_uncompressed_messages_of_old_formats_are_read() -> None:
     log = message(0, 5, b"old", key=b"k") + message(1, 6, None, timestamp_ms=99)
     headers = list(iter_batches(log))
     assert [(header.magic, header.base_offset, header.last_offset) for _, header in headers] == [

@@ -84,7 +84,7 @@ def test_json_is_kafkas() -> None:
         (metadata.ClearElrRecord, "CLEAR_ELR_RECORD"),
     ],
 )
-def test_type_names(cls: type[MetadataRecord], name: str) -> None:
+def test_a_record_class_has_the_type_name_of_kafka(cls: type[MetadataRecord], name: str) -> None:
     assert metadata.metadata_record_type_name(cls()) == name
 
 

@@ -61,7 +61,7 @@ def test_only_patterns_are_patterns() -> None:
         ("d:a=b=c", "Invalid key property: `a=b=c` is not key=value"),
     ],
 )
-def test_what_is_no_name(text: str, why: str) -> None:
+def test_an_invalid_object_name_is_refused(text: str, why: str) -> None:
     with pytest.raises(MalformedObjectName) as refused:
         ObjectName.parse(text)
     assert str(refused.value) == why

@@ -37,7 +37,7 @@ def test_varlongs_take_up_to_ten_bytes(value: int) -> None:
     assert read_varlong(encoded, 0) == (value, len(encoded))
 
 
-def test_unsigned_integers() -> None:
+def test_an_unsigned_integer_is_read_back() -> None:
     assert encode_uvarint(300) == b"\xac\x02"
     assert read_uvarint(b"\x00\xac\x02\x05", 1) == (300, 3)
 

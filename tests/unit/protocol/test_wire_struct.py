@@ -69,7 +69,7 @@ def test_wrong_arguments_are_refused() -> None:
             Struct(*arguments, **names)
 
 
-def test_nothing_changes() -> None:
+def test_a_struct_cannot_be_changed() -> None:
     one = Struct(topic="a")
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.topic = "b"
@@ -80,11 +80,11 @@ def test_nothing_changes() -> None:
     assert not hasattr(one, "__dict__")
 
 
-def test_pickles() -> None:
+def test_a_struct_survives_pickle() -> None:
     assert pickle.loads(pickle.dumps(Named(topic="a", partition=2))) == Named(topic="a", partition=2)
 
 
-def test_no_fields() -> None:
+def test_a_struct_may_have_no_fields() -> None:
     assert Empty() == Empty() and repr(Empty()) == "Empty()" and dataclasses.fields(Empty) == ()
 
 

@@ -300,7 +300,9 @@ def snapshot_request(epoch: int, end: int, position: int) -> FetchSnapshotReques
         (snapshot_request(1, 3, 0), ErrorCode.NONE),
     ],
 )
-def test_fetch_snapshot(request_: FetchSnapshotRequest, error: ErrorCode) -> None:
+def test_fetch_snapshot_checks_epoch_snapshot_and_position(
+    request_: FetchSnapshotRequest, error: ErrorCode
+) -> None:
     node = leader()
     node.machine.step(LogCleaned(0, (SnapshotId(3, 1),)), 0.0)
     node.machine.disk.snapshots = (SnapshotId(3, 1),)

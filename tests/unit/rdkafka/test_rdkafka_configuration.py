@@ -48,7 +48,7 @@ def test_assignors_by_their_java_names() -> None:
         ("group.remote.assignor", None),
     ],
 )
-def test_what_the_other_side_decides_is_refused(key: str, protocol: str | None) -> None:
+def test_a_setting_of_the_other_group_protocol_is_refused(key: str, protocol: str | None) -> None:
     properties = {key: "1"} | ({} if protocol is None else {"group.protocol": protocol})
     shown = (protocol or "classic").upper()
     with pytest.raises(ConfigurationError, match=f"^{key} cannot be set when group.protocol={shown}$"):
@@ -81,7 +81,7 @@ def test_what_the_other_side_decides_is_refused(key: str, protocol: str | None) 
         ),
     ],
 )
-def test_what_java_refuses_is_refused_in_its_words(key: str, value: str, reason: str) -> None:
+def test_an_invalid_value_is_refused_in_the_words_of_java(key: str, value: str, reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         translate({key: value})
     prefix = "org.apache.kafka.common.config.ConfigException: "
@@ -103,7 +103,7 @@ def test_servers_have_ports(servers: str, reason: str) -> None:
     assert translate({"bootstrap.servers": "h:1, [::1]:2"})
 
 
-def test_what_would_have_changed_the_records_is_not_dropped_in_silence() -> None:
+def test_settings_that_change_records_are_passed_to_librdkafka() -> None:
     keys = ("partitioner.class", "partitioner.ignore.keys", "interceptor.classes")
     assert translate(dict.fromkeys(keys, "true")).keys() == set(keys), "for librdkafka to refuse"
 

@@ -146,13 +146,13 @@ def test_each_protocol_is_assigned_in_its_way(config: dict[str, object], call: o
     assert group.calls == [call]
 
 
-def test_what_cannot_be_placed_is_left_to_librdkafka() -> None:
+def test_an_unknown_position_is_left_to_librdkafka() -> None:
     for group, config in ((Group(4, UNKNOWN), {"auto.offset.reset": "error"}), (Group(is_down=True), {})):
         rdkafka_consumer.JavaPositions(config).assigned(group, PARTITIONS)
         assert group.calls == []
 
 
-def test_what_was_read_is_noted_by_partition() -> None:
+def test_store_offsets_keeps_the_next_offset_of_each_partition() -> None:
     group = Group()
     rdkafka_consumer.store_offsets(group, [])
     rdkafka_consumer.store_offsets(group, [Message(0, 3), Message(1, 7, epoch=2), Message(0, 4)])

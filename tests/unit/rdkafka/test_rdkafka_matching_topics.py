@@ -100,7 +100,7 @@ def test_a_cluster_that_is_away_is_asked_again_soon(now: Now, capsys: pytest.Cap
     assert cluster.told == [["a"]]
 
 
-def test_what_is_no_expression_is_named() -> None:
+def test_an_invalid_expression_is_named() -> None:
     with pytest.raises(PatternError, match=r"^a\(: not a regular expression"):
         matcher("a(")
 

@@ -101,7 +101,7 @@ def test_cipher_suites_get_the_names_of_openssl() -> None:
     assert config["ssl.cipher.suites"] == "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
-def test_what_librdkafka_cannot_do_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_that_librdkafka_lacks_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("kcli.rdkafka")
     logger.addHandler(caplog.handler)
     try:

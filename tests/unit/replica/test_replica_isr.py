@@ -68,7 +68,9 @@ def test_a_follower_had_caught_up_at_this_fetch_or_at_the_one_before(
         (10, 0, 10 * LAG_MS, True),  # an idle leader: the follower has everything
     ],
 )
-def test_caught_up(end: int, caught_up_ms: int, now_ms: int, caught_up: bool) -> None:
+def test_a_follower_has_caught_up_within_the_lag_time(
+    end: int, caught_up_ms: int, now_ms: int, caught_up: bool
+) -> None:
     follower = FollowerState(log_end_offset=end, caught_up_ms=caught_up_ms)
     assert follower.has_caught_up(10, now_ms, LAG_MS) is caught_up
 
@@ -101,7 +103,9 @@ def test_the_next_term_of_the_same_leader_keeps_the_log_ends() -> None:
         (2, 10, 10, 0, False),  # it is a member
     ],
 )
-def test_who_may_join(replica: int, end: int, high_watermark: int, start: int, may_join: bool) -> None:
+def test_a_follower_joins_the_isr_when_it_has_every_committed_record(
+    replica: int, end: int, high_watermark: int, start: int, may_join: bool
+) -> None:
     follower = FollowerState(log_end_offset=end)
     assert leader(start=start).may_join(replica, follower, high_watermark) is may_join
 

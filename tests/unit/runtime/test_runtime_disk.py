@@ -55,7 +55,7 @@ class TestBothDisks:
         assert read_file(disk, f"{path}/a") == b"he\0\0\0\0x"
         file.close()
 
-    def test_names(self, place: tuple[Disk, str]) -> None:
+    def test_names_are_created_renamed_and_removed(self, place: tuple[Disk, str]) -> None:
         disk, path = place
         disk.make_dir(f"{path}/x/y")
         disk.make_dir(f"{path}/x/y")
@@ -98,7 +98,7 @@ class TestBothDisks:
         assert not disk.exists(f"{path}/.lock")
         disk.lock(f"{path}/.lock").release()
 
-    def test_replace_file(self, place: tuple[Disk, str]) -> None:
+    def test_replace_file_leaves_only_the_new_content(self, place: tuple[Disk, str]) -> None:
         disk, path = place
         replace_file(disk, f"{path}/f", b"a long first content")
         replace_file(disk, f"{path}/f", b"short")
@@ -155,7 +155,7 @@ class TestSystemFile:
 
 
 class TestCrashes:
-    def test_what_was_synced_stays(self) -> None:
+    def test_synced_bytes_survive_a_crash(self) -> None:
         disk = SimDisk()
         disk.make_dir("/d")
         disk.sync_dir("/")
@@ -236,7 +236,7 @@ class TestFaults:
         assert sum(byte.bit_count() for byte in flipped) == 1
         assert file.read_at(0, 9) == bytes(9)
 
-    def test_healed(self) -> None:
+    def test_a_healed_disk_works_again(self) -> None:
         disk = SimDisk()
         disk.fail()
         disk.heal()

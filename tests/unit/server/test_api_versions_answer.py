@@ -10,7 +10,7 @@ from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers import api_versions
 from kcli.server.handlers.api_versions import SOFTWARE_MAX_CHARACTERS
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.requests.turns import run_in_turns
 
 MANY = 1_000
@@ -30,19 +30,19 @@ def answer(
         served_on=SERVED.__getitem__,
         controller_versions=lambda: controller or {},
     )
-    context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports, notes=RequestNotes())
+    context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports, facts=RequestFacts())
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     return api_versions.handle(context, request)
 
 
 def test_a_long_name_of_software_is_cut() -> None:
-    notes = RequestNotes()
+    facts = RequestFacts()
     features = SimpleNamespace(supported={}, finalized={}, epoch=3)
     ports = SimpleNamespace(features=lambda: features, served_on=SERVED.__getitem__, controller_versions=dict)
-    context: Any = SimpleNamespace(api_version=3, listener="PLAINTEXT", ports=ports, notes=notes)
+    context: Any = SimpleNamespace(api_version=3, listener="PLAINTEXT", ports=ports, facts=facts)
     request = ApiVersionsRequest(client_software_name="a" * 30_000, client_software_version="1" * 30_000)
     assert not api_versions.handle(context, request).error_code
-    assert notes.software == ("a" * SOFTWARE_MAX_CHARACTERS, "1" * SOFTWARE_MAX_CHARACTERS)
+    assert facts.software == ("a" * SOFTWARE_MAX_CHARACTERS, "1" * SOFTWARE_MAX_CHARACTERS)
 
 
 def ranges_on_the_wire(version: int, listener: str) -> list[tuple[int, int, int]]:

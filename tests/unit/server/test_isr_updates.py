@@ -243,7 +243,7 @@ def test_an_unexpected_error_does_not_end_later_changes(
     assert "1 changes of ISRs could not be sent" in caplog.text
 
 
-def test_who_waits_for_what_has_happened_is_called_at_once(tmp_path: Path) -> None:
+def test_a_callback_for_a_committed_offset_is_called_at_once(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         called: list[str] = []
         leader = rig.leader()

@@ -13,7 +13,7 @@ from kcli.server.beans.listener_beans import OTHER_SOFTWARE, SOFTWARE_MAX, _soft
 @pytest.mark.parametrize("more", [0, 1, 30])
 def test_versions_beyond_the_limit_are_counted_together(more: int) -> None:
     software = [("popular", "1")] * 5 + [(f"n{number}", "1") for number in range(SOFTWARE_MAX - 1 + more)]
-    served = [SimpleNamespace(notes=SimpleNamespace(software=each)) for each in software]
+    served = [SimpleNamespace(facts=SimpleNamespace(software=each)) for each in software]
     listener: Any = SimpleNamespace(served=served)
     beans = [each for each in _software("L", listener) if each is not None]
     counts = {each.properties["clientSoftwareName"]: each.attributes["connections"] for each in beans}

@@ -53,14 +53,14 @@ def test_many_ticks_without_events_can_be_computed_together() -> None:
     assert once.attributes("", 199.0) == pytest.approx(often.attributes("", 199.0))
 
 
-def test_a_meter_is_settled_as_soon_as_its_rates_include_all_events() -> None:
+def test_a_meter_is_up_to_date_as_soon_as_its_rates_include_all_events() -> None:
     meter = Meter(0.0)
-    assert meter.is_settled
+    assert meter.is_up_to_date
     meter.count = 1
     meter.tick(4.0)
-    assert not meter.is_settled
+    assert not meter.is_up_to_date
     meter.tick(5.0)
-    assert meter.is_settled
+    assert meter.is_up_to_date
 
 
 def test_a_meter_made_late_has_the_mean_of_its_whole_time() -> None:
@@ -96,7 +96,7 @@ def test_only_some_of_a_large_fold_are_looked_at_and_all_are_counted() -> None:
     assert shown["Max"] == 99.0
 
 
-def test_what_is_recent_counts_more() -> None:
+def test_recent_values_count_more_in_a_histogram() -> None:
     histogram = Histogram(0.0)
     histogram.fold([1.0] * 1000, now=0.0)
     histogram.fold([100.0] * 100, now=300.0)

@@ -18,11 +18,11 @@ from kcli.server.metrics.requests import (
     measured,
 )
 from kcli.server.network.connection import Connection, Serve
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.waiting import Waiting
 
 CONNECTION = cast(
-    Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1", notes=RequestNotes())
+    Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1", facts=RequestFacts())
 )
 
 

@@ -258,7 +258,7 @@ def test_a_lost_connection_cancels_what_was_parked_but_not_a_task(run: Callable[
         (b"\xff" * 64, "size = -1"),
     ],
 )
-def test_what_is_not_kafka_is_closed_with_one_log_line(
+def test_a_connection_of_another_protocol_is_closed_with_one_log_line(
     bytes_sent: bytes, hint: str, caplog: pytest.LogCaptureFixture, run: Callable[..., Any]
 ) -> None:
     async def main() -> None:

@@ -109,7 +109,7 @@ def test_acls_are_refused_one_by_one_where_no_authorizer_runs() -> None:
     ],
     ids=lambda value: value.name,
 )
-def test_what_needs_sasl_is_refused_on_a_plaintext_listener(key: ApiKey, code: ErrorCode) -> None:
+def test_sasl_requests_are_refused_on_a_plaintext_listener(key: ApiKey, code: ErrorCode) -> None:
     assert refused(key, codec.message_class(key, "request")()).error_code is code
 
 

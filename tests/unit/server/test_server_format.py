@@ -122,7 +122,7 @@ def test_release_features_and_credentials(tmp_path: Path) -> None:
     assert decode_bootstrap((tmp_path / "d1" / "bootstrap.checkpoint").read_bytes())[-1] == credential
 
 
-def test_formatting_again(tmp_path: Path) -> None:
+def test_formatting_again_is_refused_without_ignore_formatted(tmp_path: Path) -> None:
     format_directories(node(tmp_path), standalone(node(tmp_path)), MACHINE, lambda _: None)
     config = node(tmp_path, "d1", "d2")
     with pytest.raises(FormatError, match=rf"^Log directory {tmp_path}/d1 is already formatted\."):

@@ -26,7 +26,7 @@ def test_a_salted_password_gives_the_same_keys() -> None:
     assert given == parse_scram_argument(f"SCRAM-SHA-512=[name=bob,salt={salt},password=pw]")
 
 
-def test_salts_differ() -> None:
+def test_each_password_gets_a_new_salt() -> None:
     argument = "SCRAM-SHA-256=[name=a,password=p]"
     assert parse_scram_argument(argument).salt != parse_scram_argument(argument).salt
 

@@ -38,7 +38,7 @@ def test_defaults_leave_sockets_to_the_kernel() -> None:
     assert settings.backlog == BACKLOG
 
 
-def test_what_is_set_is_used_even_when_it_is_kafkas_default() -> None:
+def test_a_set_key_is_used_even_if_it_is_the_default() -> None:
     made = config(
         "socket.send.buffer.bytes=102400",
         "socket.receive.buffer.bytes=65536",
@@ -61,5 +61,5 @@ def test_limits_by_address_count_for_a_name_and_for_its_address() -> None:
 
 
 @pytest.mark.parametrize(("milliseconds", "seconds"), [(-1, None), (1500, 1.5)])
-def test_idle_time(milliseconds: int, seconds: float | None) -> None:
+def test_a_negative_idle_time_means_no_limit(milliseconds: int, seconds: float | None) -> None:
     assert idle_max_seconds(config(f"connections.max.idle.ms={milliseconds}")) == seconds

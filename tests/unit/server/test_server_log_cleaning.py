@@ -65,7 +65,7 @@ def test_a_map_has_at_most_an_int_of_bytes() -> None:
 
 
 @pytest.mark.parametrize("simulated", [True, False])
-def test_a_round(tmp_path: Path, simulated: bool) -> None:
+def test_one_round_cleans_every_dirty_log(tmp_path: Path, simulated: bool) -> None:
     """On a simulated disk in this process, else in one of its own."""
 
     async def run() -> None:
@@ -137,7 +137,7 @@ def test_a_pass_under_way_starts_again_with_other_settings(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_switched_off(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disabled_cleaner_cleans_no_log(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         clock = ManualClock()
         store = open_store(SimDisk(clock.now_ms), "/data", clock, "compact")

@@ -189,7 +189,7 @@ def test_a_refused_login_is_answered_and_closed_and_nothing_behind_it_is_served(
 
 
 @pytest.mark.parametrize("word", [b"silent", b"slow silent", b"bug", b"slow bug", b"odd", b"slow odd"])
-def test_whatever_fails_in_a_login_closes_without_an_answer(word: bytes) -> None:
+def test_a_login_that_fails_closes_the_connection_without_an_answer(word: bytes) -> None:
     async def story() -> None:
         async with Rig() as rig:
             rig.send(word, b"request")

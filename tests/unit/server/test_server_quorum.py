@@ -163,7 +163,7 @@ def test_requests_together_share_flushes_and_all_are_answered() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_answered_survives_a_crash(seed: int) -> None:
+def test_answered_changes_survive_a_crash(seed: int) -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("kept", 2, **{"retention.ms": "5"})
@@ -248,14 +248,14 @@ def test_a_snapshot_is_written_read_and_replaces_the_log_before_it() -> None:
         rig = await QuorumRig().start()
         await rig.create("t", 2, **{"retention.ms": "5"})
         image = rig.loader.image
-        await rig.quorum.snapshotting.take_snapshot()
+        await rig.quorum.snapshotting.write_snapshot()
         name = SnapshotId(image.offset + 1, 1).file_name
         with pytest.raises(PermissionError):
             rig.disk.open(f"{LOG_DIR}/{name}")  # frozen, as Kafka's are
         snapshot = decode_snapshot(read_file(rig.disk, f"{LOG_DIR}/{name}"), name)
         assert (snapshot.kraft_version, len(snapshot.voters.voters)) == (1, 1)
         assert snapshot.last_contained_log_timestamp_ms == image.timestamp_ms
-        await rig.quorum.snapshotting.take_snapshot()
+        await rig.quorum.snapshotting.write_snapshot()
         assert len(rig.quorum.log.snapshots.ids) == 2, "the same image makes no second snapshot"
         await rig.create("u")
         rig = await rig.again()
@@ -273,7 +273,7 @@ def test_enough_records_make_a_snapshot_due() -> None:
             for nth in range(30):
                 await rig.create(f"t{nth}")
             assert rig.quorum.snapshotting.wants_snapshot()
-            await rig.quorum.snapshotting.take_snapshot()
+            await rig.quorum.snapshotting.write_snapshot()
             assert not rig.quorum.snapshotting.wants_snapshot()
 
     run(story)
@@ -316,7 +316,7 @@ def test_old_snapshots_and_the_log_before_them_go() -> None:
         rig = await QuorumRig().start()
         for name in ("a", "b", "c"):
             await rig.create(name)
-            await rig.quorum.snapshotting.take_snapshot()
+            await rig.quorum.snapshotting.write_snapshot()
             rig.quorum.log.log.roll()
         log = rig.quorum.log
         assert len(log.snapshots.ids) == 4
@@ -339,9 +339,9 @@ def test_snapshots_go_when_they_are_old_but_never_the_last() -> None:
     async def story() -> None:
         async with QuorumRig() as rig:
             await rig.create("a")
-            await rig.quorum.snapshotting.take_snapshot()
+            await rig.quorum.snapshotting.write_snapshot()
             await rig.create("b")
-            await rig.quorum.snapshotting.take_snapshot()
+            await rig.quorum.snapshotting.write_snapshot()
             rig.clock.ms += 1_000_000
             rig.quorum.log.clean(retention_bytes=-1, retention_ms=999_999)
             assert len(rig.quorum.log.snapshots.ids) == 1
@@ -349,7 +349,7 @@ def test_snapshots_go_when_they_are_old_but_never_the_last() -> None:
     run(story)
 
 
-def test_what_a_crash_left_half_done_is_removed() -> None:
+def test_unfinished_files_of_a_crash_are_removed() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.stop()
@@ -366,7 +366,7 @@ def test_a_snapshot_beyond_the_log_is_what_counts() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.quorum.snapshotting.take_snapshot()
+        await rig.quorum.snapshotting.write_snapshot()
         newest = rig.quorum.log.snapshots.newest
         await rig.stop()
         content = read_file(rig.disk, LOG)
@@ -385,7 +385,7 @@ def test_a_broken_snapshot_is_named() -> None:
     async def story() -> None:
         rig = await QuorumRig().start()
         await rig.create("t")
-        await rig.quorum.snapshotting.take_snapshot()
+        await rig.quorum.snapshotting.write_snapshot()
         path = f"{LOG_DIR}/{rig.quorum.log.snapshots.newest.file_name}"
         await rig.stop()
         replace_file(rig.disk, path, read_file(rig.disk, path)[:-3])
@@ -524,7 +524,7 @@ def test_a_snapshot_that_cannot_be_written_takes_the_directory_offline() -> None
         await rig.create("t")
         rig.disk.fail("write", ".checkpoint.part")
         with pytest.raises(StorageError):
-            await rig.quorum.snapshotting.take_snapshot()
+            await rig.quorum.snapshotting.write_snapshot()
         assert rig.logs.directories[0].error is not None
         await rig.abandon()
 

@@ -138,7 +138,7 @@ def test_there_is_nothing_to_do_without_quotas(rig: Rig) -> None:
     assert not rig.quotas.is_active
 
 
-def test_what_is_loaded_at_the_start_counts(rig: Rig) -> None:
+def test_quotas_of_the_loaded_image_apply_from_the_start(rig: Rig) -> None:
     rig.set(entity(client="c"), producer_byte_rate=100)
     again = ClientQuotas(broker_config(), rig.clock)
     again.load(rig.image)
@@ -263,7 +263,7 @@ def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
     assert len(rig.muted) == 1
 
 
-def test_partitions(rig: Rig) -> None:
+def test_partitions_are_charged_to_the_user(rig: Rig) -> None:
     rig.set(entity(user="u"), controller_mutation_rate=0.5)
     first = rig.throttle()
     first.charge_partitions(8, strict=True)  # 5.5 are there

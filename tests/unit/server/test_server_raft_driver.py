@@ -291,7 +291,7 @@ async def test_a_downloaded_snapshot_replaces_the_log() -> None:
 @on_a_loop
 async def test_a_cleaning_during_the_install_of_a_snapshot_leaves_it_alone() -> None:
     async with DriverRig() as rig:
-        await rig.quorum.snapshotting.take_snapshot()
+        await rig.quorum.snapshotting.write_snapshot()
         rig.log.log.roll()
         before = rig.log.snapshots.newest
         snapshot_id = SnapshotId(50, 4)

@@ -30,7 +30,7 @@ def test_a_sample_counts_for_all_its_windows_and_then_no_more() -> None:
     assert rate.is_idle(11.75)
 
 
-def test_what_was_taken_back_never_was() -> None:
+def test_a_negative_record_cancels_a_positive_one() -> None:
     rate = SampledRate(WINDOWS)
     rate.record(300, 0.0)
     rate.record(500, 0.1)
@@ -61,7 +61,7 @@ def test_a_bucket_is_full_overdrawn_and_filled_again() -> None:
     bucket = TokenBucket(WINDOWS)
     assert bucket.tokens(2.0, 100.0) == 22
     assert bucket.is_idle(100.0)
-    bucket.take(30, 2.0, 100.0)
+    bucket.spend(30, 2.0, 100.0)
     assert bucket.tokens(2.0, 100.0) == -8
     assert bucket.seconds_over(2.0, 100.0) == 4
     assert bucket.tokens(2.0, 103.0) == -2
@@ -73,7 +73,7 @@ def test_a_bucket_is_full_overdrawn_and_filled_again() -> None:
 
 def test_a_bucket_follows_a_quota_that_changes() -> None:
     bucket = TokenBucket(WINDOWS)
-    bucket.take(22, 2.0, 0.0)
+    bucket.spend(22, 2.0, 0.0)
     assert bucket.tokens(10.0, 1.0) == 10
     assert bucket.tokens(10.0, 100.0) == 110
     assert not bucket.is_idle(10.0)

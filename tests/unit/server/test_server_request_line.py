@@ -16,7 +16,7 @@ class Waiting:
     def __init__(self, name: str, line: RequestLine, requests: int, served: list[str]) -> None:
         self.name, self.line, self.requests, self.served = name, line, requests, served
 
-    def take_turn(self, bytes_max: int) -> int:
+    def serve_turn(self, bytes_max: int) -> int:
         used = 0
         while self.requests and used < bytes_max:
             self.requests -= 1

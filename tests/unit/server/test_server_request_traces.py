@@ -12,7 +12,7 @@ from kcli.protocol.batches.compression import Codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import ANONYMOUS_SESSION
 from kcli.server.metrics.exemplars import Exemplars
-from kcli.server.network.request_notes import RequestNotes
+from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.request_trace import (
     COMPRESSED_INSPECTED_MAX_BYTES,
@@ -39,7 +39,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.is_sending = False
-        self.notes = RequestNotes()
+        self.facts = RequestFacts()
         self.waiting: list[Any] = []
 
     def when_sent(self, callback: Any) -> None:
@@ -165,7 +165,7 @@ async def test_an_answer_that_waits_for_earlier_answers_and_is_sent_slowly() -> 
 @on_a_loop
 async def test_the_time_in_the_request_line_counts_once() -> None:
     world = World(Rules(slow_seconds=1.0))
-    world.connection.notes.queued(1.5)
+    world.connection.facts.queued(1.5)
     await world.request(ApiKey.METADATA, answering(world, 0.5))
     assert (world.seconds("queue"), world.seconds("work"), world.seconds("kafka.Metadata")) == (1.5, 0.5, 2.0)
     await world.request(ApiKey.METADATA, answering(world, 0.5))
@@ -189,10 +189,10 @@ async def test_a_request_that_nothing_can_choose_is_not_followed() -> None:
             found.append(trace)
             return b"answer"
 
-        world.connection.notes.queued(1.0)
+        world.connection.facts.queued(1.0)
         await world.request(key, dispatch)
         assert [trace is not None for trace in traces] == [is_followed]
-        assert world.connection.notes.queued_seconds == 0.0
+        assert world.connection.facts.queued_seconds == 0.0
         assert world.spans == []
 
 

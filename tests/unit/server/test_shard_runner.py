@@ -436,7 +436,7 @@ def all_records(raw: bytes) -> list[Record]:
 
 
 @on_a_loop
-async def test_what_was_written_is_loaded_again(tmp_path: Path) -> None:
+async def test_a_new_shard_loads_the_records_that_were_written(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         it.commit(1, 2, 3)
         it.commit(4)

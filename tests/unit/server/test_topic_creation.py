@@ -60,7 +60,7 @@ async def test_an_internal_topic_has_the_configured_partitions_and_replicas() ->
 
 
 @on_a_loop
-async def test_one_creation_serves_all_who_wait() -> None:
+async def test_one_creation_serves_all_requests_that_wait() -> None:
     channel = Channel()
     channel.gate.clear()
     creator = creator_on(channel)

@@ -40,7 +40,7 @@ def test_where_statements_end() -> None:
         ("select 'insert into t select 1'", None, "select 'insert into t select 1'"),
     ],
 )
-def test_what_a_statement_writes_to(text: str, target: str | None, query: str) -> None:
+def test_a_statement_names_its_target_topic(text: str, target: str | None, query: str) -> None:
     assert statement(text) == Statement(query, target)
 
 

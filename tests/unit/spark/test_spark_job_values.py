@@ -80,7 +80,7 @@ def test_avro_schemas_that_are_refused(schema: Any, said: str) -> None:
         record_codec(json.dumps(schema).encode(), None)
 
 
-def test_protobuf_columns() -> None:
+def test_protobuf_values_become_columns() -> None:
     codec = record_codec(descriptors(), "shop.Order")
     written = b"12345" + codec.values.encode({"id": 7})
     found = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
@@ -132,7 +132,7 @@ def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
         (ValueSpec("json", skip_bytes=5), "not in json"),
     ],
 )
-def test_what_a_format_needs(spec: ValueSpec, said: str) -> None:
+def test_a_format_reports_missing_or_wrong_options(spec: ValueSpec, said: str) -> None:
     with pytest.raises(JobError, match=said):
         spec.check()
 

@@ -273,7 +273,7 @@ def test_a_cleaned_segment_goes_before_what_it_replaces(rig: LogRig) -> None:
     assert read(rig, 40, 70) == expected[40:70]
 
 
-def test_what_goes_away_while_it_is_read(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merged_segment_is_read_from_its_new_file(rig: LogRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment merged by the cleaner is found in its new place; a deleted one is data loss."""
     monkeypatch.setattr(segment_files, "CHUNK_BYTES", 300)
     log = rig.create()

@@ -92,7 +92,7 @@ def test_assign_and_pattern() -> None:
         ({"kafka.ssl.unheard": "hidden"}, "kafka.ssl.unheard is not supported"),
     ],
 )
-def test_what_is_wrong_is_named(change: dict[str, str], message: str) -> None:
+def test_the_source_names_the_wrong_option(change: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         source_options(BASE | change, streaming=False)
     assert "hidden" not in str(caught.value)
@@ -124,7 +124,7 @@ def test_log_directories_need_no_cluster() -> None:
 @pytest.mark.parametrize(
     "text, expected", [("15m", 900_000), ("30 s", 30_000), ("250", 250), ("2h", 7_200_000)]
 )
-def test_durations(text: str, expected: int) -> None:
+def test_a_delay_is_read_with_its_unit(text: str, expected: int) -> None:
     assert source_options(BASE | {"maxTriggerDelay": text}, streaming=True).max_trigger_delay_ms == expected
 
 
@@ -152,7 +152,7 @@ def test_transactions_of_the_sink() -> None:
     assert sink_options(base | levels).level == 7
 
 
-def test_sink_options() -> None:
+def test_the_sink_refuses_weak_producer_settings() -> None:
     options = sink_options(
         {"kafka.bootstrap.servers": "h:1", "topic": "t", "kafka.compression.type": "zstd", "kafka.acks": "-1"}
     )

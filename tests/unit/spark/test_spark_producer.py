@@ -133,7 +133,7 @@ def test_batches_carry_producer_and_sequences(log: Log) -> None:
         [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, None],
     ],
 )
-def test_what_may_be_tried_again_is_written_once(log: Log, answers: list[ErrorCode | None]) -> None:
+def test_a_batch_that_is_sent_again_is_written_once(log: Log, answers: list[ErrorCode | None]) -> None:
     log.answers = list(answers)
     send(log, [(0, area(b"a")), (1, area(b"b")), (0, area(b"c"))])
     assert (written(log, 0), written(log, 1)) == ([b"a", b"c"], [b"b"])

@@ -135,7 +135,7 @@ def test_a_mechanism_that_is_not_offered(guard: Guard) -> None:
         ({"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "x"}, "https, or"),
     ],
 )
-def test_what_is_wrong_is_named(options: dict[str, str], message: str) -> None:
+def test_a_wrong_setting_is_named_without_its_password(options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         client_security(options, "kafka.", is_strict=True)
     assert PASSWORD not in str(caught.value)

@@ -21,14 +21,14 @@ from kcli.spark.streams.windows import Hopping, Session, Tumbling, milliseconds
         ("2 weeks", 1_209_600_000),
     ],
 )
-def test_durations(duration: str, expected: int) -> None:
+def test_a_duration_is_read_with_its_unit(duration: str, expected: int) -> None:
     assert milliseconds(duration, "size") == expected
 
 
 @pytest.mark.parametrize(
     "duration", ["", "5", "minutes", "5m", "1 month", "-1 second", "1 second ago", "1.5 hours"]
 )
-def test_what_is_no_duration(duration: str) -> None:
+def test_an_invalid_duration_is_refused(duration: str) -> None:
     with pytest.raises(ValueError, match=r"grace is .*'30 seconds'"):
         milliseconds(duration, "grace")
 
@@ -45,7 +45,7 @@ def test_windows_that_cannot_be() -> None:
     assert Hopping("1 minute", "60 seconds").grace == "0 seconds"
 
 
-def test_what_a_function_with_state_returns() -> None:
+def test_a_stateful_function_must_return_a_dict_and_tuples() -> None:
     assert state_row({"b": 2, "a": 1}, ["a", "b"]) == (1, 2)
     assert value_row((1, "x"), ["a", "b"]) == (1, "x")
     for state in ({"a": 1}, {"a": 1, "b": 2, "c": 3}, (1, 2)):

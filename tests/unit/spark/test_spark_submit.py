@@ -67,7 +67,7 @@ def test_local_or_not(words: list[str], local: bool) -> None:
     assert split_command_line([*words, "job.py"]).is_local is local
 
 
-def test_only_options() -> None:
+def test_a_command_line_of_options_has_no_job() -> None:
     assert split_command_line(["--version"]).job is None
     assert split_command_line(["--master"]).job is None
 
@@ -93,7 +93,7 @@ def fake_java(directory: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version, number", [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("25-ea", 25)])
-def test_java_versions(version: str, number: int, tmp_path: Path) -> None:
+def test_the_major_version_of_java_is_found(version: str, number: int, tmp_path: Path) -> None:
     assert java_version(str(fake_java(tmp_path, version))) == number
 
 
@@ -221,7 +221,7 @@ def started(tmp_path: Path, *words: str) -> tuple[list[str], dict[str, str], str
     return lines[0].split(), shown, lines[-1]
 
 
-def test_what_spark_is_started_with(tmp_path: Path) -> None:
+def test_spark_starts_with_our_settings_and_this_python(tmp_path: Path) -> None:
     settings = tmp_path / "p.conf"
     settings.write_text("spark.ui.enabled true\n")
     words, shown, python = started(tmp_path, "--properties-file", str(settings), "--name", "n")

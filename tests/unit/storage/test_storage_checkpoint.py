@@ -31,7 +31,7 @@ def disk_with(content: bytes, path: str = "/f") -> SimDisk:
 
 
 class TestOffsets:
-    def test_round_trip(self) -> None:
+    def test_offsets_are_read_back_from_a_checkpoint(self) -> None:
         disk = SimDisk()
         offsets = {TopicPartition("a.b_c-d", 0): 12, TopicPartition("t", 7): 0}
         checkpoint.write_offsets(disk, "/f", offsets)
@@ -62,7 +62,7 @@ class TestOffsets:
             (b"\xff\xfe", "not UTF-8"),
         ],
     )
-    def test_nonsense(self, content: bytes, reason: str) -> None:
+    def test_an_invalid_checkpoint_names_file_and_line(self, content: bytes, reason: str) -> None:
         with pytest.raises(CorruptRecordError, match=reason):
             checkpoint.read_offsets(disk_with(content), "/f")
 
@@ -76,7 +76,7 @@ class TestPartitionMetadata:
         assert read_file(disk, "/f") == b"version: 0\ntopic_id: _zNwda_kQFS9Rx1FsjrhTg"
         assert checkpoint.read_partition_metadata(disk, "/f") == self.TOPIC_ID
 
-    def test_absent(self) -> None:
+    def test_a_missing_file_has_no_topic_id(self) -> None:
         assert checkpoint.read_partition_metadata(SimDisk(), "/f") is None
 
     @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ class TestPartitionMetadata:
             b"version: 0\ntopic_id: short",
         ],
     )
-    def test_nonsense(self, content: bytes) -> None:
+    def test_invalid_partition_metadata_is_refused(self, content: bytes) -> None:
         with pytest.raises(CorruptRecordError, match="/f"):
             checkpoint.read_partition_metadata(disk_with(content), "/f")
 
 
 class TestCleanShutdown:
-    def test_round_trip(self) -> None:
+    def test_the_clean_shutdown_file_keeps_the_broker_epoch(self) -> None:
         disk = SimDisk()
         assert checkpoint.read_clean_shutdown(disk, "/f") is None
         checkpoint.write_clean_shutdown(disk, "/f", 541)
@@ -124,7 +124,7 @@ class TestMetaProperties:
             MetaProperties("c", None, version=0),
         ],
     )
-    def test_round_trip(self, properties: MetaProperties) -> None:
+    def test_meta_properties_are_read_back(self, properties: MetaProperties) -> None:
         disk = SimDisk()
         disk.make_dir("/d")
         write_meta_properties(disk, "/d", properties, 0)
@@ -140,7 +140,7 @@ class TestMetaProperties:
             (b"version=1\nnode.id=1\ncluster.id=c\ndirectory.id=no\n", "'no' is not an id"),
         ],
     )
-    def test_nonsense(self, content: bytes, reason: str) -> None:
+    def test_invalid_meta_properties_are_refused(self, content: bytes, reason: str) -> None:
         with pytest.raises(StorageError, match=reason):
             read_meta_properties(disk_with(content, "/meta.properties"), "")
 
@@ -155,7 +155,7 @@ class TestLeaderEpochs:
             cache.assign(*entry)
         return cache
 
-    def test_assign(self) -> None:
+    def test_a_new_epoch_removes_entries_at_or_above_its_offset(self) -> None:
         cache = self.cache((0, 0), (0, 5), (2, 10), (4, 20))
         assert cache.entries == [(0, 0), (2, 10), (4, 20)]
         cache.assign(3, 15)
@@ -166,7 +166,7 @@ class TestLeaderEpochs:
         cache.assign(5, 7)
         assert cache.entries == [(0, 0), (5, 7)]
 
-    def test_truncate_end(self) -> None:
+    def test_truncating_the_end_removes_epochs_that_begin_there(self) -> None:
         cache = self.cache((0, 0), (2, 10), (4, 20))
         cache.truncate_end(21)
         assert len(cache.entries) == 3
@@ -182,7 +182,9 @@ class TestLeaderEpochs:
             (99, [(4, 99)]),
         ],
     )
-    def test_truncate_start(self, start: int, left: list[tuple[int, int]]) -> None:
+    def test_truncating_the_start_moves_the_first_epoch(
+        self, start: int, left: list[tuple[int, int]]
+    ) -> None:
         cache = self.cache((0, 0), (2, 10), (4, 20))
         cache.truncate_start(start)
         assert cache.entries == left
@@ -191,7 +193,7 @@ class TestLeaderEpochs:
         ("epoch", "end"),
         [(-1, (-1, -1)), (0, (0, 5)), (1, (1, 10)), (2, (1, 10)), (3, (3, 20)), (5, (5, 99)), (6, (-1, -1))],
     )
-    def test_end_offset(self, epoch: int, end: tuple[int, int]) -> None:
+    def test_an_epoch_ends_where_the_next_epoch_begins(self, epoch: int, end: tuple[int, int]) -> None:
         assert self.cache((1, 5), (3, 10), (5, 20)).end_offset_for(epoch, 99) == end
         assert self.cache().end_offset_for(epoch, 99) == (-1, -1)
 

@@ -145,7 +145,7 @@ class TestKeys:
         rig.clean()
         assert rig.log.read(0, 1 << 20, end_offset=3).read() == before
 
-    def test_long_keys(self) -> None:
+    def test_long_keys_are_compacted_too(self) -> None:
         rig = Rig()
         for value in ("1", "2"):
             rig.append(("x" * 1000, value), ("x" * 1001, value))
@@ -310,7 +310,7 @@ class TestChoice:
         rig.log.set_high_watermark(2)
         assert rig.clean() == 0
 
-    def test_what_is_not_committed_neither(self) -> None:
+    def test_uncommitted_records_are_not_cleaned(self) -> None:
         rig = Rig()
         rig.append(("a", "1"))
         rig.append(("a", "2"))
@@ -363,7 +363,7 @@ class TestChoice:
         rig.log.update_config(LogConfig(cleanup_policy=("compact", "delete"), min_cleanable_dirty_ratio=0.0))
         assert rig.clean() == 1
 
-    def test_the_checkpoint(self) -> None:
+    def test_the_checkpoint_keeps_the_cleaned_offset(self) -> None:
         rig = Rig()
         rig.append(("a", "1"), ("a", "2"))
         rig.seal()

@@ -96,7 +96,7 @@ def test_each_map_has_a_hash_of_its_own() -> None:
     assert KeyHash().of(*keys).tolist() != KeyHash().of(*keys).tolist()
 
 
-def test_no_keys() -> None:
+def test_an_empty_list_of_keys_is_accepted() -> None:
     key_hash, offsets = KeyHash(), sized(10)
     none = key_hash.of(*spans([]))
     assert offsets.put(none, np.array([], np.int64)) == 0

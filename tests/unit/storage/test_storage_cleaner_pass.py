@@ -132,7 +132,7 @@ class TestReading:
         assert content == big + small[1]
         assert done.bytes_read == len(big) + len(small[0]) + len(small[1])
 
-    def test_many_chunks(self) -> None:
+    def test_a_pass_reads_segments_larger_than_one_chunk(self) -> None:
         batches = [batch(nth, (b"%d" % (nth % 500), b"v" * 1000)) for nth in range(3000)]
         content, done = Rig((0, b"".join(batches)), end_offset=3000).run()
         assert content == b"".join(batches[2500:])
@@ -187,7 +187,7 @@ class TestWrongBytes:
 
 
 class TestThrottle:
-    def test_the_rate(self) -> None:
+    def test_the_throttle_keeps_the_rate_and_checks_twice_a_second(self) -> None:
         times = [100.0]
 
         def sleep(seconds: float) -> None:
@@ -201,7 +201,7 @@ class TestThrottle:
         assert times[0] == pytest.approx(105)
         assert len(checks) >= 20
 
-    def test_what_lay_idle_is_not_made_up_for(self) -> None:
+    def test_idle_time_allows_only_a_short_burst(self) -> None:
         times = [100.0]
 
         def sleep(seconds: float) -> None:

@@ -19,7 +19,7 @@ def groups(
 
 
 class TestGroups:
-    def test_by_size(self) -> None:
+    def test_a_group_has_at_most_the_size_of_a_segment(self) -> None:
         assert groups((0, 50, 0, 0), (10, 50, 0, 0), (20, 1, 0, 0), (30, 120, 0, 0), (40, 1, 0, 0)) == [
             [0, 10],
             [20],
@@ -27,11 +27,11 @@ class TestGroups:
             [40],
         ]
 
-    def test_by_indexes(self) -> None:
+    def test_a_group_has_at_most_the_size_of_an_index(self) -> None:
         assert groups((0, 1, 8, 0), (10, 1, 8, 0), (20, 1, 1, 0), max_index_bytes=16) == [[0, 10], [20]]
         assert groups((0, 1, 0, 12), (10, 1, 0, 12), max_index_bytes=16) == [[0], [10]]
 
-    def test_by_offsets(self) -> None:
+    def test_a_group_spans_at_most_31_bits_of_offsets(self) -> None:
         """The last offset of a segment must stand 31 bits from the base; the next one's base says how far it goes."""
         far = 1 << 31
         assert groups((0, 1, 0, 0), (10, 1, 0, 0), (far, 1, 0, 0), end=far + 1) == [[0, 10], [far]]
@@ -41,7 +41,7 @@ class TestGroups:
         far = 1 << 32
         assert groups((0, 1, 0, 0), (10, 0, 0, 0), (far, 1, 0, 0), end=far + 1) == [[0, 10], [far]]
 
-    def test_none(self) -> None:
+    def test_no_segments_make_no_groups(self) -> None:
         assert groups() == []
 
 

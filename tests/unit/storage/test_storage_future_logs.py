@@ -64,7 +64,7 @@ def copy_all(store: LogStore) -> None:
             store.futures.follow(copy, current, START_MS)
         elif copy.log_end_offset < current.log_end_offset:
             piece = current.read(copy.log_end_offset, 1, end_offset=current.log_end_offset)
-            store.futures.take_in(copy, current, piece.read(), START_MS)
+            store.futures.append(copy, current, piece.read(), START_MS)
         else:
             copy.flush()
             return
@@ -124,7 +124,7 @@ def test_the_copy_shows_its_lag_and_counts_for_placement() -> None:
     assert sorted(log.directory.path for log in store.logs.values() if log.topic == "u") == ["/a", "/b"]
 
 
-def test_what_the_log_deletes_and_truncates_goes_from_the_copy() -> None:
+def test_the_copy_follows_deletions_and_truncations_of_the_log() -> None:
     store = started(formatted())
     log, copy = store.logs[TopicPartition("t", 0)], begin(store)
     copy_all(store)

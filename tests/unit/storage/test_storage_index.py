@@ -27,7 +27,7 @@ def time_index(disk: SimDisk, size_bytes: int = 0) -> TimeIndex:
 class TestOffsetIndex:
     @pytest.mark.parametrize("count", [0, 1, 2, 511, 512, 513, 5000])
     @pytest.mark.parametrize("reopened", [False, True])
-    def test_lookups(self, count: int, reopened: bool) -> None:
+    def test_an_offset_index_finds_the_entry_at_or_below_an_offset(self, count: int, reopened: bool) -> None:
         disk = SimDisk()
         index = offset_index(disk)
         for nth in range(count):
@@ -45,7 +45,9 @@ class TestOffsetIndex:
         assert index.last() == (OffsetPosition(BASE + 10 * count - 5, 100 * count - 100) if count else None)
 
     @pytest.mark.parametrize(("offset", "left"), [(BASE, 0), (BASE + 5, 0), (BASE + 6, 1), (BASE + 9999, 20)])
-    def test_truncate(self, offset: int, left: int) -> None:
+    def test_a_truncated_offset_index_keeps_the_entries_before_the_offset(
+        self, offset: int, left: int
+    ) -> None:
         disk = SimDisk()
         index = offset_index(disk)
         for nth in range(20):
@@ -90,13 +92,13 @@ class TestOffsetIndex:
         for target in [*targets, *(each - 1 for each in targets), *(each + 1 for each in targets)]:
             assert index.entries.find(target, field=0) == bisect_right(relative, target)
 
-    def test_full(self) -> None:
+    def test_an_index_is_full_if_no_entry_fits_in_the_limit(self) -> None:
         index = offset_index(SimDisk())
         index.append(BASE, 0)
         assert index.is_full(15)
         assert not index.is_full(16)
 
-    def test_sanity(self) -> None:
+    def test_an_offset_index_with_zeros_at_the_end_is_not_sane(self) -> None:
         disk = SimDisk()
         assert offset_index(disk).is_sane()
         disk.open("/i", create=True).write_at(0, b"\0\0\0\5\0\0\0\6" + bytes(16))
@@ -118,7 +120,7 @@ class TestTimeIndex:
         assert index.entries.entries() == [(50, 1), (60, 4)]
         assert index.last() == TimestampOffset(60, BASE + 4)
 
-    def test_lookups(self) -> None:
+    def test_a_time_index_finds_the_entry_at_or_before_a_timestamp(self) -> None:
         index = time_index(SimDisk())
         for nth in range(1000):
             index.append_if_newer(10 * nth, BASE + nth)
@@ -136,7 +138,7 @@ class TestTimeIndex:
         assert index.is_full(24)
         assert not index.is_full(36)
 
-    def test_sanity(self) -> None:
+    def test_a_time_index_with_zeros_at_the_end_is_not_sane(self) -> None:
         disk = SimDisk()
         index = time_index(disk)
         index.append_if_newer(77, BASE)
@@ -175,7 +177,7 @@ class TestTransactionIndex:
         assert disk.open("/x").size() == 68
         assert self.index(disk, exists=True).entries() == list(self.ENTRIES)
 
-    def test_truncate(self) -> None:
+    def test_a_truncated_transaction_index_keeps_the_entries_before_the_offset(self) -> None:
         disk = SimDisk()
         index = self.index(disk)
         for entry in self.ENTRIES:
@@ -183,7 +185,7 @@ class TestTransactionIndex:
         index.truncate_to(30)
         assert index.entries() == self.index(disk, exists=True).entries() == [self.ENTRIES[0]]
 
-    def test_nonsense(self) -> None:
+    def test_a_damaged_transaction_index_is_refused(self) -> None:
         disk = SimDisk()
         index = self.index(disk)
         index.append(self.ENTRIES[0])

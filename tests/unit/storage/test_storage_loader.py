@@ -145,7 +145,7 @@ class TestClean:
         made.load(clean=True).close(clean=True)
         assert content_of(made, LAST + ".index") == whole
 
-    def test_what_is_whole_of_a_sealed_segment_s_index_serves(self) -> None:
+    def test_a_cut_index_of_a_sealed_segment_serves_its_whole_entries(self) -> None:
         """After a clean stop the index is not read before its first use, as in Kafka; after a crash it is rebuilt."""
         made = rig()
         filled(made).close(clean=True)
@@ -266,7 +266,7 @@ class TestUnclean:
         assert "00000000000000000015.log" not in names(made)
         assert "00000000000000000015.log.deleted" in names(made)
 
-    def test_what_lies_before_the_recovery_point_is_not_read(self) -> None:
+    def test_segments_before_the_recovery_point_are_not_read(self) -> None:
         made = rig()
         filled(made).close(clean=False)
         broken = bytearray(content_of(made, "00000000000000000005.log"))
@@ -276,7 +276,7 @@ class TestUnclean:
         assert log.log_end_offset == 23
         assert log.recovery_point == 10, "the segment that was read again has new indexes, not flushed yet"
 
-    def test_what_recovery_wrote_is_flushed_with_the_next_append(self) -> None:
+    def test_the_next_append_flushes_the_files_that_recovery_wrote(self) -> None:
         """The index of aborted transactions above all: without it a read_committed consumer sees them."""
         disk = SimDisk()
         made = LogRig(disk, config=LogConfig(flush_messages=1))
@@ -381,7 +381,7 @@ class TestSwaps:
 
 
 class TestRetention:
-    def test_by_size(self) -> None:
+    def test_retention_by_size_deletes_committed_segments(self) -> None:
         made = rig(retention_bytes=10 * BATCH)
         log = filled(made)
         assert log.delete_old_segments(START_MS) == 0  # nothing is committed yet

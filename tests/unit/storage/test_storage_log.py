@@ -159,7 +159,7 @@ class TestRefusals:
     def test_a_client_batch_begins_at_offset_0(self) -> None:
         self.refused(batch_of([b"a"], base_offset=3), InvalidRecordException, "should be 0")
 
-    def test_old_magic(self) -> None:
+    def test_a_batch_with_an_old_magic_is_refused(self) -> None:
         batch = bytearray(batch_of([b"a"]))
         batch[16] = 1
         self.refused(bytes(batch), InvalidRecordException, "magic 1")
@@ -197,7 +197,7 @@ class TestRefusals:
 
 
 class TestRolling:
-    def test_by_size(self) -> None:
+    def test_a_segment_rolls_before_it_exceeds_its_size(self) -> None:
         size = len(batch_of([b"x" * 50]))
         log = rig(internal_segment_bytes=3 * size).create()
         for _ in range(7):
@@ -389,7 +389,7 @@ class TestCutting:
         return log
 
     @pytest.mark.parametrize("offset", [0, 1, 4, 7, 8, 13, 19, 20])
-    def test_truncate(self, offset: int) -> None:
+    def test_a_truncated_log_keeps_the_records_before_the_offset(self, offset: int) -> None:
         log = self.filled()
         log.truncate_to(offset)
         assert (log.log_end_offset, log.high_watermark) == (offset, offset)
@@ -418,13 +418,13 @@ class TestCutting:
         append(log, batch_of([b"x"], timestamp_ms=START_MS + 15))
         assert log.offset_of_max_timestamp() != found
 
-    def test_start_elsewhere(self) -> None:
+    def test_a_fully_truncated_log_starts_at_the_given_offset(self) -> None:
         log = self.filled()
         log.truncate_fully_and_start_at(100)
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (100, 100, 100)
         assert append(log, batch_of([b"x"])).base_offset == 100
 
-    def test_delete_records(self) -> None:
+    def test_deleting_records_moves_the_start_of_the_log(self) -> None:
         log = self.filled()
         assert log.delete_records_before(9) == 9
         assert log.delete_records_before(3) == 9
@@ -441,7 +441,7 @@ class TestCutting:
         log.set_high_watermark(1000)
         assert log.high_watermark == 20
 
-    def test_epochs(self) -> None:
+    def test_a_log_knows_the_end_offset_of_each_epoch(self) -> None:
         log = self.filled()
         assert log.end_offset_for_epoch(0) == (0, 8)
         assert log.end_offset_for_epoch(2) == (2, 20)
@@ -451,7 +451,7 @@ class TestCutting:
 
 
 class TestDurability:
-    def test_flush_messages(self) -> None:
+    def test_flush_messages_limits_the_unflushed_records(self) -> None:
         log = rig(flush_messages=3).create()
         for nth in range(1, 8):
             append(log, batch_of([b"x"]))

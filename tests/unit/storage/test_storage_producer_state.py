@@ -269,7 +269,7 @@ class TestSnapshot:
         state.load(self.entries(), 100, START_MS)
         return state
 
-    def test_round_trip(self) -> None:
+    def test_the_snapshot_is_read_back_as_it_was_written(self) -> None:
         found = decode_snapshot(self.state().encode(), "x")
         assert {entry.producer_id: entry for entry in found} == {
             entry.producer_id: entry for entry in self.entries()
@@ -286,7 +286,7 @@ class TestSnapshot:
         state.load([ProducerEntry(number, 0, -1, START_MS) for number in (13, 15, 16, 33, 17)], 1, START_MS)
         assert [entry.producer_id for entry in decode_snapshot(state.encode(), "x")] == [16, 33, 17, 13, 15]
 
-    def test_empty(self) -> None:
+    def test_a_snapshot_may_have_no_producers(self) -> None:
         encoded = ProducerState("t-0", 1).encode()
         assert len(encoded) == 10
         assert decode_snapshot(encoded, "x") == []

@@ -33,7 +33,7 @@ def test_sound_batches_are_not_decompressed(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_what_is_not_compressed_at_all_is_refused(codec: Codec) -> None:
+def test_plain_records_marked_as_compressed_are_refused(codec: Codec) -> None:
     compressed, plain = batch_of(codec), batch_of(Codec.NONE)
     batch = bytearray(compressed[:HEADER_SIZE] + plain[HEADER_SIZE:])
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")

@@ -144,7 +144,7 @@ class TestDamage:
         return made
 
     @pytest.mark.parametrize("clean", [False, True])
-    def test_what_must_be_kept_is_never_cut(self, clean: bool) -> None:
+    def test_recovery_never_cuts_flushed_records(self, clean: bool) -> None:
         made = self.filled()
         damaged(made, 4 * self.BATCH + 62)
         size = self.BATCH * 8
@@ -161,7 +161,7 @@ class TestDamage:
         damaged(made, 4 * self.BATCH + 62)
         assert self.load(made, flushed=5, must_keep=True).log_end_offset == 8
 
-    def test_what_was_not_flushed_is_cut(self) -> None:
+    def test_recovery_cuts_damaged_records_that_were_not_flushed(self) -> None:
         made = self.filled()
         damaged(made, 6 * self.BATCH + 62)
         assert self.load(made, flushed=5, must_keep=True).log_end_offset == 6

@@ -83,7 +83,7 @@ class TestByTime:
         assert left(log, START_MS + 1000) == [0]
         assert left(log, START_MS + 1001) == [1]
 
-    def test_off(self) -> None:
+    def test_a_log_without_a_retention_time_keeps_old_segments(self) -> None:
         assert left(filled(rig(), 1 << 40)) == [0]
 
     def test_not_above_the_high_watermark(self) -> None:
@@ -106,7 +106,7 @@ class TestBySize:
         ("retention_bytes", "kept"),
         [(-1, 4), (4 * SIZE, 4), (3 * SIZE + 1, 4), (3 * SIZE, 3), (2 * SIZE + 1, 3), (1, 1)],
     )
-    def test_what_is_left_is_at_least_that_much(self, retention_bytes: int, kept: int) -> None:
+    def test_retention_keeps_at_least_its_number_of_bytes(self, retention_bytes: int, kept: int) -> None:
         log = filled(rig(retention_bytes=retention_bytes), 0, 0, 0, 0)
         assert left(log) == list(range(4 - kept, 4))
 
@@ -137,12 +137,14 @@ class TestLogStart:
                 log.delete_records_before(offset)
 
     @pytest.mark.parametrize("policy", [("compact",), ("compact", "delete"), ("delete",)])
-    def test_whatever_the_policy(self, policy: tuple[str, ...]) -> None:
+    def test_segments_before_the_log_start_are_deleted_under_every_policy(
+        self, policy: tuple[str, ...]
+    ) -> None:
         log = filled(rig(cleanup_policy=policy), 0, 0, 0)
         log.delete_records_before(1)
         assert left(log) == [1, 2]
 
-    def test_time_and_size_are_for_those_who_delete(self) -> None:
+    def test_time_and_size_apply_only_to_the_delete_policy(self) -> None:
         log = filled(rig(cleanup_policy=("compact",), retention_ms=1, retention_bytes=1), 9000, 9000)
         assert left(log) == [0, 1]
 
@@ -184,7 +186,7 @@ class TestFiles:
         log.directory.deletions.run()
         assert read_header(piece.read()).base_offset == 0
 
-    def test_what_a_crash_left_renamed_is_removed_at_start(self) -> None:
+    def test_a_start_removes_deleted_files_that_a_crash_left(self) -> None:
         made = rig(retention_ms=1000)
         log = filled(made, 9000, 0)
         left(log)
@@ -260,7 +262,9 @@ class TestWhatIsTaken:
             (1000, {"message_timestamp_before_max_ms": 1000}, True),
         ],
     )
-    def test_timestamps(self, age_ms: int, config: dict[str, object], taken: bool) -> None:
+    def test_a_timestamp_outside_the_limits_is_refused(
+        self, age_ms: int, config: dict[str, object], taken: bool
+    ) -> None:
         log = rig(**config).create()
         if taken:
             append(log, timestamp_ms=START_MS - age_ms)

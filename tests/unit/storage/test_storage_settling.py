@@ -78,7 +78,7 @@ def test_a_new_log_waits_for_no_device() -> None:
         assert rig.after_power_failure(seed).store.logs[TopicPartition("t", 0)].topic_id == TOPIC_ID
 
 
-def test_what_is_flushed_stays_though_nothing_was_settled_before() -> None:
+def test_the_first_flush_settles_a_log() -> None:
     rig = Rig()
     log = rig.store.create("t", 0, TOPIC_ID)
     append(log)

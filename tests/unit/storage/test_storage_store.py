@@ -462,7 +462,7 @@ class TestHousekeeping:
         store.checkpoint_high_watermarks()
         assert read_offsets(disk, "/data/replication-offset-checkpoint") == {("t", 0): 1}
 
-    def test_flush_due(self) -> None:
+    def test_a_log_is_flushed_when_flush_ms_has_passed(self) -> None:
         store = open_store(formatted(), default_config=LogConfig(flush_ms=100))
         log = store.create("t", 0, None)
         append(log, 3)

@@ -55,7 +55,7 @@ def test_each_anomaly_is_found(p: str, q: str, words: str) -> None:
     assert any(text.startswith(words) for text in found), found
 
 
-def test_write_cycles() -> None:
+def test_transactions_that_overwrite_each_other_form_a_write_cycle() -> None:
     turns = {"p": ["1", "3", "4"], "q": ["2", "5"]}
     assert write_cycles([A, B], turns) == []
     (cycle,) = write_cycles([A, B, C], {"p": ["1", "3", "4", "6"], "q": ["5", "2"]})

@@ -100,7 +100,7 @@ def test_an_executor_in_the_background() -> None:
     simulate(1, main)
 
 
-def test_what_a_callback_raises_ends_the_run() -> None:
+def test_an_error_of_a_callback_ends_the_run() -> None:
     async def main(loop: SimLoop) -> None:
         loop.call_soon(lambda: 1 // 0)
         await asyncio.sleep(1)

@@ -180,7 +180,7 @@ def test_a_dead_process_is_heard_of_and_hears_nothing(silent: bool) -> None:
     simulate(3, main)
 
 
-def test_addresses() -> None:
+def test_each_host_has_its_own_addresses_and_ports() -> None:
     async def main(loop: SimLoop) -> None:
         network = SimNetwork(loop, random.Random(1))
         host = network.host("server")

@@ -35,7 +35,7 @@ async def topics_of(cluster: SimCluster) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "lose_power"])
-def test_what_was_created_is_there_again(how: str) -> None:
+def test_a_created_topic_survives_a_stop_a_kill_and_a_power_failure(how: str) -> None:
     async def story(cluster: SimCluster) -> None:
         async with admin_of(cluster) as admin:
             assert await admin.create_topics([NewTopic(name="orders", partitions=3)]) == {"orders": None}

@@ -21,9 +21,9 @@ from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
 from kcli.client.reassign.assignment import ThrottleLeftError
 from kcli.client.reassign.batches import copied_bytes
+from kcli.client.reassign.cluster_state import ClusterState, read_cluster_state
 from kcli.client.reassign.execution import BatchRow, Execution
 from kcli.client.reassign.plans import BrokerRow, broker_rows, changes_text, check_leaders, even_changes
-from kcli.client.reassign.survey import Survey, survey
 from kcli.client.reassign.undo import write_undo
 from kcli.model.amounts import bytes_text
 from kcli.model.topic_partition import TopicPartition
@@ -61,7 +61,7 @@ async def balance(wish: Wish, client: AdminClient, output: Output) -> None:
         matches = topic_filter(wish.topics)
     except ValueError as error:
         raise PlanError(str(error)) from None
-    found = await survey(client, matches)
+    found = await read_cluster_state(client, matches)
     changes = even_changes(
         found,
         leaving=wish.leaving,
@@ -76,7 +76,7 @@ async def undo(text: str, wish: Wish, client: AdminClient, output: Output) -> No
     plan = parse_plan(text)
     check_plan(plan)
     topics = {topic for topic, _ in plan.assignment}
-    found = await survey(client, topics.__contains__)
+    found = await read_cluster_state(client, topics.__contains__)
     before = found.assignment
     for topic, number in sorted(plan.assignment.keys() - before.keys()):
         raise PlanError(f"Unable to find partition: {topic}-{number}")
@@ -95,7 +95,7 @@ async def _carry_out(
     wish: Wish,
     client: AdminClient,
     output: Output,
-    found: Survey,
+    found: ClusterState,
     changes: Mapping[TopicPartition, tuple[int, ...]],
 ) -> None:
     before = found.assignment
@@ -140,7 +140,7 @@ class _Reporter:
             sys.stderr.flush()
 
 
-def _show(output: Output, found: Survey, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def _show(output: Output, found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Prints the moves, and the load of each broker before and after them."""
     before, sizes = found.assignment, found.sizes
     for partition, target in sorted(changes.items()):

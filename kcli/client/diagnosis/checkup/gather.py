@@ -59,13 +59,13 @@ async def gather(
     """Returns a snapshot. Raises KafkaError or ProtocolError if the cluster cannot be described at all."""
     looks = looks or Looks()
     cluster = await admin.describe_registered()
-    survey = _Survey(admin, cluster)
-    topics = await survey.part(parts.TOPICS, survey.topics(), {})
+    requests = _Requests(admin, cluster)
+    topics = await requests.part(parts.TOPICS, requests.topics(), {})
     quorum, groups = await asyncio.gather(
-        survey.part(parts.QUORUM, survey.quorum(), (None, None, 0)),
-        survey.part(parts.GROUPS, survey.groups(looks), ()),
+        requests.part(parts.QUORUM, requests.quorum(), (None, None, 0)),
+        requests.part(parts.GROUPS, requests.groups(looks), ()),
     )
-    entries = await survey.part(parts.TOPIC_CONFIGS, survey.topic_configs(topics), {})
+    entries = await requests.part(parts.TOPIC_CONFIGS, requests.topic_configs(topics), {})
     configs = {name: {each.name: each.value for each in found} for name, found in entries.items()}
     now_ms = _now_ms()
     return Snapshot(
@@ -74,25 +74,25 @@ async def gather(
         controller_id=cluster.controller_id,
         nodes=cluster.nodes,
         topics=topics,
-        reassigning=await survey.part(parts.REASSIGNMENTS, survey.reassigning(), frozenset()),
+        reassigning=await requests.part(parts.REASSIGNMENTS, requests.reassigning(), frozenset()),
         topic_configs=configs,
         topic_overrides={name: _overrides(found) for name, found in entries.items()},
-        broker_configs=await survey.part(parts.BROKER_CONFIGS, survey.broker_configs(), {}),
-        log_dirs=await survey.part(parts.LOG_DIRS, survey.log_dirs(), {}),
+        broker_configs=await requests.part(parts.BROKER_CONFIGS, requests.broker_configs(), {}),
+        log_dirs=await requests.part(parts.LOG_DIRS, requests.log_dirs(), {}),
         quorum=quorum[0],
         clock_ahead_ms=quorum[1],
         clock_error_ms=quorum[2],
-        features=await survey.part(parts.FEATURES, survey.features(), ()),
+        features=await requests.part(parts.FEATURES, requests.features(), ()),
         groups=groups,
         sampled_s=looks.pause_s * (looks.count - 1),
-        read_topics=await survey.part(parts.GROUPS, survey.read_topics(groups), frozenset()),
-        last_record_ms=await survey.part(parts.LAST_RECORDS, survey.last_records(topics), {}),
-        long_transactions=await survey.part(parts.TRANSACTIONS, long_transactions(admin, now_ms), ()),
-        hanging=await survey.part(parts.TRANSACTIONS, hanging_transactions(admin, topics, now_ms), ()),
-        history=await survey.part(parts.HISTORY, partition_histories(admin, topics, configs, now_ms), {}),
-        certificates=await survey.part(parts.CERTIFICATES, survey.certificates(), {}),
-        metrics=await survey.part(parts.METRICS, survey.metrics(metrics), Metrics()),
-        missing=survey.missing,
+        read_topics=await requests.part(parts.GROUPS, requests.read_topics(groups), frozenset()),
+        last_record_ms=await requests.part(parts.LAST_RECORDS, requests.last_records(topics), {}),
+        long_transactions=await requests.part(parts.TRANSACTIONS, long_transactions(admin, now_ms), ()),
+        hanging=await requests.part(parts.TRANSACTIONS, hanging_transactions(admin, topics, now_ms), ()),
+        history=await requests.part(parts.HISTORY, partition_histories(admin, topics, configs, now_ms), {}),
+        certificates=await requests.part(parts.CERTIFICATES, requests.certificates(), {}),
+        metrics=await requests.part(parts.METRICS, requests.metrics(metrics), Metrics()),
+        missing=requests.missing,
     )
 
 
@@ -101,7 +101,7 @@ class _NotKnown(KafkaError):
 
 
 @dataclass(slots=True)
-class _Survey:
+class _Requests:
     """Sends the requests to one cluster, and stores the reason for each part that failed."""
 
     admin: AdminClient

@@ -17,7 +17,7 @@ from kcli.config.dynamic import DynamicConfig
 from kcli.errors import ErrorCode, KcliError, error_for
 from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
-from kcli.model.channel_counts import ChannelCounts
+from kcli.model.connection_counts import ConnectionCounts
 from kcli.model.ids import ZERO_ID, BrokerId, Offset
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicIdPartition, TopicPartition
@@ -102,7 +102,7 @@ class ReplicaFetcher:
         self.followings: dict[TopicPartition, Following] = {}
         now = given.clock.monotonic()
         self.requests, self.bytes_in = Meter(now), Meter(now)
-        self.counts = ChannelCounts()
+        self.counts = ConnectionCounts()
         self._given = given
         self._by_id: dict[TopicIdPartition, Following] = {}
         self._plan = FetchPlan()
@@ -224,7 +224,7 @@ class ReplicaFetcher:
         if response.error_code is ErrorCode.NONE:
             self._plan.answered(response.session_id)
             self._worked()
-            await self._take(response)
+            await self._handle(response)
             await self._ask_offsets()
         elif response.error_code in _SESSION_ERRORS and not planned.is_full:
             _log.info("%s The fetch session ended: %s", self, response.error_code.name)
@@ -337,7 +337,7 @@ class ReplicaFetcher:
 
     # Answers.
 
-    async def _take(self, response: FetchResponse) -> None:
+    async def _handle(self, response: FetchResponse) -> None:
         """Carries out the decisions for each partition of a response. Lets other tasks run in between."""
         parts = 0
         with_records = []
@@ -349,7 +349,7 @@ class ReplicaFetcher:
                 if part.records:
                     with_records.append(following.key)
                 try:
-                    await self._take_part(following, part)
+                    await self._handle_part(following, part)
                 except Exception:
                     # One partition must not stop the others of this fetcher.
                     _log.exception("%s The answer for %s could not be handled", self, following.partition)
@@ -359,7 +359,7 @@ class ReplicaFetcher:
                     await asyncio.sleep(0)
         self._plan.had_records(with_records)
 
-    async def _take_part(self, following: Following, part: PartitionData) -> None:
+    async def _handle_part(self, following: Following, part: PartitionData) -> None:
         action = following.decide(part)
         if isinstance(action, Append):
             await self._append(following, action, part)

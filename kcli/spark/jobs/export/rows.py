@@ -39,14 +39,14 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
         return counts.rows(frame).select(*_selected(options, chosen))
     from pyspark.sql.functions import col
 
-    spec = settled(spark, options)
+    spec = with_schema(spark, options)
     frame = decoded(frame, spec)
     origin = {name: col(name) for name in KAFKA_ORIGIN}
     frame = sifted(frame, col(ERROR), origin, bad_input(options), counts)
     return frame.select(*_selected(options, chosen))
 
 
-def settled(spark: SparkSession, options: ExportOptions) -> ValueSpec:
+def with_schema(spark: SparkSession, options: ExportOptions) -> ValueSpec:
     """Returns the format of the values. For JSON without --value-schema, the schema is inferred from records."""
     spec = options.values
     if spec.format != "json" or spec.schema:

@@ -93,7 +93,7 @@ def run(spark: SparkSession, options: ProfileOptions) -> Done:
 
 def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
     """Returns the profile of each topic."""
-    reading = settled_range(options)
+    reading = fixed_range(options)
 
     def read(schema: str) -> DataFrame:
         return spark.read.format("kcli").options(**reading).schema(schema).load()
@@ -107,7 +107,7 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
     ]
 
 
-def settled_range(options: ProfileOptions) -> dict[str, str]:
+def fixed_range(options: ProfileOptions) -> dict[str, str]:
     """Returns the options of the source with start and end as fixed offsets, so that each pass reads the same
     records.
     """

@@ -16,8 +16,8 @@ class Sent(Protocol):
 
 
 @dataclass(slots=True)
-class RequestNotes:
-    """The notes of one connection. `has_news` is True if a note was written since the metrics read the notes.
+class RequestFacts:
+    """The facts of one connection. `has_news` is True if a fact was recorded since the metrics read the facts.
 
     `kind` is the name of the kind of the present request, if its API has several kinds. `queued_seconds` is the time in
     the queue of requests (request_line.py). `throttled_seconds` is the time for which a quota mutes the client.

@@ -38,7 +38,7 @@ _ENDED = Failure(
 )
 
 
-class Dispatch:
+class PageHandlers:
     """Makes the handlers of the HTTP server from the routes of the pages."""
 
     def __init__(self, settings: ConsoleSettings, visitors: Visitors, audit: AuditLog, clock: Clock) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
-class ChannelCounts:
+class ConnectionCounts:
     """The numbers of connections, of requests and answers, and of their bytes, since the start of the node."""
 
     opened: int = 0

@@ -20,7 +20,7 @@ _DYNAMIC = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BR
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class ClusterState:
     """The cluster at one moment.
 
     For a partition that is moving, `partitions` has the replicas after the move. `min_isr` has min.insync.replicas of
@@ -44,8 +44,8 @@ class Survey:
         return {each.partition: each.size_bytes for each in self.partitions}
 
 
-async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
-    """Reads the state of the cluster. `Survey.partitions` has the partitions of the topics that match. Raises
+async def read_cluster_state(client: AdminClient, matches: Callable[[str], bool]) -> ClusterState:
+    """Reads the state of the cluster. `ClusterState.partitions` has the partitions of the topics that match. Raises
     KafkaError or ReassignError.
     """
     nodes = (await client.describe_cluster()).nodes
@@ -65,7 +65,7 @@ async def survey(client: AdminClient, matches: Callable[[str], bool]) -> Survey:
             partitions.append(PlacedPartition(partition, replicas, sizes.get(partition, 0)))
             leaders[partition] = each.leader
     min_isr, throttled_topics = await _topic_settings(client, names)
-    return Survey(
+    return ClusterState(
         brokers=tuple(BrokerPlace(node.id, node.rack) for node in nodes),
         partitions=tuple(partitions),
         leaders=leaders,
