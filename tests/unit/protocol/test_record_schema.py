@@ -22,7 +22,6 @@ from kcli.protocol.records.schema import (
     since,
     tag,
     to_json,
-    uuid_text,
 )
 
 
@@ -184,9 +183,8 @@ def test_json_follows_kafkas_order_and_names() -> None:
     assert to_json(Sample(), 2)["maybeInner"] is None
 
 
-def test_names_and_uuids() -> None:
+def test_json_names_are_camel_case() -> None:
     assert camel_case("k_raft_version") == "kRaftVersion"
-    assert uuid_text(UUID(bytes=bytes(range(16)))) == "AAECAwQFBgcICQoLDA0ODw"
 
 
 def test_never_flexible_keys_have_no_tags() -> None:
