@@ -1,4 +1,4 @@
-"""Constants for request fields: acks, isolation levels, special timestamps of ListOffsets."""
+"""Constants for request fields: acks, isolation levels, special timestamps of ListOffsets, upgrade types."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ class CoordinatorType(IntEnum):
     GROUP = 0
     TRANSACTION = 1
     SHARE = 2  # KIP-932
+
+
+class UpgradeType(IntEnum):
+    """The changes of a feature's level that the caller of UpdateFeatures permits (KIP-584)."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
