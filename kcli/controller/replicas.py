@@ -17,11 +17,9 @@ from kcli.controller.leadership import PartitionUpdates
 from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.metadata import values
 from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
-from kcli.model.ids import BrokerId
+from kcli.model.ids import NO_BROKER_EPOCH, BrokerId
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
-
-NO_EPOCH = -1
 
 
 def alter_partition(
@@ -119,13 +117,13 @@ def _check(
     if recovering and (len(isr) > 1 or partition.recovery_state is LeaderRecoveryState.RECOVERED):
         return ErrorCode.INVALID_REQUEST
     epochs = {state.broker_id: state.broker_epoch for state in asked.new_isr_with_epochs}
-    if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_EPOCH)) for member in isr):
+    if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_BROKER_EPOCH)) for member in isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
 def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
-    return broker is not None and broker.active and epoch in (NO_EPOCH, broker.epoch)
+    return broker is not None and broker.active and epoch in (NO_BROKER_EPOCH, broker.epoch)
 
 
 def assign_replicas_to_dirs(
