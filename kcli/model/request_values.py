@@ -11,6 +11,9 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 """The isolation levels of Fetch and ListOffsets (KIP-98)."""
 
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of the groups of consumers, in JoinGroup and in the lists of groups."""
+
 LATEST = -1
 EARLIEST = -2
 """The timestamps with which ListOffsets requests the end (LATEST) and the start (EARLIEST) of a log."""
