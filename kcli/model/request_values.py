@@ -14,6 +14,15 @@ READ_COMMITTED = 1
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of the groups of consumers, in JoinGroup and in the lists of groups."""
 
+NO_SESSION = 0
+"""The session id of a fetch without a session (KIP-227)."""
+INITIAL_SESSION_EPOCH = 0
+"""The session epoch of a full fetch, which may begin a session."""
+FINAL_SESSION_EPOCH = -1
+"""The session epoch of a full fetch that closes the session or needs no session."""
+SESSION_EPOCH_MAX = 2**31 - 1
+"""The last session epoch. Epoch 1 follows it."""
+
 LATEST = -1
 EARLIEST = -2
 """The timestamps with which ListOffsets requests the end (LATEST) and the start (EARLIEST) of a log."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
-    ZERO_UUID,
     Int8,
     Int32,
     Int64,
@@ -30,14 +30,14 @@ _PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DEL
 @record()
 class TopicIdPartition:
     name: str = ""
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
     partition: Int32 = 0
 
 
 @record()
 class RemoteLogSegmentId:
     topic_id_partition: TopicIdPartition = TopicIdPartition()
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
 
 
 @record()
@@ -80,7 +80,7 @@ class RemotePartitionDeleteMetadataRecord:
 
 @record(3, versions=(0, 0))
 class RemoteLogSegmentMetadataSnapshotRecord:
-    segment_id: UUID = ZERO_UUID
+    segment_id: UUID = ZERO_ID
     start_offset: Int64 = 0
     end_offset: Int64 = 0
     broker_id: Int32 = 0

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.records.schema import (
     NEVER_FLEXIBLE,
-    ZERO_UUID,
     Int8,
     Int16,
     Int32,
@@ -40,7 +40,7 @@ class Sample:
     when: Int64 = 0
     ratio: float = 0.0
     yes: bool = False
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
     maybe_id: UUID | None = None
     raw: bytes = b""
     maybe_raw: bytes | None = None
@@ -135,7 +135,7 @@ def test_unknown_tags_are_passed_over() -> None:
 
 def test_a_zero_uuid_is_a_value_if_the_field_is_not_nullable() -> None:
     decoded = decode(Sample, 0, encode(Sample(maybe_id=None), 0))
-    assert decoded.id == ZERO_UUID
+    assert decoded.id == ZERO_ID
     assert decoded.maybe_id is None
 
 
