@@ -337,7 +337,8 @@ def long_functions(house: House) -> list[Place]:
 
 
 def topic_partitions(house: House) -> list[Place]:
-    """Returns classes, assignments and type aliases with the name TopicPartition or _TopicPartition.
+    """Returns classes, assignments and type aliases with the name TopicPartition or _TopicPartition, and each other
+    name for the type `tuple[str, int]`.
 
     Imports are not counted.
     """
@@ -347,8 +348,14 @@ def topic_partitions(house: House) -> list[Place]:
         for node in source.nodes
         if isinstance(node, ast.stmt)
         for name in _declared(node)
-        if name.lstrip("_") == "TopicPartition"
+        if name.lstrip("_") == "TopicPartition" or _is_pair(node)
     ]
+
+
+def _is_pair(node: ast.stmt) -> bool:
+    """Whether the statement gives a name to the type `tuple[str, int]`."""
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Subscript) and ast.unparse(value) == "tuple[str, int]"
 
 
 def _declared(node: ast.stmt) -> Iterator[str]:
