@@ -378,7 +378,7 @@ def host_port_parsers(house: House) -> list[Place]:
     They split at the last colon, or match a pattern that ends in `:(digits)`. They also use the name of a port.
 
     The name of a port has `port` as one of the words between its underscores. The figure is the number of modules with
-    such functions. Parsers that read more than an address (voters with a directory, JMX URLs) are not counted.
+    such functions. Parsers that read more than an address (voters with a directory) are not counted.
     """
     patterns = {source.path: _port_patterns(source) for source in house.kcli}
     shared = {name for names in patterns.values() for name in names if not name.startswith("_")}
