@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.config.definition import java_double
 from kcli.http.broker_metrics import (
     BeanValues,

@@ -17,7 +17,6 @@ from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import ConsumedRecords, RecordTraces, now_ns, record_traces
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -32,6 +31,7 @@ from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.cli.unreachable import explained
+from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
 from kcli.model.topic_partition import TopicPartition
