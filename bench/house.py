@@ -337,7 +337,8 @@ def long_functions(house: House) -> list[Place]:
 
 
 def topic_partitions(house: House) -> list[Place]:
-    """Returns classes, assignments and type aliases with the name TopicPartition or _TopicPartition.
+    """Returns classes, assignments and type aliases with the name TopicPartition or _TopicPartition, and each other
+    name for the type `tuple[str, int]`.
 
     Imports are not counted.
     """
@@ -347,8 +348,14 @@ def topic_partitions(house: House) -> list[Place]:
         for node in source.nodes
         if isinstance(node, ast.stmt)
         for name in _declared(node)
-        if name.lstrip("_") == "TopicPartition"
+        if name.lstrip("_") == "TopicPartition" or _is_pair(node)
     ]
+
+
+def _is_pair(node: ast.stmt) -> bool:
+    """Whether the statement gives a name to the type `tuple[str, int]`."""
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Subscript) and ast.unparse(value) == "tuple[str, int]"
 
 
 def _declared(node: ast.stmt) -> Iterator[str]:
@@ -371,7 +378,7 @@ def host_port_parsers(house: House) -> list[Place]:
     They split at the last colon, or match a pattern that ends in `:(digits)`. They also use the name of a port.
 
     The name of a port has `port` as one of the words between its underscores. The figure is the number of modules with
-    such functions. Parsers that read more than an address (voters with a directory, JMX URLs) are not counted.
+    such functions. Parsers that read more than an address (voters with a directory) are not counted.
     """
     patterns = {source.path: _port_patterns(source) for source in house.kcli}
     shared = {name for names in patterns.values() for name in names if not name.startswith("_")}

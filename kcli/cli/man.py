@@ -10,11 +10,21 @@ import sys
 from collections.abc import Iterable
 
 from kcli import KAFKA_VERSION
-from kcli.cli.syntax.examples import USUAL, Example, ExitStatus
 from kcli.cli.syntax.options import Argument, Command, Family, Option, Subcommand, options_of
 from kcli.cli.syntax.registry import TOOLS, Tool
+from kcli.command.examples import USUAL, Example, ExitStatus
 
 PROPER_NOUNS = frozenset({"Apache", "Kafka"})
+ROOT_EXAMPLES = (
+    Example(
+        "Create a topic, write a record to it, and read the record:",
+        "kcli topics --bootstrap-server localhost:9092 --create --topic greetings\n"
+        "echo hello | kcli console-producer --bootstrap-server localhost:9092 \\\n"
+        "  --topic greetings\n"
+        "kcli console-consumer --bootstrap-server localhost:9092 --topic greetings \\\n"
+        "  --from-beginning --max-messages 1",
+    ),
+)
 
 
 def pages() -> dict[str, str]:
@@ -53,6 +63,7 @@ def _root_page(tools: list[Tool]) -> str:
     lines += [".TP", r".B \-\-help", "Show the commands and exit."]
     lines += _profiles()
     lines += _exit_status(USUAL)
+    lines += _examples(ROOT_EXAMPLES)
     lines += [".SH SEE ALSO"]
     lines += [f".BR kcli\\-{_escape(tool.name)} (1)" for tool in tools]
     return "\n".join(lines) + "\n"
@@ -103,9 +114,8 @@ def _sub_page(tool: Tool, command: Command, sub: Subcommand) -> str:
     lines += [".SH DESCRIPTION", *_text(sub.help)]
     lines += [".SH OPTIONS", *_options(command, options_of(sub.options))]
     lines += [".TP", r".B \-\-help", "Print usage information and exit."]
-    for title, example in sub.sections:
-        lines += [f".SH {title}", *_example(example)]
     lines += _exit_status(sub.exit_status)
+    lines += _examples(sub.examples)
     lines += [".SH SEE ALSO", f".BR {_escape(f'kcli-{tool.name}')} (1),", ".BR kcli (1)"]
     return "\n".join(lines) + "\n"
 

@@ -14,7 +14,6 @@ from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
-from kcli.cli.syntax.examples import help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -28,6 +27,7 @@ from kcli.cli.syntax.options import (
     VersionRequested,
 )
 from kcli.cli.syntax.registry import Tool
+from kcli.command.examples import help_lines
 from kcli.errors import KcliError
 from kcli.rdkafka.errors import DurationResetError, PatternError
 

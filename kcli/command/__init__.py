@@ -1,1 +1,2 @@
-"""Command lines of the tools and of Spark's jobs: declarations of options, their parser, help, and output of rows."""
+"""Command lines of the tools and of Spark's jobs: declarations of options, their parser, help, examples, and
+output of rows."""

@@ -20,10 +20,10 @@ from kcli.controller.settings import ControllerSettings
 from kcli.errors import InvalidUpdateVersionException, KafkaError
 from kcli.metadata.image import MetadataImage, VersionRange
 from kcli.model.configs import CLUSTER_DEFAULT, ConfigResourceType
+from kcli.model.request_values import UpgradeType
 from kcli.protocol.messages import update_features as uf
 from kcli.protocol.records.metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
 
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 # The levels of metadata.version that added records or fields to the log. A downgrade below such a level would
 # lose these records or fields.
 METADATA_CHANGED_AT = frozenset((8, 11, 13, 14, 15, 16, 17, 18, 23))
@@ -78,22 +78,22 @@ def _update(
     proposed: Mapping[str, int],
 ) -> list[MetadataRecord]:
     name, level = update.feature, update.max_version_level
-    upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
-    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+    upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if upgrade_type not in tuple(UpgradeType):
         raise _invalid(name, level, "The controller does not support the given upgrade type.")
     _check_supported(image, settings, name, level)
     current = settings.kraft_version if name == KRAFT_VERSION else image.features.get(name, 0)
-    if level < current and upgrade_type == UPGRADE:
+    if level < current and upgrade_type == UpgradeType.UPGRADE:
         raise _invalid(
             name,
             level,
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
             "unsafe downgrade.",
         )
-    if level > current and upgrade_type != UPGRADE:
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
     if name == METADATA_VERSION:
-        _check_downgrade(image.metadata_version, level, unsafe=upgrade_type == UNSAFE_DOWNGRADE)
+        _check_downgrade(image.metadata_version, level, unsafe=upgrade_type == UpgradeType.UNSAFE_DOWNGRADE)
         return [FeatureLevelRecord(name=name, feature_level=level)]
     if name == KRAFT_VERSION:
         if level < current:

@@ -7,7 +7,10 @@ from kcli.controller.controller import Controller
 from kcli.controller.decision import Decision, decide
 from kcli.errors import UnknownServerException
 from kcli.model.ids import BrokerId, ProducerId
-from kcli.protocol.messages import allocate_producer_ids as ap
+from kcli.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from kcli.protocol.records.metadata import ProducerIdsRecord
 
 BLOCK_SIZE = 1000
@@ -15,8 +18,8 @@ MAX_PRODUCER_ID = (1 << 63) - 1
 
 
 def allocate_producer_ids(
-    controller: Controller, request: ap.AllocateProducerIdsRequest
-) -> Decision[ap.AllocateProducerIdsResponse]:
+    controller: Controller, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
     """Gives the next block of producer ids to a broker. Raises StaleBrokerEpoch if the broker is not registered with
     this epoch."""
     known_broker(controller.image, request.broker_id, request.broker_epoch)
@@ -30,5 +33,5 @@ def allocate_producer_ids(
         broker_epoch=request.broker_epoch,
         next_producer_id=ProducerId(first + BLOCK_SIZE),
     )
-    response = ap.AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
     return decide([record], response)

@@ -32,21 +32,27 @@ from kcli.errors import (
 )
 from kcli.metadata.image import PartitionImage, TopicImage
 from kcli.model.ids import BrokerId
-from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages import list_partition_reassignments as lr
+from kcli.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 
 LISTED_PER_STEP = 1000
 """The number of partitions and topics that one step looks up. Each takes about 1 µs."""
 
 
 def alter_partition_reassignments(
-    controller: Controller, request: ar.AlterPartitionReassignmentsRequest
-) -> Steps[ar.AlterPartitionReassignmentsResponse]:
+    controller: Controller, request: AlterPartitionReassignmentsRequest
+) -> Steps[AlterPartitionReassignmentsResponse]:
     """Starts, replaces and cancels reassignments. Looks for the partitions in steps, and then makes one decision about
     all partitions that exist. The response has an error for each partition that is refused."""
     updates = PartitionUpdates(controller)
-    answers: list[ar.ReassignablePartitionResponse] = []
-    found: list[tuple[int, str, ar.ReassignablePartition]] = []
+    answers: list[ReassignablePartitionResponse] = []
+    found: list[tuple[int, str, ReassignablePartition]] = []
     for topic in request.topics:
         for asked in topic.partitions:
             if updates.step_is_full:
@@ -71,8 +77,8 @@ def alter_partition_reassignments(
         if updates.step_is_full:
             yield updates.take()
         partitions = tuple(islice(rest, len(topic.partitions)))
-        responses.append(ar.ReassignableTopicResponse(name=topic.name, partitions=partitions))
-    response = ar.AlterPartitionReassignmentsResponse(
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+    response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         # As in Kafka, the message is an empty text if the request has no topics, and null in all other cases.
         error_message=None if request.topics else "",
@@ -84,7 +90,7 @@ def alter_partition_reassignments(
 def _change(
     updates: PartitionUpdates,
     topic: str,
-    asked: ar.ReassignablePartition,
+    asked: ReassignablePartition,
     allow_replication_factor_change: bool,
 ) -> None:
     ref = _find(updates, topic, asked.partition_index)
@@ -97,8 +103,8 @@ def _change(
     _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
 
 
-def _answer(asked: ar.ReassignablePartition, error: ApiError) -> ar.ReassignablePartitionResponse:
-    return ar.ReassignablePartitionResponse(
+def _answer(asked: ReassignablePartition, error: ApiError) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=error.code, error_message=error.message
     )
 

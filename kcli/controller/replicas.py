@@ -17,16 +17,18 @@ from kcli.controller.leadership import PartitionUpdates
 from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.metadata import values
 from kcli.metadata.image import BrokerRegistration, LeaderRecoveryState, MetadataImage, PartitionImage
-from kcli.model.ids import BrokerId
-from kcli.protocol.messages import alter_partition as ap
+from kcli.model.ids import NO_BROKER_EPOCH, BrokerId
 from kcli.protocol.messages import assign_replicas_to_dirs as ad
+from kcli.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    RequestPartitionData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 
-NO_EPOCH = -1
 
-
-def alter_partition(
-    controller: Controller, request: ap.AlterPartitionRequest
-) -> Steps[ap.AlterPartitionResponse]:
+def alter_partition(controller: Controller, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
     """Applies the ISRs that a leader proposes, one after another.
 
     Raises StaleBrokerEpoch if the leader's broker epoch is old.
@@ -36,8 +38,8 @@ def alter_partition(
 
 
 def _alter_partitions(
-    controller: Controller, sender: BrokerId, request: ap.AlterPartitionRequest
-) -> Steps[ap.AlterPartitionResponse]:
+    controller: Controller, sender: BrokerId, request: AlterPartitionRequest
+) -> Steps[AlterPartitionResponse]:
     updates = PartitionUpdates(controller)
     topics = []
     for topic in request.topics:
@@ -46,8 +48,8 @@ def _alter_partitions(
             if updates.step_is_full:
                 yield updates.take()
             partitions.append(_alter_partition(controller, updates, sender, topic.topic_id, asked))
-        topics.append(ap.ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
-    return Decision(updates.take(), ap.AlterPartitionResponse(topics=tuple(topics)))
+        topics.append(ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
+    return Decision(updates.take(), AlterPartitionResponse(topics=tuple(topics)))
 
 
 def _alter_partition(
@@ -55,8 +57,8 @@ def _alter_partition(
     updates: PartitionUpdates,
     sender: BrokerId,
     topic_id: uuid.UUID | None,
-    asked: ap.RequestPartitionData,
-) -> ap.ResponsePartitionData:
+    asked: RequestPartitionData,
+) -> ResponsePartitionData:
     if topic_id is None or topic_id not in controller.image.topics.by_id:
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
     ref = updates.find((topic_id, asked.partition_index))
@@ -81,7 +83,7 @@ def _alter_partition(
         # The new ISR completed a reassignment that removes the leader. The change is valid, but the sender of the
         # request no longer leads.
         return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
-    return ap.ResponsePartitionData(
+    return ResponsePartitionData(
         partition_index=asked.partition_index,
         leader_id=after.leader,
         leader_epoch=after.leader_epoch,
@@ -91,15 +93,15 @@ def _alter_partition(
     )
 
 
-def _refused(asked: ap.RequestPartitionData, error: ErrorCode) -> ap.ResponsePartitionData:
-    return ap.ResponsePartitionData(partition_index=asked.partition_index, error_code=error)
+def _refused(asked: RequestPartitionData, error: ErrorCode) -> ResponsePartitionData:
+    return ResponsePartitionData(partition_index=asked.partition_index, error_code=error)
 
 
 def _check(
     image: MetadataImage,
     broker_id: BrokerId,
     partition: PartitionImage,
-    asked: ap.RequestPartitionData,
+    asked: RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
     """Checks the epochs, the sender, the form of the ISR and the members of the ISR, in Kafka's order."""
@@ -119,13 +121,13 @@ def _check(
     if recovering and (len(isr) > 1 or partition.recovery_state is LeaderRecoveryState.RECOVERED):
         return ErrorCode.INVALID_REQUEST
     epochs = {state.broker_id: state.broker_epoch for state in asked.new_isr_with_epochs}
-    if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_EPOCH)) for member in isr):
+    if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_BROKER_EPOCH)) for member in isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
 def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
-    return broker is not None and broker.active and epoch in (NO_EPOCH, broker.epoch)
+    return broker is not None and broker.active and epoch in (NO_BROKER_EPOCH, broker.epoch)
 
 
 def assign_replicas_to_dirs(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.errors import KcliError
+from kcli.model.addresses import MAX_PORT
 
 HOST = "127.0.0.1"
 """The address of all listeners. Other machines cannot reach it, because the listeners have no security."""
@@ -21,7 +22,6 @@ MAX_NODES = 100
 """The most nodes of one machine. Each node is a process of about 45 MB."""
 MAX_REPLICAS = 3
 """The most replicas of a topic by default, as in Kafka's defaults for its internal topics."""
-PORT_MAX = 65_535
 CONTROLLER, PLAINTEXT = "CONTROLLER", "PLAINTEXT"
 NO_OP_INTERVAL_MS = 5000
 """The interval of no-op records in the metadata log. Each record costs CPU time on all nodes of the machine. With
@@ -78,9 +78,9 @@ def ports_needed(nodes: int) -> int:
 def consecutive_ports(base: int, nodes: int) -> list[int]:
     """Returns consecutive ports from `base` on: first the brokers' ports by node id, then the voters' ports."""
     last = base + ports_needed(nodes) - 1
-    if base < 1 or last > PORT_MAX:
+    if base < 1 or last > MAX_PORT:
         raise ClusterError(
-            f"--port {base}: expected 1 to {PORT_MAX - ports_needed(nodes) + 1} for {nodes} nodes"
+            f"--port {base}: expected 1 to {MAX_PORT - ports_needed(nodes) + 1} for {nodes} nodes"
         )
     return list(range(base, last + 1))
 

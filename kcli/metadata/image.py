@@ -18,6 +18,7 @@ from kcli.model.ids import (
     FIRST_LEADER_EPOCH,
     FIRST_PRODUCER_ID,
     NO_OFFSET,
+    ZERO_ID,
     BrokerId,
     LeaderEpoch,
     Offset,
@@ -25,7 +26,7 @@ from kcli.model.ids import (
 )
 
 # Directory ids with special meanings (KIP-858). The ids of real directories are random and never below 100.
-MIGRATING_DIRECTORY = uuid.UUID(int=0)
+MIGRATING_DIRECTORY = ZERO_ID
 UNASSIGNED_DIRECTORY = uuid.UUID(int=1)
 LOST_DIRECTORY = uuid.UUID(int=2)
 

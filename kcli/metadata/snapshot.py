@@ -20,7 +20,7 @@ from kcli.metadata.image import (
     TopicImage,
     VersionRange,
 )
-from kcli.model.ids import BrokerId
+from kcli.model.ids import NO_BROKER_EPOCH, BrokerId
 from kcli.protocol.records import metadata as records
 
 
@@ -39,7 +39,7 @@ def image_records(image: MetadataImage) -> Iterator[records.MetadataRecord]:
     if image.next_producer_id > 0:
         # The image does not store which broker got the last block of ids.
         yield records.ProducerIdsRecord(
-            broker_id=BrokerId(-1), broker_epoch=-1, next_producer_id=image.next_producer_id
+            broker_id=BrokerId(-1), broker_epoch=NO_BROKER_EPOCH, next_producer_id=image.next_producer_id
         )
     yield from _security_records(image)
 

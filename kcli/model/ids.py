@@ -24,6 +24,8 @@ NO_TIMESTAMP = -1
 """The value in the timestamp field of a record that has no timestamp."""
 NO_LEADER = BrokerId(-1)
 """The value of a partition's leader if the partition has no leader."""
+NO_BROKER_EPOCH = -1
+"""The epoch of a broker whose epoch is not known, or of a request that contains no epoch."""
 NO_LEADER_EPOCH = LeaderEpoch(-1)
 FIRST_LEADER_EPOCH = LeaderEpoch(0)
 NO_PRODUCER_ID = ProducerId(-1)

@@ -1,4 +1,4 @@
-"""Constants for request fields: acks, isolation levels, special timestamps of ListOffsets."""
+"""Constants for request fields: acks, isolation levels, special timestamps of ListOffsets, upgrade types."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 """The isolation levels of Fetch and ListOffsets (KIP-98)."""
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of the groups of consumers, in JoinGroup and in the lists of groups."""
+
+NO_SESSION = 0
+"""The session id of a fetch without a session (KIP-227)."""
+INITIAL_SESSION_EPOCH = 0
+"""The session epoch of a full fetch, which may begin a session."""
+FINAL_SESSION_EPOCH = -1
+"""The session epoch of a full fetch that closes the session or needs no session."""
+SESSION_EPOCH_MAX = 2**31 - 1
+"""The last session epoch. Epoch 1 follows it."""
 
 LATEST = -1
 EARLIEST = -2
@@ -33,3 +45,11 @@ class CoordinatorType(IntEnum):
     GROUP = 0
     TRANSACTION = 1
     SHARE = 2  # KIP-932
+
+
+class UpgradeType(IntEnum):
+    """The changes of a feature's level that the caller of UpdateFeatures permits (KIP-584)."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3

@@ -17,11 +17,8 @@ from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
 from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.request_values import INITIAL_SESSION_EPOCH, NO_SESSION, SESSION_EPOCH_MAX
 from kcli.model.topic_partition import TopicPartition
-
-NO_SESSION = 0
-FIRST_EPOCH = 0
-_EPOCH_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class PlannedFetch:
 
     @property
     def is_full(self) -> bool:
-        return self.session_epoch == FIRST_EPOCH
+        return self.session_epoch == INITIAL_SESSION_EPOCH
 
 
 class FetchPlan:
@@ -55,7 +52,7 @@ class FetchPlan:
     def __init__(self) -> None:
         self._wanted: dict[TopicPartition, Wanted] = {}
         self._session_id = NO_SESSION
-        self._session_epoch = FIRST_EPOCH
+        self._session_epoch = INITIAL_SESSION_EPOCH
         self._in_session: dict[TopicPartition, uuid.UUID] = {}
         """The partitions of the session, with their topic ids."""
         self._changed: dict[TopicPartition, None] = {}
@@ -87,10 +84,10 @@ class FetchPlan:
     def next(self) -> PlannedFetch:
         """The next request. Before the next call of this method, report the result of the request with `answered`,
         `refused` or `lost`."""
-        if self._session_epoch == FIRST_EPOCH:
+        if self._session_epoch == INITIAL_SESSION_EPOCH:
             self._changed.clear()
             self._in_session = {key: wanted.topic_id for key, wanted in self._wanted.items()}
-            return PlannedFetch(self._session_id, FIRST_EPOCH, tuple(self._wanted.items()))
+            return PlannedFetch(self._session_id, INITIAL_SESSION_EPOCH, tuple(self._wanted.items()))
         listed = []
         forgotten = []
         for key in self._changed:
@@ -109,9 +106,9 @@ class FetchPlan:
         session."""
         self._session_id = session_id
         if session_id == NO_SESSION:
-            self._session_epoch = FIRST_EPOCH
-        elif self._session_epoch == _EPOCH_MAX:
-            self._session_epoch = FIRST_EPOCH + 1
+            self._session_epoch = INITIAL_SESSION_EPOCH
+        elif self._session_epoch == SESSION_EPOCH_MAX:
+            self._session_epoch = INITIAL_SESSION_EPOCH + 1
         else:
             self._session_epoch += 1
 
@@ -120,13 +117,13 @@ class FetchPlan:
         session, if there is one."""
         if error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION
-        self._session_epoch = FIRST_EPOCH
+        self._session_epoch = INITIAL_SESSION_EPOCH
 
     def lost(self) -> None:
         """Begins a new session, because the leader did not answer."""
-        self._session_epoch = FIRST_EPOCH
+        self._session_epoch = INITIAL_SESSION_EPOCH
 
     def begin(self) -> None:
         """Forgets the session, because the next request goes to another leader, or to the same leader at another
         address."""
-        self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_SESSION_EPOCH

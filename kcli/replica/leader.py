@@ -23,15 +23,12 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 from kcli.errors import ErrorCode
-from kcli.model.ids import NO_OFFSET, BrokerId, LeaderEpoch, Offset
+from kcli.model.ids import NO_BROKER_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.replica.isr import Isr, IsrChange, effective_min_isr, expansion, reduction
 
 NEVER_MS = -(1 << 62)
 """The time of an event that has never happened, because it is before every monotonic time."""
-
-NO_BROKER_EPOCH = -1
-"""The broker epoch of a follower that has not fetched yet, or whose requests contain no epoch (before Fetch v15)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,8 @@ class FollowerState:
     """The state of a follower after its last fetch: the follower has every record below `log_end_offset`.
 
     `caught_up_ms` is the last time at which the follower is known to have had the whole log. `fetched_ms` is the time
-    of the last fetch, and `leader_end_offset` the log end offset of the leader at that time.
+    of the last fetch, and `leader_end_offset` the log end offset of the leader at that time. The broker epoch is not
+    known before the first fetch, and if the requests contain no epoch (before Fetch v15).
     """
 
     log_start_offset: Offset = NO_OFFSET

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from kcli.errors import CorruptRecordError
-from kcli.model.ids import LeaderEpoch, Offset
+from kcli.model.ids import NO_BROKER_EPOCH, LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
@@ -32,7 +32,6 @@ CONTENTS_SEEN_MAX = 100
 the same topic id, and thousands of logs have the same epochs."""
 
 VERSION = 0
-UNKNOWN_BROKER_EPOCH = -1
 _USUAL_METADATA = f"version: {VERSION}\ntopic_id: ".encode()
 
 
@@ -174,9 +173,9 @@ def read_clean_shutdown(disk: Disk, path: str) -> int | None:
         return None
     try:
         fields = json.loads(content)
-        return int(fields["brokerEpoch"]) if fields["version"] == VERSION else UNKNOWN_BROKER_EPOCH
+        return int(fields["brokerEpoch"]) if fields["version"] == VERSION else NO_BROKER_EPOCH
     except (ValueError, KeyError, TypeError):
-        return UNKNOWN_BROKER_EPOCH  # Kafka before 3.7 wrote an empty file
+        return NO_BROKER_EPOCH  # Kafka before 3.7 wrote an empty file
 
 
 def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:

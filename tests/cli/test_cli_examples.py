@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.syntax.examples import Example
+from kcli.cli.man import ROOT_EXAMPLES
 from kcli.cli.syntax.registry import TOOLS
+from kcli.command.examples import Example
 from kcli.testing.broker_process import BrokerProcess, free_port
 
 SHELL_TIMEOUT_SECONDS = 120.0
@@ -47,7 +48,7 @@ sasl.jaas.config={MODULE} required username="alice" password="alice-secret";
 
 
 def examples() -> list[Example]:
-    found = [example for tool in TOOLS.values() for example in tool.load().examples]
+    found = [*ROOT_EXAMPLES, *(example for tool in TOOLS.values() for example in tool.load().examples)]
     return [each for each in found if not any(words in each.shell for words in NOT_RUN)]
 
 

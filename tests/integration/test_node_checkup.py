@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.features import UpgradeType
 from kcli.client.config import client_config
 from kcli.client.diagnosis.checkup.finding import CheckupFinding
 from kcli.client.diagnosis.checkup.gather import Looks, gather
 from kcli.client.diagnosis.checkup.rules import check_up
 from kcli.http.checkup_metrics import named_metrics
 from kcli.model.addresses import Address
+from kcli.model.request_values import UpgradeType
 from kcli.protocol.batches.batch import encode_batch
 from kcli.protocol.messages import api_versions, produce
 from kcli.protocol.wire.api import ApiKey

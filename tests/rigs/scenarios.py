@@ -23,6 +23,7 @@ from typing import Any
 
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, KafkaError, KcliError
+from kcli.model.topic_partition import TopicPartition
 from rigs.answers import answers
 
 SCENARIOS = Path(__file__).parents[1] / "scenario"
@@ -249,9 +250,9 @@ def pairs(words: list[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def partition(text: str) -> tuple[str, int]:
+def partition(text: str) -> TopicPartition:
     topic, _, number = text.rpartition("-")
-    return topic, int(number)
+    return TopicPartition(topic, int(number))
 
 
 def _configured(value: str) -> object:

@@ -28,12 +28,11 @@ from kcli.coordinator.transaction.records import TransactionRecord, decode, enco
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
 from kcli.coordinator.transaction.state import Transaction
 from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.end_txn import EndTxnRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from rigs.answers import answers
 from rigs.scenarios import World, check, files, pairs, partition, show
-
-TopicPartition = tuple[str, int]
 
 
 class TransactionWorld(World):

@@ -171,6 +171,15 @@ def test_declarations_of_topic_partition_are_classes_and_assignments(house: Modu
     assert lines(house.topic_partitions(house.House(tree))) == [("kcli/a.py", 2), ("kcli/a.py", 4)]
 
 
+def test_a_name_for_a_pair_of_topic_and_number_is_a_declaration_too(house: ModuleType, tree: Path) -> None:
+    write(
+        tree,
+        "kcli/a.py",
+        "Key = tuple[str, int]\nPlace: TypeAlias = tuple[str, int]\nPair = tuple[int, int]\n",
+    )
+    assert lines(house.topic_partitions(house.House(tree))) == [("kcli/a.py", 1), ("kcli/a.py", 2)]
+
+
 def test_host_port_parsers_split_at_the_last_colon_and_name_a_port(house: ModuleType, tree: Path) -> None:
     write(tree, "kcli/a.py", 'def a(text):\n    host, _, port = text.rpartition(":")\n')
     write(

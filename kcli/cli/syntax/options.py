@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from kcli.cli.syntax.examples import Example, ExitStatus
+from kcli.command.examples import Example, ExitStatus
 from kcli.command.options import (
     COMMON,
     INT_MAX,
@@ -144,11 +144,9 @@ class Subcommand:
     exclusive: tuple[Exclusive, ...] = ()
     is_kafkas: bool = True
     """Whether Kafka's script has the action too. If False, the shim of Kafka's script refuses the action."""
-    sections: tuple[tuple[str, str], ...] = ()
-    """More sections for the manual page of a raw tool's command: titles, each with an example that is shown unchanged.
-    """
+    examples: tuple[Example, ...] = ()
     exit_status: tuple[ExitStatus, ...] = ()
-    """The exit codes for the manual page of a raw tool's command."""
+    """The examples and exit codes for the manual page of a raw tool's command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, require
 from kcli.client.admin.cluster import ApiVersionRange
 from kcli.client.client import AUTHENTICATION_ERRORS, Node
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.protocol.wire.api import API, ApiSpec
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, separated
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kcli.cli.client_properties import load_properties
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, UsageError, flag, option
 from kcli.client.config import ClientConfigError, parse_address, parse_addresses
+from kcli.command.examples import Example
 from kcli.console.audit import AuditError
 from kcli.console.console import Console
 from kcli.console.identity import is_loopback

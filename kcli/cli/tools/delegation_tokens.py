@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, require
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
 
 if TYPE_CHECKING:

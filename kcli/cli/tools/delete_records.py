@@ -9,8 +9,8 @@ from kcli.cli.confirm import confirm
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.amounts import listed
 from kcli.model.java_order import map_order, partition_hash

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from kcli.cli.client_properties import checked_login, load_properties
 from kcli.cli.missing_rights import consumer_lacks, producer_lacks, watch
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
 from kcli.client.config import client_config
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import fatal_error, kafka_error, new_client

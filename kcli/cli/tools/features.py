@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.cli.tools.storage.features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
-from kcli.client.admin.features import FeatureDescription, UpgradeType
+from kcli.client.admin.features import FeatureDescription
+from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 from kcli.config.features import (
     FEATURES,
     LATEST_PRODUCTION,
@@ -21,6 +21,7 @@ from kcli.config.features import (
     metadata_version,
     metadata_version_of_release,
 )
+from kcli.model.request_values import UpgradeType
 
 OFF = 0
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     LONG_MAX,
     LONG_MIN,
@@ -25,6 +24,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, UsageError, flag, option
-from kcli.client.admin.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL
+from kcli.client.admin.groups import CLASSIC, CONSUMER, CONSUMER_PROTOCOL_TYPES
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
 
 SHARE, STREAMS = "Share", "Streams"
@@ -84,7 +84,7 @@ def _checked(options: GroupsOptions) -> str | None:
 
 def _wanted(options: GroupsOptions, group_type: str | None, group: GroupRow) -> bool:
     if options.consumer:
-        return group.protocol in (CONSUMER_PROTOCOL, "") or group.type == CONSUMER
+        return group.protocol in CONSUMER_PROTOCOL_TYPES or group.type == CONSUMER
     if options.share:
         return group.type == SHARE
     if options.streams:

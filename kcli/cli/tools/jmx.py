@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.config.definition import java_double
 from kcli.http.broker_metrics import (
     BeanValues,
@@ -27,7 +27,7 @@ from kcli.http.broker_metrics import (
     Value,
     fetch_beans,
 )
-from kcli.model.addresses import Address
+from kcli.model.addresses import Address, read_address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ CONNECT_MAX_MS = 10_000
 WAIT_MAX_MS = 10_000
 RETRY_PAUSE_S = 0.1
 
-_SERVICE_URL = re.compile(r"service:jmx:rmi:///jndi/rmi://([^/:]*|\[[^\]]*\]):(\d+)/.*", re.ASCII)
-_HTTP_URL = re.compile(r"(?:https?://)?([^/:]+|\[[^\]]*\]):(\d+)(?:/.*)?", re.ASCII)
-_PORT_MAX = 65535
+_SERVICE_URL = re.compile(r"service:jmx:rmi:///jndi/rmi://([^/]*)/.*")
+_HTTP_URL = re.compile(r"(?:https?://)?([^/]*)(?:/.*)?")
 
 _FORMATS = {"properties": "{key}={value}", "csv": '{key},"{value}"', "tsv": "{key}\t{value}"}
 ORIGINAL = "original"
@@ -264,22 +263,28 @@ def _object_names(texts: Sequence[str]) -> list[ObjectName]:
 
 
 def _endpoint(options: JmxOptions) -> Endpoint:
-    found = _SERVICE_URL.fullmatch(options.jmx_url) or _HTTP_URL.fullmatch(options.jmx_url)
-    if found is None or not 0 < int(found[2]) <= _PORT_MAX:
-        raise CommandError(
-            f"--jmx-url {options.jmx_url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor "
-            "http://host:port"
-        )
+    address = _address(options.jmx_url)
     credentials = None
     if options.jmx_auth_prop is not None:
         user, equals, password = options.jmx_auth_prop.partition("=")
         if not equals:
             raise CommandError("--jmx-auth-prop takes user=password")
         credentials = f"{user}:{password}"
-    host = found[1].strip("[]") or "localhost"
     uses_tls = options.jmx_ssl_enable or options.jmx_url.startswith("https:")
     tls = _tls(options.jmx_ssl_truststore) if uses_tls else None
-    return Endpoint(options.jmx_url, Address(host, int(found[2])), MetricsAccess(credentials, tls))
+    return Endpoint(options.jmx_url, address, MetricsAccess(credentials, tls))
+
+
+def _address(url: str) -> Address:
+    """Returns the host and port of a service URL or of an HTTP URL. In a service URL, the host may be empty."""
+    service = _SERVICE_URL.fullmatch(url)
+    found = service or _HTTP_URL.fullmatch(url)
+    address = None if found is None else read_address(found[1])
+    if address is None or not address.port or not (address.host or service):
+        raise CommandError(
+            f"--jmx-url {url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor http://host:port"
+        )
+    return Address(address.host or "localhost", address.port)
 
 
 def _tls(truststore: str | None) -> ssl.SSLContext:

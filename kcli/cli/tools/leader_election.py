@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
-from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.client.admin.admin import AdminClient
+from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition

@@ -13,11 +13,11 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import admin
 from kcli.cli.java.uuid import java_uuid
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.quorum import Endpoint, QuorumDescription, QuorumReplica
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError, KcliError
 from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text

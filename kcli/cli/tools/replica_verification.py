@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
 from kcli.client.client import raise_for
+from kcli.command.examples import Example
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import iter_batches

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
+from kcli.command.examples import Example
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
+from kcli.command.examples import Example
 
 PROC = "/proc"
 SERVER_MODULE = "kcli.server.main"

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import Example, ExitStatus, help_lines
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -25,9 +24,10 @@ from kcli.cli.syntax.options import (
     options_of,
 )
 from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
+from kcli.command.examples import Example, help_lines
 from kcli.config.properties import dumps
 from kcli.errors import KcliError
-from kcli.spark.jobs.shared.job import Job, load_job
+from kcli.spark.jobs.shared.job import EXIT_STATUS, Job, load_job
 from kcli.spark.jobs.shared.options import JobOptions
 from kcli.spark.jobs.shared.running import plan_text
 from kcli.spark.submit import (
@@ -161,12 +161,6 @@ class SubmitOptions(ConnectingOptions):
     """Always text, because each job has an option --output of its own. The runner of commands reads this field."""
 
 
-EXIT_STATUS: tuple[ExitStatus, ...] = (
-    (0, "The job succeeded, or SIGTERM or Ctrl-C ended a stream after its current micro-batch."),
-    (1, "The job failed, its options are wrong, or SIGTERM or Ctrl-C stopped a batch job."),
-)
-
-
 def _command(name: str) -> Subcommand:
     """Returns the declaration of a job, for the manual pages and the completion."""
     job = load_job(name)
@@ -175,8 +169,8 @@ def _command(name: str) -> Subcommand:
         help=job.description,
         options=job.options,
         exclusive=job.exclusive,
-        sections=(("EXAMPLES", job.example),),
-        exit_status=EXIT_STATUS,
+        examples=job.examples,
+        exit_status=job.exit_status,
     )
 
 

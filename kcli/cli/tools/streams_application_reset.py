@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, flag, forbid, option
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.plan import NewOffsets, read_plan
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.groups import CommittedOffset
+from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 from kcli.errors import GroupIdNotFoundException, KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
 from kcli.model.request_values import OffsetSpec

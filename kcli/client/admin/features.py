@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.request_values import UpgradeType
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.client import Client
-
-
-class UpgradeType(IntEnum):
-    """The changes of a feature's level that the caller of UpdateFeatures permits."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from kcli.errors import (
     UnsupportedVersionException,
     error_for,
 )
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
@@ -33,7 +34,8 @@ _log = logging.getLogger("kcli.client")
 
 
 CLASSIC, CONSUMER = "Classic", "Consumer"
-CONSUMER_PROTOCOL = "consumer"
+CONSUMER_PROTOCOL_TYPES = ("", CONSUMER_PROTOCOL_TYPE)
+"""The protocol types of a group that consumers use or may use. A group without members may have none."""
 _MOVED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -400,7 +402,7 @@ def _of_consumers(group: ConsumerGroup, node: Node) -> GroupDescription:
         group_id=group.group_id,
         type=CONSUMER,
         state=group.group_state,
-        protocol=CONSUMER_PROTOCOL,
+        protocol=CONSUMER_PROTOCOL_TYPE,
         assignor=group.assignor_name,
         coordinator=node,
         members=members,
@@ -433,7 +435,7 @@ async def _describe_classic(
 def _of_classic(group: ClassicGroup, node: Node) -> GroupDescription | KafkaError:
     from kcli.client.admin.consumer_protocol import decode_assignment
 
-    is_consumer = group.protocol_type in ("", CONSUMER_PROTOCOL)
+    is_consumer = group.protocol_type in CONSUMER_PROTOCOL_TYPES
     try:
         members = tuple(
             GroupMember(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from kcli.client.admin.groups import CommittedOffset, GroupDescription, GroupListing
+from kcli.client.admin.groups import CONSUMER_PROTOCOL_TYPES, CommittedOffset, GroupDescription, GroupListing
 from kcli.client.admin.lag import lag_seconds
 from kcli.client.lag_watch import is_known
 from kcli.console.answers import Rows, finite
@@ -142,7 +142,7 @@ async def list_groups(call: Call) -> Rows:
 
 
 async def _list_rows(call: Call, listed: Sequence[GroupListing]) -> list[GroupRow]:
-    consumers = [each.group_id for each in listed if each.protocol in ("", "consumer")]
+    consumers = [each.group_id for each in listed if each.protocol in CONSUMER_PROTOCOL_TYPES]
     described = await call.admin.describe_groups(consumers) if consumers else {}
     committed = await call.admin.list_all_offsets(consumers) if consumers else {}
     ends = await _ends(

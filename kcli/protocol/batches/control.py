@@ -13,9 +13,9 @@ from typing import Annotated
 from uuid import UUID
 
 from kcli.errors import InvalidRecordException
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.records.schema import (
-    ZERO_UUID,
     Int16,
     Int32,
     Int64,
@@ -63,7 +63,7 @@ class UnknownControlRecord:
 @record()
 class Voter:
     voter_id: Int32 = 0
-    voter_directory_id: Annotated[UUID, since(1)] = ZERO_UUID
+    voter_directory_id: Annotated[UUID, since(1)] = ZERO_ID
 
 
 @record(ControlType.LEADER_CHANGE, versions=(0, 1))
@@ -107,7 +107,7 @@ class KRaftVersionFeature:
 @record()
 class VoterRecord:
     voter_id: Int32 = 0
-    voter_directory_id: UUID = ZERO_UUID
+    voter_directory_id: UUID = ZERO_ID
     endpoints: tuple[VoterEndpoint, ...] = ()
     k_raft_version_feature: KRaftVersionFeature = KRaftVersionFeature()
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.records import share_groups as share
 from kcli.protocol.records import streams_groups as streams
 from kcli.protocol.records.coordinator import CoordinatorRecords
 from kcli.protocol.records.schema import (
     NEVER_FLEXIBLE,
-    ZERO_UUID,
     Int8,
     Int32,
     Int64,
@@ -104,7 +104,7 @@ class PartitionMetadata:
 
 @record()
 class TopicMetadata:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     topic_name: str = ""
     num_partitions: Int32 = 0
     partition_metadata: tuple[PartitionMetadata, ...] = ()
@@ -171,7 +171,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @record()
 class TargetTopicPartitions:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     partitions: tuple[Int32, ...] = ()
 
 
@@ -188,7 +188,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @record()
 class CurrentTopicPartitions:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     partitions: tuple[Int32, ...] = ()
     assignment_epochs: Annotated[tuple[Int32, ...] | None, tag(0)] = None
 

@@ -10,10 +10,17 @@ import re
 from typing import Annotated
 from uuid import UUID
 
-from kcli.model.ids import FIRST_PRODUCER_ID, NO_LEADER, NO_LEADER_EPOCH, BrokerId, LeaderEpoch, ProducerId
+from kcli.model.ids import (
+    FIRST_PRODUCER_ID,
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    ZERO_ID,
+    BrokerId,
+    LeaderEpoch,
+    ProducerId,
+)
 from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
-    ZERO_UUID,
     Int8,
     Int16,
     Int32,
@@ -59,7 +66,7 @@ class BrokerFeature:
 class RegisterBrokerRecord:
     broker_id: NodeInt32 = BrokerId(0)
     is_migrating_zk_broker: Annotated[bool, since(2)] = False
-    incarnation_id: UUID = ZERO_UUID
+    incarnation_id: UUID = ZERO_ID
     broker_epoch: Int64 = 0
     end_points: tuple[BrokerEndpoint, ...] = ()
     features: tuple[BrokerFeature, ...] = ()
@@ -79,13 +86,13 @@ class UnregisterBrokerRecord:
 @record(2, versions=(0, 0))
 class TopicRecord:
     name: str = ""
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
 
 
 @record(3, versions=(0, 2))
 class PartitionRecord:
     partition_id: Int32 = -1
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     replicas: tuple[NodeInt32, ...] = ()
     isr: tuple[NodeInt32, ...] = ()
     removing_replicas: tuple[NodeInt32, ...] = ()
@@ -113,7 +120,7 @@ class PartitionChangeRecord:
     epoch."""
 
     partition_id: Int32 = -1
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     isr: Annotated[tuple[NodeInt32, ...] | None, tag(0)] = None
     leader: Annotated[NodeInt32, tag(1)] = NO_LEADER_CHANGE
     replicas: Annotated[tuple[NodeInt32, ...] | None, tag(2)] = None
@@ -139,7 +146,7 @@ class UnfenceBrokerRecord:
 
 @record(9, versions=(0, 0))
 class RemoveTopicRecord:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
 
 
 @record(10, versions=(0, 0))
@@ -202,7 +209,7 @@ class BrokerRegistrationChangeRecord:
 
 @record(18, versions=(0, 0))
 class AccessControlEntryRecord:
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
     resource_type: Int8 = 0
     resource_name: str = ""
     pattern_type: Int8 = 0
@@ -214,7 +221,7 @@ class AccessControlEntryRecord:
 
 @record(19, versions=(0, 0))
 class RemoveAccessControlEntryRecord:
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
 
 
 @record(20, versions=(0, 0))
@@ -271,7 +278,7 @@ class ControllerFeature:
 @record(27, versions=(0, 0))
 class RegisterControllerRecord:
     controller_id: NodeInt32 = BrokerId(0)
-    incarnation_id: UUID = ZERO_UUID
+    incarnation_id: UUID = ZERO_ID
     zk_migration_ready: bool = False
     end_points: tuple[ControllerEndpoint, ...] = ()
     features: tuple[ControllerFeature, ...] = ()

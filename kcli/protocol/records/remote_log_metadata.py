@@ -6,16 +6,16 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import ZERO_ID
+from kcli.model.uuids import uuid_to_text
 from kcli.protocol.records.framing import decode_framed, encode_framed
 from kcli.protocol.records.schema import (
-    ZERO_UUID,
     Int8,
     Int32,
     Int64,
     record,
     schema_of,
     tag,
-    uuid_text,
 )
 
 _SEGMENT_STATES = (
@@ -30,14 +30,14 @@ _PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DEL
 @record()
 class TopicIdPartition:
     name: str = ""
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
     partition: Int32 = 0
 
 
 @record()
 class RemoteLogSegmentId:
     topic_id_partition: TopicIdPartition = TopicIdPartition()
-    id: UUID = ZERO_UUID
+    id: UUID = ZERO_ID
 
 
 @record()
@@ -80,7 +80,7 @@ class RemotePartitionDeleteMetadataRecord:
 
 @record(3, versions=(0, 0))
 class RemoteLogSegmentMetadataSnapshotRecord:
-    segment_id: UUID = ZERO_UUID
+    segment_id: UUID = ZERO_ID
     start_offset: Int64 = 0
     end_offset: Int64 = 0
     broker_id: Int32 = 0
@@ -151,7 +151,7 @@ def describe(record: RemoteLogRecord) -> str:
         case RemoteLogSegmentMetadataSnapshotRecord():
             return _object(
                 "RemoteLogSegmentMetadataSnapshot",
-                segmentId=uuid_text(record.segment_id),
+                segmentId=uuid_to_text(record.segment_id),
                 startOffset=record.start_offset,
                 endOffset=record.end_offset,
                 maxTimestampMs=record.max_timestamp_ms,
@@ -167,14 +167,14 @@ def _object(name: str, **fields: str | int) -> str:
 
 
 def _partition(partition: TopicIdPartition) -> str:
-    return f"{uuid_text(partition.id)}:{partition.name}-{partition.partition}"
+    return f"{uuid_to_text(partition.id)}:{partition.name}-{partition.partition}"
 
 
 def _segment_id(segment: RemoteLogSegmentId) -> str:
     return _object(
         "RemoteLogSegmentId",
         topicIdPartition=_partition(segment.topic_id_partition),
-        id=uuid_text(segment.id),
+        id=uuid_to_text(segment.id),
     )
 
 

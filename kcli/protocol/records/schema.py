@@ -24,10 +24,10 @@ from typing import Annotated, TypeVar, dataclass_transform
 from uuid import UUID
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
+from kcli.model.ids import ZERO_ID
+from kcli.model.uuids import uuid_to_text
 from kcli.protocol.wire.varint import VarintError, encode_uvarint, read_uvarint
 from kcli.protocol.wire_struct import wire_struct
-
-ZERO_UUID = UUID(int=0)
 
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -221,14 +221,14 @@ class _Uuid:
         self.nullable = nullable
 
     def write(self, out: bytearray, value: UUID | None) -> None:
-        out += (value or ZERO_UUID).bytes
+        out += (value or ZERO_ID).bytes
 
     def read(self, reader: _Reader) -> object:
         value = _uuid(reader.take(16))
         return None if self.nullable and not value.int else value
 
     def to_json(self, value: UUID | None) -> Json:
-        return uuid_text(value or ZERO_UUID)
+        return uuid_to_text(value or ZERO_ID)
 
 
 class _Length:
@@ -505,8 +505,3 @@ def camel_case(name: str) -> str:
     """`k_raft_version` -> `kRaftVersion`."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
-
-
-def uuid_text(value: UUID) -> str:
-    """The text of an id as Kafka writes it: 22 characters of URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes)[:22].decode()

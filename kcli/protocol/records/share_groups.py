@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.records.schema import (
     NEVER_FLEXIBLE,
-    ZERO_UUID,
     Int8,
     Int32,
     Int64,
@@ -60,7 +60,7 @@ class ShareGroupTargetAssignmentMemberKey:
 
 @record()
 class ShareTopicPartitions:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     partitions: tuple[Int32, ...] = ()
 
 
@@ -90,14 +90,14 @@ class ShareGroupStatePartitionMetadataKey:
 
 @record()
 class TopicPartitionsInfo:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     topic_name: str = ""
     partitions: tuple[Int32, ...] = ()
 
 
 @record()
 class TopicInfo:
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     topic_name: str = ""
 
 

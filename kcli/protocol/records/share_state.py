@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.records.coordinator import CoordinatorRecords
 from kcli.protocol.records.schema import (
     NEVER_FLEXIBLE,
-    ZERO_UUID,
     Int8,
     Int16,
     Int32,
@@ -22,14 +22,14 @@ from kcli.protocol.records.schema import (
 @record(0, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)
 class ShareSnapshotKey:
     group_id: str = ""
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     partition: Int32 = 0
 
 
 @record(1, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)
 class ShareUpdateKey:
     group_id: str = ""
-    topic_id: UUID = ZERO_UUID
+    topic_id: UUID = ZERO_ID
     partition: Int32 = 0
 
 

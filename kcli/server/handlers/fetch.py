@@ -19,6 +19,7 @@ from kcli.errors import (
     StorageError,
     TopicAuthorizationException,
 )
+from kcli.model.request_values import FINAL_SESSION_EPOCH, INITIAL_SESSION_EPOCH
 from kcli.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -39,7 +40,7 @@ from kcli.server.handlers.shared.partition_reads import (
     read_partition,
 )
 from kcli.server.metrics.requests import FETCH_FOLLOWER
-from kcli.server.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchScope, replica_of
+from kcli.server.partitions.fetch_sessions import FetchScope, replica_of
 from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
@@ -126,7 +127,7 @@ def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
 
 def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:
     """The answer to a client that may not act as a broker: an error for each partition, and no session."""
-    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+    if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
         # The request does not list all partitions of the session. After this error, the client sends a full fetch,
         # which gets an error for each partition.
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kcli.coordinator.group.shard import GroupShard
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.ids import NO_OFFSET
 from kcli.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -36,8 +37,6 @@ ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2
-_NO_OFFSET = -1
-
 
 PARTITIONS_PER_TURN = 200
 """Partitions that are answered in one iteration of the event loop. A partition takes 3 µs."""
@@ -197,7 +196,7 @@ def _refused(
         for index in partitions:
             parts.append(
                 OffsetFetchResponsePartitions(
-                    partition_index=index, committed_offset=_NO_OFFSET, error_code=code
+                    partition_index=index, committed_offset=NO_OFFSET, error_code=code
                 )
             )
             yield
@@ -285,7 +284,7 @@ def _failed_partitions(
             asked.topics or (),
             lambda topic: topic.partition_indexes,
             lambda _, partition: OffsetFetchResponsePartition(
-                partition_index=partition, committed_offset=_NO_OFFSET, error_code=code
+                partition_index=partition, committed_offset=NO_OFFSET, error_code=code
             ),
             lambda topic, parts: OffsetFetchResponseTopic(name=topic.name, partitions=parts),
         )

@@ -178,13 +178,13 @@ async def _after_hold(
 
 def _partitions(
     context: BrokerContext, request: ProduceRequest, allowed: Container[str]
-) -> Iterator[tuple[str, int]]:
+) -> Iterator[TopicPartition]:
     """The partitions of the request to which the client may write."""
     for topic in request.topic_data:
         name = _name(context, topic)
         if name in allowed:
             for part in topic.partition_data:
-                yield name, part.index
+                yield TopicPartition(name, part.index)
 
 
 def _verified(

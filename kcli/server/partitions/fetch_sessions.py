@@ -16,6 +16,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from kcli.errors import ErrorCode
+from kcli.model.request_values import (
+    FINAL_SESSION_EPOCH,
+    INITIAL_SESSION_EPOCH,
+    NO_SESSION,
+    SESSION_EPOCH_MAX,
+)
 from kcli.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -29,10 +35,6 @@ from kcli.runtime.rng import Rng
 from kcli.server.partitions.fetch_targets import FetchTarget, Key
 from kcli.server.partitions.parked import ParkedFetch, ParkedFetches
 
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-NO_SESSION = 0
-_EPOCH_MAX = 2**31 - 1
 _SESSION_ID_MAX = 2**31 - 1
 # A session of this age may be evicted in favour of a new session (Kafka's min.incremental.fetch.session.eviction.ms).
 EVICTION_MIN_AGE_MS = 120_000
@@ -192,9 +194,9 @@ class FetchSessions:
 
     def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
         """Finds the partitions that a request reads and the rules for its answer. Works in steps."""
-        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_epoch in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
             self._drop(request.session_id)
-            wants_session = request.session_epoch == INITIAL_EPOCH
+            wants_session = request.session_epoch == INITIAL_SESSION_EPOCH
             targets: dict[Key, FetchTarget] = {}
             for number, target in enumerate(_targets(request)):
                 targets[target.key] = target
@@ -208,7 +210,7 @@ class FetchSessions:
             return _refused(self, request, version, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= TOPIC_ID_FROM):
             return _refused(self, request, version, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.epoch = 1 if session.epoch == SESSION_EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
         yield from _update(session, request)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from kcli.controller.api import ALTER_PARTITION
 from kcli.errors import KafkaError
 from kcli.metadata.image import LeaderRecoveryState
-from kcli.model.ids import BrokerId
+from kcli.model.ids import NO_BROKER_EPOCH, BrokerId
 from kcli.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -23,7 +23,6 @@ from kcli.protocol.messages.alter_partition import (
     RequestTopicData,
 )
 from kcli.replica.isr import IsrChange
-from kcli.replica.leader import NO_BROKER_EPOCH
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.channel import ControllerChannel
 

@@ -17,11 +17,11 @@ from kcli.errors import (
 )
 from kcli.metadata.image import BrokerRegistration, PartitionImage
 from kcli.model.buffers import Buffer
-from kcli.model.ids import BrokerId, LeaderEpoch, Offset
+from kcli.model.ids import NO_BROKER_EPOCH, BrokerId, LeaderEpoch, Offset
 from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.messages.alter_partition import ResponsePartitionData
 from kcli.replica.isr import IsrChange, Reaction, reaction_to
-from kcli.replica.leader import NO_BROKER_EPOCH, FollowerState, LeaderState
+from kcli.replica.leader import FollowerState, LeaderState
 from kcli.replica.waiting import CommitQueue, Wait
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch

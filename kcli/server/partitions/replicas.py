@@ -27,6 +27,7 @@ from kcli.metadata.image import LeaderRecoveryState, MetadataImage, PartitionIma
 from kcli.model.configs import ConfigResourceType
 from kcli.model.ids import BrokerId
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_partition import TopicPartition
 from kcli.replica.early_requests import LONG_OVER, Window
 from kcli.replica.leader import LeaderState, begin_term
 from kcli.runtime.clock import Clock
@@ -79,10 +80,6 @@ class PartitionFetchers(Protocol):
         ...
 
 
-Key = tuple[str, int]
-"""A topic name and the number of a partition."""
-
-
 class Replicas:
     """The replicas on this broker."""
 
@@ -105,10 +102,10 @@ class Replicas:
         self.traffic = traffic or TrafficTable()
         self._log_config = log_config
         self._fetchers = fetchers
-        self._leaders: dict[Key, LeaderPartition] = {}
-        self._followed: dict[Key, FollowedPartition] = {}
+        self._leaders: dict[TopicPartition, LeaderPartition] = {}
+        self._followed: dict[TopicPartition, FollowedPartition] = {}
         # Partitions whose log is in an offline directory. Requests for them get KAFKA_STORAGE_ERROR.
-        self._offline: dict[Key, None] = {}
+        self._offline: dict[TopicPartition, None] = {}
         self._image = MetadataImage()
         self._state_changes = StateChanges(node_id)
         self._waiting: deque[PartitionDiff] = deque()
@@ -158,15 +155,15 @@ class Replicas:
     def get(self, topic: str, partition: int) -> LeaderPartition:
         """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
         not lead the partition."""
-        found = self._leaders.get((topic, partition))
+        found = self._leaders.get(TopicPartition(topic, partition))
         if found is None:
             self._refuse(topic, partition)
         return found
 
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
-        return self._leaders.get((topic, partition))
+        return self._leaders.get(TopicPartition(topic, partition))
 
-    def hold(self, partitions: Iterable[Key]) -> Awaitable[None] | None:
+    def hold(self, partitions: Iterable[TopicPartition]) -> Awaitable[None] | None:
         """Holds a request for the leaders of these partitions, if this broker follows some of them and may begin to
         lead soon. Returns None if the request is not held.
         """
@@ -181,7 +178,7 @@ class Replicas:
 
     def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
         """Returns the replica on this broker, led or followed. Raises KafkaError like `get`."""
-        key = (topic, partition)
+        key = TopicPartition(topic, partition)
         found = self._leaders.get(key) or self._followed.get(key)
         if found is None:
             self._refuse(topic, partition)
@@ -329,7 +326,7 @@ class Replicas:
         """Returns the log of a partition that this broker will lead, if a truncation of this log is not durable yet.
         Otherwise returns None.
         """
-        followed = self._followed.get((diff.topic, diff.partition))
+        followed = self._followed.get(TopicPartition(diff.topic, diff.partition))
         if followed is None or diff.after is None or diff.after.leader != self.node_id:
             return None
         log = followed.log
@@ -365,7 +362,7 @@ class Replicas:
                 self._follow(diff, after)
         except (StorageError, KafkaError) as error:
             _log.error("Partition %s-%d is offline: %s", diff.topic, diff.partition, error)
-            self._mark_offline((diff.topic, diff.partition))
+            self._mark_offline(TopicPartition(diff.topic, diff.partition))
 
     def _is_gone(self, diff: PartitionDiff) -> bool:
         """Whether this broker has no replica of the partition any more."""
@@ -375,7 +372,7 @@ class Replicas:
         """The log of a replica, with the present config. A replica keeps its log when its leader changes. Makes the log
         if it does not exist. Raises KafkaError or StorageError if its directory is offline."""
         config = self._log_config(diff.topic)
-        key = (diff.topic, diff.partition)
+        key = TopicPartition(diff.topic, diff.partition)
         hosted = self._leaders.get(key) or self._followed.get(key)
         if hosted is not None:
             log = hosted.log
@@ -391,7 +388,7 @@ class Replicas:
     # Leaders.
 
     def _lead(self, diff: PartitionDiff, after: PartitionImage) -> None:
-        key = (diff.topic, diff.partition)
+        key = TopicPartition(diff.topic, diff.partition)
         current = self._leaders.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
             current.apply(after)
@@ -427,7 +424,7 @@ class Replicas:
             min_insync_replicas=log.config.min_insync_replicas,
         )
 
-    def _stop_leading(self, key: Key) -> None:
+    def _stop_leading(self, key: TopicPartition) -> None:
         leader = self._leaders.pop(key, None)
         if leader is not None:
             leader.resign()
@@ -443,7 +440,7 @@ class Replicas:
     # Followers.
 
     def _follow(self, diff: PartitionDiff, after: PartitionImage) -> None:
-        key = (diff.topic, diff.partition)
+        key = TopicPartition(diff.topic, diff.partition)
         current = self._followed.get(key)
         if current is not None and current.leader_epoch == after.leader_epoch:
             return  # only the ISR or the replicas have changed
@@ -465,7 +462,7 @@ class Replicas:
         self._fetchers.follow(followed)
         self._tell_hosted(key)
 
-    def _stop_following(self, key: Key) -> None:
+    def _stop_following(self, key: TopicPartition) -> None:
         followed = self._followed.pop(key, None)
         if followed is not None:
             self._fetchers.forget(followed)
@@ -474,7 +471,7 @@ class Replicas:
     # Removed replicas.
 
     def _drop(self, diff: PartitionDiff) -> None:
-        key = (diff.topic, diff.partition)
+        key = TopicPartition(diff.topic, diff.partition)
         self._stop_leading(key)
         self._stop_following(key)
         self._offline.pop(key, None)
@@ -493,7 +490,7 @@ class Replicas:
             if not any(self.node_id in each.replicas for each in partitions):
                 self.traffic.forget(name)
 
-    def _mark_offline(self, key: Key) -> None:
+    def _mark_offline(self, key: TopicPartition) -> None:
         self._offline[key] = None
         self._state_changes.offline(*key)
         self._stop_leading(key)
@@ -503,7 +500,7 @@ class Replicas:
         for listener in self._listeners:
             listener(leader, led)
 
-    def _tell_hosted(self, key: Key) -> None:
+    def _tell_hosted(self, key: TopicPartition) -> None:
         for listener in self._host_listeners:
             listener(*key)
 
@@ -517,7 +514,7 @@ class Replicas:
 
     def log_moved(self, topic: str, partition: int, log: PartitionLog) -> None:
         """Replaces the log of a partition by its copy in another directory."""
-        key = (topic, partition)
+        key = TopicPartition(topic, partition)
         leader, followed = self._leaders.get(key), self._followed.get(key)
         if leader is not None:
             leader.log = log
@@ -529,7 +526,7 @@ class Replicas:
 
     def log_lost(self, topic: str, partition: int) -> None:
         """Takes a replica offline, because its log cannot be reached."""
-        self._mark_offline((topic, partition))
+        self._mark_offline(TopicPartition(topic, partition))
 
 
 async def _held(early: list[FollowedPartition], limit_s: float) -> None:

@@ -12,7 +12,6 @@ from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.addresses import Address
 from kcli.model.ids import NO_LEADER, ZERO_ID, BrokerId, LeaderEpoch, Offset, Position
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
-from kcli.protocol.messages import add_raft_voter as ar
 from kcli.protocol.messages import begin_quorum_epoch as bq
 from kcli.protocol.messages import end_quorum_epoch as eq
 from kcli.protocol.messages import fetch as fe
@@ -20,6 +19,7 @@ from kcli.protocol.messages import fetch_snapshot as fs
 from kcli.protocol.messages import remove_raft_voter as rr
 from kcli.protocol.messages import update_raft_voter as uv
 from kcli.protocol.messages import vote as vo
+from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from kcli.raft.requests import (
     AddVoterRequest,
     BeginEpochRequest,
@@ -248,7 +248,7 @@ def fetch_snapshot_response(
 # AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
 
-def add_voter_request(message: ar.AddRaftVoterRequest) -> AddVoterRequest:
+def add_voter_request(message: AddRaftVoterRequest) -> AddVoterRequest:
     endpoints = {each.name.upper(): Address(each.host, each.port) for each in message.listeners}
     voter = Voter(key_of(message.voter_id, message.voter_directory_id), endpoints)
     return AddVoterRequest(voter=voter, timeout_s=message.timeout_ms / 1000)

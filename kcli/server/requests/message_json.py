@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kcli.config.describe import broker_key
 from kcli.config.topic import TOPIC
+from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.wire import schema
 from kcli.protocol.wire.api import ApiSpec
@@ -25,7 +26,6 @@ STRUCTS_MAX = 2_000
 """The most structs that are written of one message. Without this limit, a large message would block the event loop,
 because a struct takes about 5 µs."""
 HIDDEN = "[hidden]"
-ZERO_ID = uuid.UUID(int=0)
 
 _SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "request_data", "response_data"})
 """Fields that are never written: secrets, and requests in an envelope, which may have secrets."""

@@ -21,7 +21,7 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.metadata.image import UNASSIGNED_DIRECTORY
-from kcli.model.ids import FIRST_OFFSET, Offset
+from kcli.model.ids import FIRST_OFFSET, NO_BROKER_EPOCH, Offset
 from kcli.model.observations import Observations
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
@@ -33,7 +33,6 @@ from kcli.storage.checkpoint import (
     HIGH_WATERMARK_FILE,
     LOG_START_OFFSET_FILE,
     RECOVERY_POINT_FILE,
-    UNKNOWN_BROKER_EPOCH,
     read_clean_shutdown,
     read_offsets,
     write_clean_shutdown,
@@ -116,7 +115,7 @@ class LogStore:
         self._preferred: dict[TopicPartition, str] = {}
         self.directories: list[LogDirectory] = []
         """The log directories that contain partitions, in the order of log.dirs."""
-        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.previous_broker_epoch = NO_BROKER_EPOCH
         self.flushes_ms = Observations()
         self.default_config = default_config
         self._clock = clock
@@ -585,7 +584,7 @@ class LogStore:
 
     # --- closing
 
-    def close(self, clean: bool = True, *, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+    def close(self, clean: bool = True, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Closes the store and releases the locks. If `clean` is True, first flushes all logs and writes checkpoints
         and clean-shutdown markers."""
         self.is_open = False

@@ -19,7 +19,7 @@ from typing import TypeVar
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig, parse_addresses
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, error_for
-from kcli.model.request_values import ACKS_ALL, CoordinatorType
+from kcli.model.request_values import ACKS_ALL, READ_COMMITTED, CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages import end_txn as et
@@ -44,7 +44,6 @@ POLL_CHANCE = 0.4
 LEAVE_CHANCE = 0.04
 SENDS_MAX = 4
 PAUSE_S = 0.05
-READ_COMMITTED = 1
 FETCH_BYTES = 1 << 20
 # Errors after which the same request may succeed, in addition to those that are retriable for every client.
 AGAIN = frozenset(

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
+from kcli.model.addresses import Address
 from kcli.runtime.network import BACKLOG, ProtocolFactory
 from kcli.testing.sim.loop import SimLoop, SimProcess
 
@@ -36,8 +37,6 @@ MOMENT_S = 1e-6
 # CONNECT_LIMIT_S, as on Linux. The clients here have their own shorter limits.
 CONNECT_RETRY_S = 0.5
 CONNECT_LIMIT_S = 120.0
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class SimNetwork:
         """Makes both ends of a new connection, and returns the client's end."""
         self._connections += 1
         name = f"c{self._connections}"
-        ours, theirs = (client.name, self.free_port()), server.address
+        ours, theirs = Address(client.name, self.free_port()), server.address
         near = SimTransport(self, name, factory(), contextvars.copy_context(), ours, theirs, is_client=True)
         context = server.context.copy()
         far = SimTransport(self, name, context.run(server.factory), context, theirs, ours, is_client=False)
@@ -192,7 +191,7 @@ class SimHost:
         assert tls is None, "the simulated network has no TLS"
         if host not in (None, self.name, "localhost"):
             raise OSError(99, f"{host} is not an address of {self.name}")
-        address = (self.name, port or self._network.free_port())
+        address = Address(self.name, port or self._network.free_port())
         if address in self._network.servers:
             raise OSError(98, f"{address} is in use")
         server = self._network.servers[address] = SimServer(self._network, protocol_factory, address)
@@ -202,7 +201,7 @@ class SimHost:
         self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         assert tls is None, "the simulated network has no TLS"
-        address = (self.name if host == "localhost" else host, port)
+        address = Address(self.name if host == "localhost" else host, port)
         await asyncio.sleep(self._network.latency())
         await self._reach(address[0])
         server = self._network.servers.get(address)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.cli import running
-from kcli.cli.man import pages
-from kcli.cli.syntax.examples import Example, help_lines
-from kcli.cli.syntax.options import Family, options_of
+from kcli.cli.man import ROOT_EXAMPLES, pages
+from kcli.cli.syntax.options import Family, Subcommand, options_of
 from kcli.cli.syntax.registry import TOOLS
+from kcli.command.examples import Example, help_lines
+from kcli.spark.jobs.shared.job import load_job
 
 WIDTH_MAX = 76
 """Four columns less than a terminal has: the help indents examples."""
@@ -20,6 +21,7 @@ WIDTH_MAX = 76
 _UNDECLARED = {"--help", "--version"}
 
 tools = pytest.mark.parametrize("name", TOOLS)
+JOBS = TOOLS["spark-submit"].load().subcommands
 
 
 def examples() -> list[tuple[str, Example]]:
@@ -77,6 +79,35 @@ def test_help_ends_with_examples_and_exit_codes(name: str, capsys: pytest.Captur
     running.run_command(command, ["--help"])
     shown = "".join(capsys.readouterr())
     assert shown.endswith("\n".join(help_lines(command.examples, command.exit_status)) + "\n")
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_a_job_of_spark_declares_examples_and_exit_codes(job: Subcommand) -> None:
+    assert [code for code, _ in job.exit_status] == [0, 1]
+    for example in job.examples:
+        assert example.purpose.endswith(":")
+        assert all(len(line) <= WIDTH_MAX for line in (example.purpose, *example.shell.splitlines()))
+        words = shlex.split(example.shell.replace("\\\n", " "))
+        assert words[:3] == ["kcli", "spark-submit", job.name]
+        assert load_job(job.name).named(words[3:])  # raises UsageError if an option is unknown
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_help_of_a_job_of_spark_ends_with_them_too(
+    job: Subcommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert running.run_command(TOOLS["spark-submit"].load(), [job.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "\nexamples:\n" in shown
+    assert shown.endswith("\n".join(help_lines(job.examples, job.exit_status)) + "\n")
+    page = pages()[f"kcli-spark-submit-{job.name}.1"]
+    assert page.index(".SH EXIT STATUS") < page.index(".SH EXAMPLES") < page.index(".SH SEE ALSO")
+
+
+def test_the_page_of_kcli_has_an_example() -> None:
+    assert "kcli topics \\-\\-bootstrap\\-server localhost:9092 \\-\\-create" in pages()["kcli.1"]
+    for example in ROOT_EXAMPLES:
+        assert {tool for tool, _ in _calls(example.shell)} <= TOOLS.keys()
 
 
 def test_usage_after_a_wrong_option_has_no_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kcli.errors import CorruptRecordError, StorageError
 from kcli.model.topic_partition import TopicPartition
-from kcli.model.uuids import uuid_from_text, uuid_to_text
+from kcli.model.uuids import uuid_from_text
 from kcli.runtime.disk import read_file, replace_file
 from kcli.storage import checkpoint
 from kcli.storage.log.leader_epochs import LeaderEpochCache
@@ -223,12 +223,3 @@ class TestLeaderEpochs:
             cache.flush()
         cache.flush()
         assert LeaderEpochCache(disk, "/f").entries == [(1, 0)]
-
-
-def test_text_form_of_ids() -> None:
-    for value in (uuid.UUID(int=0), uuid.UUID(int=1), uuid.uuid4()):
-        assert uuid_from_text(uuid_to_text(value)) == value
-        assert len(uuid_to_text(value)) == 22
-    for text in ("", "x" * 21, "x" * 23, "!" * 22):
-        with pytest.raises(ValueError, match="is not an id"):
-            uuid_from_text(text)

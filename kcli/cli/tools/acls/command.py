@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, UsageError
 from kcli.cli.tools.acls.bindings import (
     Bindings,
@@ -27,6 +26,7 @@ from kcli.cli.tools.acls.bindings import (
 )
 from kcli.cli.tools.acls.check import check, parse
 from kcli.cli.tools.acls.options import AclsOptions, check_options
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.acl import PatternType
 from kcli.security.acls.filters import AclFilter

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Kind, Subcommand, flag, option
 from kcli.cli.tools.cluster.local import LOCAL_SUBCOMMANDS
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.client import Node
+from kcli.command.examples import USUAL, Example
 from kcli.errors import BrokerIdNotRegisteredException, ErrorCode, KafkaError
 
 _ONE_CLUSTER = (Exclusive(names=("bootstrap-server", "bootstrap-controller"), required=True),)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kcli.cli.output import Output, java_text
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import Command, CommandError, OnParseError
 from kcli.cli.tools.configs.options import CLIENTS, IPS, USERS, ConfigsOptions, checked
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
 
 

@@ -17,7 +17,6 @@ from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import ConsumedRecords, RecordTraces, now_ns, record_traces
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -32,8 +31,10 @@ from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.cli.unreachable import explained
+from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
+from kcli.model.topic_partition import TopicPartition
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
@@ -339,13 +340,13 @@ class Printer:
         return 0
 
     def _subscribe(self, consumer: objects.Consumer, config: dict[str, object]) -> None:
-        from confluent_kafka import TopicPartition
+        from confluent_kafka import TopicPartition as ClientPartition
 
         options = self.options
         if _is_positioned(options):
             consumer.assign(_positions(consumer, options))
         elif options.partition is not None:
-            consumer.assign([TopicPartition(options.topic, options.partition, _start_offset(options))])
+            consumer.assign([ClientPartition(options.topic, options.partition, _start_offset(options))])
         else:
             self._is_in_group = True
             subscribe = partial(consumer.subscribe, on_assign=JavaPositions(config).assigned)
@@ -466,7 +467,7 @@ _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHOR
 def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
     """Returns the partitions to read, each with its start offset."""
     if options.topic is not None and options.partition is not None:
-        partitions = [(options.topic, options.partition)]
+        partitions = [TopicPartition(options.topic, options.partition)]
     else:
         partitions = partitions_of(consumer, options.topic, options.include)
     return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from kcli.cli import moment
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.model.topic_partition import TopicPartition
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.matching_topics import matcher
@@ -23,8 +24,6 @@ POLL_S = 0.2
 # If a search finds too few records because of gaps, the next search covers a range that is larger by this factor.
 WIDER = 4
 
-Place = tuple[str, int]
-
 
 def start_ms(text: str | None) -> int | None:
     """Returns the time of `--from-time` in milliseconds. Raises UsageError if it is invalid."""
@@ -37,26 +36,29 @@ def start_ms(text: str | None) -> int | None:
 
 
 def starts(
-    consumer: Consumer, partitions: Iterable[Place], *, from_ms: int | None, last: int | None
+    consumer: Consumer, partitions: Iterable[TopicPartition], *, from_ms: int | None, last: int | None
 ) -> list[PartitionOffset]:
     """Returns the partitions with their start offsets.
 
     If a leader does not answer, its partition is logged and left out.
     """
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
+    from confluent_kafka import TopicPartition as ClientPartition
 
-    bounds: dict[Place, tuple[int, int]] = {}
-    found: dict[Place, int] = {}
-    for topic, number in partitions:
+    bounds: dict[TopicPartition, tuple[int, int]] = {}
+    found: dict[TopicPartition, int] = {}
+    for place in partitions:
+        topic, number = place
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), LOOKUP_TIMEOUT_S)
-            bounds[topic, number] = (low, high)
+            low, high = consumer.get_watermark_offsets(ClientPartition(topic, number), LOOKUP_TIMEOUT_S)
+            bounds[place] = (low, high)
             if from_ms is not None:
-                at = consumer.offsets_for_times([TopicPartition(topic, number, from_ms)], LOOKUP_TIMEOUT_S)[0]
+                searched = ClientPartition(topic, number, from_ms)
+                at = consumer.offsets_for_times([searched], LOOKUP_TIMEOUT_S)[0]
                 if at.error is not None:
                     raise KafkaException(at.error)
                 # If no record is new enough, reading starts at the end that the partition had before this request.
-                found[topic, number] = at.offset if at.offset >= 0 else high
+                found[place] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
             why = kafka_error(error.args[0]).message
             logger().warning("%s-%d is left out: %s", topic, number, why)
@@ -64,10 +66,12 @@ def starts(
         found = _last(consumer, bounds, last)
     if not found:
         raise CommandError("None of the partitions can be read.")
-    return [TopicPartition(topic, number, offset) for (topic, number), offset in found.items()]
+    return [ClientPartition(topic, number, offset) for (topic, number), offset in found.items()]
 
 
-def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: int) -> dict[Place, int]:
+def _last(
+    consumer: Consumer, bounds: Mapping[TopicPartition, tuple[int, int]], count: int
+) -> dict[TopicPartition, int]:
     """Returns the offset in each partition at which its last `count` records begin.
 
     The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
@@ -87,14 +91,15 @@ def _last(consumer: Consumer, bounds: Mapping[Place, tuple[int, int]], count: in
 
 
 def _offsets(
-    consumer: Consumer, begins: Mapping[Place, int], ends: Mapping[Place, int], count: int
-) -> dict[Place, deque[int]]:
+    consumer: Consumer, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], count: int
+) -> dict[TopicPartition, deque[int]]:
     """Returns the offsets of the last `count` records in each range from `begins` to `ends`."""
-    from confluent_kafka import KafkaError, TopicPartition
+    from confluent_kafka import KafkaError
+    from confluent_kafka import TopicPartition as ClientPartition
 
     seen = {place: deque[int](maxlen=count) for place in begins}
     left = set(begins)
-    consumer.assign([TopicPartition(topic, number, begins[topic, number]) for topic, number in begins])
+    consumer.assign([ClientPartition(topic, number, offset) for (topic, number), offset in begins.items()])
     heard = time.monotonic()
     while left:
         first = consumer.poll(POLL_S)
@@ -104,7 +109,7 @@ def _offsets(
         elif time.monotonic() - heard > LOOKUP_TIMEOUT_S:
             raise CommandError(f"The last records were not read: no answer in {LOOKUP_TIMEOUT_S:g} s")
         for message in messages:
-            place, offset = (message.topic(), message.partition()), message.offset()
+            place, offset = TopicPartition(message.topic(), message.partition()), message.offset()
             if (error := message.error()) is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
@@ -116,7 +121,7 @@ def _offsets(
     return seen
 
 
-def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[tuple[str, int]]:
+def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[TopicPartition]:
     """Returns the partitions of a topic, or of all topics that match `include`.
 
     Raises CommandError if there are none.
@@ -141,4 +146,4 @@ def partitions_of(consumer: Consumer, topic: str | None, include: str | None) ->
         wanted = sorted(filter(matcher(include or ""), topics))
         if not wanted:
             raise CommandError(f"No topic matches {include}")
-    return [(name, number) for name in wanted for number in sorted(topics[name].partitions)]
+    return [TopicPartition(name, number) for name in wanted for number in sorted(topics[name].partitions)]

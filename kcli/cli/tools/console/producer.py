@@ -13,7 +13,6 @@ from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -27,6 +26,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import LineParser, read_lines
 from kcli.cli.unreachable import explained
+from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import fatal_error, kafka_error

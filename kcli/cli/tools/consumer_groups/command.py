@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 
 from kcli.cli.connect import NO_CLIENT, admin
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -24,6 +23,7 @@ from kcli.cli.tools.consumer_groups.groups import list_groups
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions, check
 from kcli.cli.watch import watch
 from kcli.client.admin.admin import AdminClient
+from kcli.command.examples import Example
 from kcli.errors import KafkaError
 
 Action = Callable[[ConsumerGroupsOptions, AdminClient, Output], Awaitable[None]]

@@ -9,7 +9,7 @@ from kcli.cli.syntax.options import UsageError, java_split
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.groups import GroupListing
+from kcli.client.admin.groups import CONSUMER_PROTOCOL_TYPES, GroupListing
 from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, string_hash
@@ -25,7 +25,6 @@ STATES = (
 )
 INACTIVE = ("Empty", "Dead")
 TYPES = {"consumer": "Consumer", "classic": "Classic"}
-CONSUMER_PROTOCOLS = ("", "consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ async def _consumer_groups(
     by_id = {
         group.group_id: group
         for group in listed
-        if group.protocol in CONSUMER_PROTOCOLS and group.type.lower() in ("", *TYPES)
+        if group.protocol in CONSUMER_PROTOCOL_TYPES and group.type.lower() in ("", *TYPES)
     }
     return [by_id[group_id] for group_id in map_order(by_id, string_hash)]
 

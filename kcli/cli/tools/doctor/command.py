@@ -11,13 +11,13 @@ from kcli.cli.connect import ClusterOptions, admin_config
 from kcli.cli.metrics_access import metrics_access
 from kcli.cli.output import Output
 from kcli.cli.own_principal import own_principal
-from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.doctor.checkup import CheckupWishes, metrics_endpoints, print_checkup
 from kcli.client.config import ClientConfig
 from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
+from kcli.command.examples import INTERRUPTED, Example
 
 STATUS_WIDTH = max(len(status) for status in Status)
 STEP_WIDTH = len("certificate")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
-from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.tools.dump_log import decoders as decoders
@@ -23,6 +22,7 @@ from kcli.cli.tools.dump_log.indexes import (
     dump_transaction_index,
     first_offset_of,
 )
+from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import KafkaError, KcliError
 
 MAX_MESSAGE_SIZE_BYTES = 5 * 1024 * 1024

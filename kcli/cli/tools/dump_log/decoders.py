@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcli.cli.syntax.options import CommandError
 from kcli.errors import KcliError
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 from kcli.protocol.batches.batch import Record
 from kcli.protocol.records import json_text
 from kcli.protocol.records.schema import Json
@@ -156,7 +157,7 @@ def _open_embedded_protocol(value: ConsumerOffsetsValue, node: dict[str, Json]) 
     from kcli.protocol.records.consumer_offsets import GroupMetadataValue
     from kcli.protocol.records.schema import to_json
 
-    if not isinstance(value, GroupMetadataValue) or value.protocol_type != "consumer":
+    if not isinstance(value, GroupMetadataValue) or value.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return
     data = node["data"]
     assert isinstance(data, dict) and isinstance(data["members"], list)

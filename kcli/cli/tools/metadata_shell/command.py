@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, did_you_mean, option
 from kcli.cli.tools.metadata_shell.tree import Node, absolute, lookup, matching, metadata_tree, walk
+from kcli.command.examples import INTERRUPTED, Example
 
 PROMPT = ">> "
 HISTORY_DEFAULT = 100

@@ -12,10 +12,10 @@ from kcli.cli.java import dates as java_dates
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.cli.unreachable import explained
+from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate

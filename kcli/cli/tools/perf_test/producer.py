@@ -15,7 +15,6 @@ from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -28,6 +27,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.unreachable import explained
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import fatal_error, kafka_error, new_client

@@ -10,7 +10,6 @@ from typing import NoReturn
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, java_text
 from kcli.cli.partitions_file import FileError, read_text
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import (
     Command,
@@ -36,6 +35,7 @@ from kcli.client.admin.topics import TopicDescription
 from kcli.client.client import Node
 from kcli.client.reassign import throttles
 from kcli.client.reassign.assignment import Assignment, ReassignError, assignment_json
+from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.errors import (
     ErrorCode,
     InvalidReplicationFactorException,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import INTERRUPTED, SUCCESS, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -26,6 +25,7 @@ from kcli.cli.tools.storage.features import (
     feature_dependencies,
     version_mapping,
 )
+from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig

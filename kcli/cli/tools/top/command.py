@@ -21,13 +21,13 @@ from kcli.cli.client_properties import load_properties
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.metrics_access import metrics_access
 from kcli.cli.output import Output, plain_row, warn
-from kcli.cli.syntax.examples import FAILURE, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
 from kcli.cli.tools.top.view import screen, tables, text_lines
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
+from kcli.command.examples import FAILURE, Example
 from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address
 

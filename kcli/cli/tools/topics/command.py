@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from kcli.cli.confirm import confirm
 from kcli.cli.connect import admin
 from kcli.cli.output import Output, warn
-from kcli.cli.syntax.examples import INTERRUPTED, USUAL, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -21,6 +20,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.tools.topics.options import PARTITION_REPORTS, TopicsOptions, check
 from kcli.cli.topic_filter import topic_filter
+from kcli.command.examples import INTERRUPTED, USUAL, Example
 from kcli.errors import ErrorCode, KafkaError, KcliError
 from kcli.model.amounts import listed
 

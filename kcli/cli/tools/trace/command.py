@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from kcli.cli.client_properties import checked_login, load_properties
 from kcli.cli.connect import ClusterOptions
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, Example
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, option, require
 from kcli.cli.tools.trace.record import read_record
+from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.runtime.log_text import one_line

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from kcli.cli import connect
 from kcli.cli.output import Output
-from kcli.cli.syntax.examples import USUAL, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -24,6 +23,7 @@ from kcli.cli.tools.transactions.hanging import FindHangingOptions, find_hanging
 from kcli.cli.tools.transactions.table import TransactionsOptions, print_table
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.transactions import ProducerState, TransactionDescription
+from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
 from kcli.model.topic_partition import TopicPartition
 

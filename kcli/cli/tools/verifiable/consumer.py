@@ -9,7 +9,6 @@ from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
 from kcli.cli.record_traces import now_ns, record_traces
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -23,6 +22,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.cli.unreachable import explained
+from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate

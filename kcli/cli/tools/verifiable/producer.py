@@ -10,10 +10,10 @@ from kcli.cli.missing_rights import producer_lacks
 from kcli.cli.output import Output, java_name
 from kcli.cli.record_traces import new_producer, record_traces
 from kcli.cli.signals import finish_on_sigterm
-from kcli.cli.syntax.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.cli.syntax.options import Command, ConnectingOptions, Exclusive, Family, Kind, UsageError, option
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.cli.unreachable import explained
+from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error

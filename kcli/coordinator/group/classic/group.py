@@ -20,12 +20,11 @@ from kcli.coordinator.group.classic.subscription import union_of_topics
 from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 from kcli.protocol.messages.describe_groups import DescribedGroupMember
 from kcli.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kcli.protocol.messages.sync_group import SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue, MemberMetadata
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 Protocols = tuple[tuple[str, bytes], ...]
 """The protocols of a member: pairs (name, metadata), the member's preferred protocol first."""

@@ -20,7 +20,7 @@ from kcli.coordinator.group.consumer.members.departure import Departures
 from kcli.coordinator.group.consumer.members.heartbeat import ConsumerHeartbeats
 from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
 from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
-from kcli.coordinator.group.consumer.state.group import PROTOCOL_TYPE, ConsumerGroup
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.records import group_tombstones, regex_record
 from kcli.coordinator.group.consumer.targets.regexes import Regexes, changed
@@ -32,6 +32,7 @@ from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
 from kcli.coordinator.group.topics import NoTopics, TopicsView
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode, UnknownMemberIdException
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -166,7 +167,7 @@ class ConsumerProtocol:
         group = self._own(group_id)
         return ListedGroup(
             group_id=group_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             group_state=group.state,
             group_type=group.group_type.value,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kcli.command.examples import Example
 from kcli.spark.jobs.export.options import (
     FILE_FORMATS,
     TABLE_FORMATS,
@@ -77,9 +78,13 @@ JOB = Job(
     plan=plan,
     run=run,
     exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
-    example="""\
-kcli spark-submit export --bootstrap-server localhost:9092 --topic orders --path /data/orders
-""",
+    examples=(
+        Example(
+            "Write the records of a topic to files in the Parquet format:",
+            "kcli spark-submit export --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --path /data/orders",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

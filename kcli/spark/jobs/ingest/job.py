@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.command.examples import Example
 from kcli.command.options import Exclusive, Kind, option
 from kcli.spark.jobs.records.bad_input import BadInputOptions, bad_input, sifted
 from kcli.spark.jobs.records.values import CORRUPT
@@ -353,9 +354,13 @@ JOB = Job(
         Exclusive(names=("table", "query")),
         Exclusive(names=("incrementing-column", "timestamp-column")),
     ),
-    example="""\
-kcli spark-submit ingest --bootstrap-server localhost:9092 --topic logs --path '/var/log/app/*.log'
-""",
+    examples=(
+        Example(
+            "Write the lines of log files to a topic:",
+            "kcli spark-submit ingest --bootstrap-server localhost:9092 --topic logs \\\n"
+            "  --path '/var/log/app/*.log'",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

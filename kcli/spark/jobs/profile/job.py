@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kcli.command.examples import Example
 from kcli.command.options import Kind, flag, option
 from kcli.spark.jobs.profile.figures import (
     SIZE_LIMITS,
@@ -251,9 +252,13 @@ JOB = Job(
     plan=plan,
     run=run,
     exclusive=(ONE_CLUSTER, ONE_SUBSCRIPTION),
-    example="""\
-kcli spark-submit profile --bootstrap-server localhost:9092 --topic orders --html orders.html
-""",
+    examples=(
+        Example(
+            "Describe the records of a topic in a page of HTML:",
+            "kcli spark-submit profile --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --html orders.html",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.command.examples import Example
 from kcli.command.options import flag, option
 from kcli.spark.jobs.shared.endpoints import (
     check_reader,
@@ -129,10 +130,13 @@ JOB = Job(
     check=_check,
     plan=plan,
     run=run,
-    example="""\
-kcli spark-submit replay --bootstrap-server localhost:9092 --topic orders --target-topic orders-copy \\
-    --keep-timestamps --keep-partitions
-""",
+    examples=(
+        Example(
+            "Copy the records of a topic, with their timestamps and partitions:",
+            "kcli spark-submit replay --bootstrap-server localhost:9092 --topic orders \\\n"
+            "  --target-topic orders-copy --keep-timestamps --keep-partitions",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kcli.command.examples import Example, ExitStatus, help_lines
 from kcli.command.help import WIDTH_COLUMNS, entry, option_entry, usage_line
 from kcli.command.options import Exclusive, HelpRequested, Option, ParseError, UsageError, options_of
 from kcli.command.reader import Grammar, Reader, Words
@@ -29,6 +30,11 @@ GRAMMAR = Grammar(abbreviations=False, spaced_arguments=True)
 
 An argument with a space may begin with a dash, because SQL may begin with a comment (`--`).
 """
+
+EXIT_STATUS: tuple[ExitStatus, ...] = (
+    (0, "The job succeeded, or SIGTERM or Ctrl-C ended a stream after its current micro-batch."),
+    (1, "The job failed, its options are wrong, or SIGTERM or Ctrl-C stopped a batch job."),
+)
 
 T = TypeVar("T", bound=JobOptions)
 
@@ -48,8 +54,8 @@ class Job(Generic[T]):
     plan: Callable[[T], list[str]]
     """Returns the plan of the job, line by line. Raises KcliError or ValueError if the job cannot run."""
     run: Callable[[SparkSession, T], Done]
-    example: str
-    """An example command for the manual page."""
+    examples: tuple[Example, ...]
+    exit_status: tuple[ExitStatus, ...] = EXIT_STATUS
     exclusive: tuple[Exclusive, ...] = ()
     rows_to_stdout: bool = False
     """Whether the job prints rows to stdout. If so, the summary goes to stderr."""
@@ -105,11 +111,12 @@ class Job(Generic[T]):
         return usage_line(f"kcli spark-submit [SPARK OPTIONS] {self.name}", self.known())
 
     def help_text(self) -> str:
-        """Returns usage, description and options."""
+        """Returns usage, description, options, examples and exit codes."""
         lines = [self.usage(), "", *textwrap.wrap(self.description, WIDTH_COLUMNS), "", "options:"]
         lines += entry("-h, --help", "Show this help message and exit.")
         for option in self.known():
             lines += option_entry(option)
+        lines += help_lines(self.examples, self.exit_status)
         return "\n".join(lines)
 
     def complaint(self, error: UsageError) -> str:

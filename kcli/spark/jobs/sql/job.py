@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from kcli.command.examples import Example
 from kcli.command.options import Exclusive, Kind, option
 from kcli.command.rows import tsv_line
 from kcli.errors import KcliError
@@ -263,10 +264,13 @@ JOB = Job(
     run=run,
     exclusive=(Exclusive(names=("execute", "file")),),
     rows_to_stdout=True,
-    example="""\
-kcli spark-submit sql --bootstrap-server localhost:9092 \\
-    -e 'SELECT user, sum(amount) FROM orders GROUP BY user'
-""",
+    examples=(
+        Example(
+            "Print the sum of a field for each user:",
+            "kcli spark-submit sql --bootstrap-server localhost:9092 \\\n"
+            "  -e 'SELECT user, sum(amount) FROM orders GROUP BY user'",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kcli.command.examples import Example
 from kcli.command.options import Exclusive, option
 from kcli.spark.jobs.shared.endpoints import target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError
@@ -73,10 +74,14 @@ JOB = Job(
     plan=plan,
     run=run,
     exclusive=(Exclusive(names=("sql", "sql-file"), required=True),),
-    example="""\
-kcli spark-submit transform --bootstrap-server localhost:9092 --target-topic big \\
-    --sql 'SELECT user AS _key, amount FROM orders WHERE amount > 9'
-""",
+    examples=(
+        Example(
+            "Write the records with a large amount to another topic, keyed by user:",
+            "kcli spark-submit transform --bootstrap-server localhost:9092 \\\n"
+            "  --target-topic big \\\n"
+            "  --sql 'SELECT user AS _key, amount FROM orders WHERE amount > 9'",
+        ),
+    ),
 )
 parse = JOB.parse
 main = JOB.main

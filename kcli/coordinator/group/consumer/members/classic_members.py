@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
 from kcli.coordinator.group.classic.membership import leave_response, leaving
 from kcli.coordinator.group.consumer.members.departure import Departures
@@ -43,6 +42,7 @@ from kcli.errors import (
     RebalanceInProgressException,
     UnknownMemberIdException,
 )
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.leave_group import (
     LeaveGroupRequest,

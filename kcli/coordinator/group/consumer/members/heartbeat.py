@@ -12,7 +12,6 @@ assignment of the member. After all checks, the coordinator does five things, in
 
 from __future__ import annotations
 
-import base64
 import logging
 import uuid
 from collections.abc import Callable
@@ -49,6 +48,7 @@ from kcli.errors import (
     UnknownMemberIdException,
     UnreleasedInstanceIdException,
 )
+from kcli.model.uuids import uuid_to_text
 from kcli.protocol.messages.consumer_group_heartbeat import Assignment as ResponseAssignment
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -117,7 +117,7 @@ class ConsumerHeartbeats:
         joins = request.member_epoch == 0
         upgraded = self._upgrades.find(request.group_id, creates=joins)
         group = upgraded.group
-        member_id = request.member_id or _text(self._new_uuid())
+        member_id = request.member_id or uuid_to_text(self._new_uuid())
         self.check_room(group, member_id, request.instance_id)
         owned = owned_partitions(request.topic_partitions)
         matched = self._match(group, request, member_id, owned)
@@ -286,8 +286,3 @@ def _response(assigned: Assignment) -> ResponseAssignment:
             for topic_id, partitions in assigned.items()
         )
     )
-
-
-def _text(value: uuid.UUID) -> str:
-    """The text of an id as Kafka writes it: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

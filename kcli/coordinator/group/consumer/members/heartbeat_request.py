@@ -11,11 +11,11 @@ from kcli.errors import (
     InvalidRequestException,
     UnsupportedAssignorException,
 )
+from kcli.model.ids import ZERO_ID
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     RequestTopicPartitions,
 )
-from kcli.protocol.records.schema import ZERO_UUID
 
 CLIENT_MADE_MEMBER_ID_VERSION = 1
 """The first version in which the client makes its own member id (KIP-1082)."""
@@ -61,7 +61,7 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
     """The partitions that a member reports as its own. None if the heartbeat leaves them out."""
     if listed is None:
         return None
-    return assignment((each.topic_id or ZERO_UUID, each.partitions) for each in listed)
+    return assignment((each.topic_id or ZERO_ID, each.partitions) for each in listed)
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from kcli.coordinator.group.classic.group import (
-    CONSUMER_PROTOCOL_TYPE,
     ClassicGroup,
     ClassicMember,
     GroupState,
@@ -26,6 +25,7 @@ from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
 from kcli.coordinator.group.protocol import Groups
 from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import TopicsView
+from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
 
 _log = logging.getLogger("kcli.coordinator.group")
 

@@ -26,8 +26,6 @@ from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.records import ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 
-PROTOCOL_TYPE = "consumer"
-
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kcli.command.help import WIDTH_COLUMNS
+
 ExitStatus = tuple[int, str]
 """An exit code, and the cases in which the command returns it."""
 
@@ -15,7 +17,6 @@ INTERRUPTED: ExitStatus = (130, "Ctrl-C ended the command.")
 TERMINATED: ExitStatus = (143, "SIGTERM ended the command.")
 USUAL: tuple[ExitStatus, ...] = (SUCCESS, FAILURE, INTERRUPTED)
 
-WIDTH_COLUMNS = 80
 CODE_COLUMNS = 7
 
 
@@ -23,8 +24,8 @@ CODE_COLUMNS = 7
 class Example:
     """Example lines for a POSIX shell. The lines expect a broker at localhost:9092 whose log directory is `data`.
 
-    A test runs every example. If `is_endless` is true, the command runs until Ctrl-C, and then exits with `exit_code`.
-    If `is_kafkas` is False, Kafka's script does not have the action of the example.
+    A test runs every example but those of Spark jobs. If `is_endless` is true, the command runs until Ctrl-C, and
+    then exits with `exit_code`. If `is_kafkas` is False, Kafka's script does not have the action of the example.
     """
 
     purpose: str

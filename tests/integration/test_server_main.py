@@ -1,4 +1,4 @@
-"""The server's process: the last line and the exit code of a start that fails."""
+"""The process of a server: the last line and the exit code of a start that fails."""
 
 from __future__ import annotations
 
