@@ -14,7 +14,7 @@ class LogState:
 
     `flushed`: the end of the part that is known to be on disk. `installing` is True between the download of a snapshot
     and the caller's report that the snapshot is installed. The log will begin at the end of this snapshot. `snapshots`
-    do not include the snapshot of `format`, because it is never replicated.
+    do not include the bootstrap snapshot of `kcli storage format`, because this snapshot is never replicated.
     """
 
     def __init__(self, found: Start) -> None:

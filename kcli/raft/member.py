@@ -39,7 +39,7 @@ from kcli.raft.voter_history import VoterHistory
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 CHECK_QUORUM_FACTOR = 1.5
-"""A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
+"""A leader resigns if a majority of the voters sends it no Fetch for this number of fetch timeouts, as in Kafka."""
 
 FIRST_BOOTSTRAP_ID = -2
 """The id that stands for the first bootstrap server, because the real node id is unknown. The next bootstrap servers

@@ -43,8 +43,8 @@ class Start:
     """The node starts, with the state found on its disk.
 
     `epochs`: the epochs of the log, oldest first. `snapshots`: oldest first. `voters` and `kraft_version`: from the
-    configuration or from the snapshot that `format` wrote. `voter_history`: every change of the voters or of the
-    kraft.version in the newest snapshot and in the log after it, oldest first.
+    configuration or from the bootstrap snapshot that `kcli storage format` wrote. `voter_history`: every change of the
+    voters or of the kraft.version in the newest snapshot and in the log after it, oldest first.
     """
 
     stored: ElectionState | None
@@ -262,7 +262,7 @@ class Ready:
     replies: tuple[Reply, ...] = ()
     """Send these responses. The election state that the responses contain is already durable."""
     apply: Offset | None = None
-    """Apply the records before this offset, the new high watermark. They are committed."""
+    """Apply the records before this offset, which is the new high watermark. All these records are committed."""
     shrunk: tuple[Shrunk, ...] = ()
     """Warn the operator of these voters."""
 

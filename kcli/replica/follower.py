@@ -40,8 +40,8 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after its
-    last record. If the log has no such epoch, the function returns −1 and −1."""
+    """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after the
+    last record of this epoch. If the log has no such epoch, the function returns −1 and −1."""
 
     start_offset: Offset
     end_offset: Offset

@@ -39,7 +39,7 @@ Entry = tuple[int, bytes, bytes | None, int]
 
 
 class Replay(Protocol):
-    """Replays a record into the shard."""
+    """Applies a record of the log to the shard."""
 
     def __call__(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None: ...
 
@@ -75,8 +75,9 @@ async def load(
 async def _committed(leader: LeaderPartition, offset: Offset) -> None:
     """Waits until all records before `offset` are committed.
 
-    A new leader has records that its followers may not have yet. The shard must not use them for answers, because they
-    may be lost at another election. It must not ignore them either, because it could then make the same decision twice.
+    A new leader has records that its followers may not have yet. The shard must not use these records for answers,
+    because they may be lost at another election. The shard must not ignore them either, because it could then make the
+    same decision twice.
     """
     while True:
         try:

@@ -124,8 +124,8 @@ class TransactionVerifier:
     def _guarded(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
-        """Begins a verification of each batch in its log. Returns all verifications, and those that the coordinator
-        must confirm.
+        """Begins a verification of each batch in the log of its partition. Returns two mappings: all verifications, and
+        only the verifications that the coordinator must confirm.
         """
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}

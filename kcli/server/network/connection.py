@@ -307,8 +307,8 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. A mute may last for days. During the mute, the connection does not read, so
-        it does not notice if the client disconnects.
+        While the connection is muted, the value is False, so that the connection can be closed as idle. A mute may last
+        for days, and a muted connection does not read. So it does not notice that its client has disconnected.
         """
         if self._pending or not self._admitted:
             return True
@@ -663,8 +663,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _speaks(prefix: bytes) -> str:
-    """Returns the end of an error message. It names the protocol that the client uses, if the first bytes of the client
-    show it. Otherwise it is empty."""
+    """Returns the end of an error message, with the protocol that the client uses. The result is empty if the first
+    bytes of the client do not show the protocol."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

@@ -116,9 +116,9 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between them,
-        completes the replacement. Otherwise truncates the copy to the end of its log. Drops copies of partitions that
-        this broker no longer has.
+        """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between the two
+        renames, completes the replacement. In all other cases, truncates the copy to the end of its log. Drops copies
+        of partitions that this broker no longer has.
         """
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)

@@ -53,8 +53,8 @@ class ParkedFetch:
         """Makes a waiting fetch. `measure` gets the targets whose partitions changed, and returns the bytes that the
         fetch would get now.
 
-        If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower. A
-        follower reads records before they are committed, so a commit does not end its wait.
+        If a partition has an error, `measure` returns min_bytes or more, so that the wait ends. `reads_uncommitted` is
+        True for a follower. A follower reads records before they are committed, so a commit does not end its wait.
         """
         self._wait = wait
         self._changed: dict[FetchTarget, None] = {}

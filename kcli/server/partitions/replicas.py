@@ -326,8 +326,8 @@ class Replicas:
         )
 
     def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
-        """Returns the log of a partition that this broker will lead, if a truncation of this log is not durable yet.
-        Otherwise returns None.
+        """Returns the log of a partition that this broker will lead. Returns None if all truncations of this log are
+        already durable.
         """
         followed = self._followed.get((diff.topic, diff.partition))
         if followed is None or diff.after is None or diff.after.leader != self.node_id:

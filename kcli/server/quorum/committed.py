@@ -91,7 +91,7 @@ class CommittedMetadata:
         self._ahead.append(ahead)
 
     def drop_ahead(self, error: KafkaError) -> None:
-        """Forgets all uncommitted records. The callers that wait for their commit get the error."""
+        """Forgets all uncommitted records. The callers that wait for the commit of these records get `error`."""
         while self._ahead:
             done = self._ahead.popleft().done
             if done is not None and not done.done():

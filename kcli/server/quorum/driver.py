@@ -54,8 +54,8 @@ from kcli.server.quorum.metadata_log import MetadataLog
 _logger = logging.getLogger("kcli.server.RaftManager")
 
 MAX_WAITING_REQUESTS = 1000
-"""Requests of other nodes that wait for the raft node. A quorum has a few peers, and each peer and each broker has one
-request. A larger number means that a client floods the node."""
+"""The most requests of other nodes that may wait for the raft node. A quorum has a few peers, and each peer and each
+broker has one request in flight. A larger number means that a client floods the node."""
 
 UNCOMMITTED_MAX = 10_000
 """The most appended batches for which the time until the commit is measured. There is a limit, because without a
@@ -137,8 +137,8 @@ class RaftDriver:
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
 
-        First the raft node gets its stored state. Then it handles the requests of other nodes, also those that came
-        earlier. Without the stored state, the node could vote twice in one epoch.
+        First the raft node gets its stored state. Then it handles the requests of other nodes, including requests that
+        came before this method was called. Without the stored state, the node could vote twice in one epoch.
         """
         self._inbox.appendleft(start)
         self._wake.set()

@@ -239,7 +239,7 @@ class MetadataLog:
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
-        """Reads the bootstrap records that `format` wrote. Raises StorageError if the file is missing."""
+        """Reads the bootstrap records that `kcli storage format` wrote. Raises StorageError if the file is missing."""
         try:
             content = read_file(self._disk, self._bootstrap_path)
         except FileNotFoundError:
@@ -325,7 +325,7 @@ class MetadataLog:
         self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - bytes_covered)
 
     def install(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> SnapshotInstalled:
-        """Empties the log up to the end of a downloaded snapshot."""
+        """Replaces the log by a downloaded snapshot. The log is then empty, and begins at the end of the snapshot."""
         self._start_at(snapshot_id)
         self.snapshots.added(snapshot_id)
         self.snapshots.delete_before(snapshot_id.end_offset)

@@ -28,11 +28,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rule of one API.
+    """The rule of one API: the operations that a client needs to use the API.
 
-    If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations the client needs. When the broker refuses a client, the tools suggest an ACL with
-    the first operation on each type of resource (`kcli/cli/missing_rights.py`).
+    If the rule is for the whole request, the principal needs only one of these operations. If the rule is per resource,
+    the content of the request decides which operations the client needs. When the broker refuses a client, the tools
+    suggest an ACL with the first operation on each type of resource (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]

@@ -79,8 +79,8 @@ T = TypeVar("T")
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
-"""Larger frames are decoded in turns. A smaller frame has at most this number of elements, because each element takes
-at least a byte."""
+"""The largest frame that is decoded in one step. Such a frame has at most this number of elements, because each element
+takes at least a byte. Larger frames are decoded in several iterations of the event loop."""
 FETCHED_PARTITIONS_PER_TURN = 200
 """Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
 TOPICS_PER_TURN = 200
@@ -430,8 +430,8 @@ async def _encoded_later(
 
 
 def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """Returns an awaitable that does the same work. If a client has a quota, the time of this work is charged to the
-    client."""
+    """Returns an awaitable with the result of `work`. If any client has a quota, the time of this work is charged to
+    the client of the request."""
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 

@@ -308,8 +308,8 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and this
-        sender does not have the permission of a broker."""
+        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and the
+        sender of this request does not have the permission of a broker."""
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:

@@ -49,8 +49,8 @@ class EntryFile:
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
     """A cache of the entries that were read last, in any thread: (entry file, number of its truncations, index of the
-    first entry, entries). It helps because a fetch looks up its start and then its end, which are mostly in the same
-    page. Only a truncation changes entries."""
+    first entry, entries). A fetch looks up its start offset and then its end offset, which are mostly in the same page,
+    so the cache saves a read. Only a truncation changes entries."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -93,7 +93,7 @@ class EntryFile:
 
     def _replace(self) -> None:
         """Replaces the content of the file by the entries in memory. A file that already has this content is not
-        written. After a crash, this is true for most files."""
+        written. After a crash, most files already have it."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)

@@ -56,9 +56,7 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log. They cannot be read from the batches, because some epochs have no
-        records.
-        """
+        """Copies the epochs of another log. Some epochs have no records, so the batches of this log do not show them."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 

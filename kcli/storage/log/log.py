@@ -81,8 +81,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. Its offsets are those of the original batch. As in Kafka, its `log_append_time_ms`
-    is the largest timestamp of the original batch, also on a CreateTime topic.
+    A duplicate batch is not written. The result then has the offsets of the original batch. As in Kafka,
+    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
@@ -195,7 +195,8 @@ class PartitionLog:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
+        """Writes batches at the end of the log. Raises KafkaError for invalid batches, and StorageError if the disk
+        fails.
 
         If `records` is writable, this method may change it in place. A commit or abort marker must have the origin
         COORDINATOR, and `transaction_version` selects the rules for the marker's epoch. A transactional batch is
@@ -300,8 +301,8 @@ class PartitionLog:
 
     def _check_begins_at_end(self, first: BatchHeader) -> None:
         """Raises InvalidRecordException if the leader's batch begins before the log end. In an empty log, the log end
-        may be inside the batch, because the leader's log start offset is inside it. Then the log end moves back to the
-        first offset of the batch."""
+        may be inside the batch, because the leader's log start offset is inside the batch. Then the log end moves back
+        to the first offset of the batch."""
         if first.base_offset >= self.log_end_offset:
             return
         if self.size_bytes or first.last_offset < self.log_end_offset:
@@ -437,7 +438,7 @@ class PartitionLog:
 
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
         """Flushes the indexes and the producer snapshot that a roll has written. Called if the records are flushed
-        already. Then a start after a crash reads only the new segment, so these files must be complete."""
+        already. A start after a crash then reads only the new segment, so these files must be complete."""
         self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
@@ -554,8 +555,8 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Raises the log start offset to `offset` (−1: to the high watermark), and returns it. The next retention
-        removes segments that end before it."""
+        """Moves the log start offset forward to `offset` (−1: to the high watermark). Returns the log start offset. The
+        next retention removes segments that end before this offset."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -715,7 +716,7 @@ class PartitionLog:
     def begin_settling(self) -> File | None:
         """Writes the topic id of a new log, which `end_settling` then syncs. Returns None if nothing must be written.
 
-        The caller holds `directory.settling`.
+        The caller must hold the lock `directory.settling`.
         """
         if self.topic_id is None or self.is_settled:
             return None
@@ -886,8 +887,8 @@ class PartitionLog:
 
     def take_snapshot(self) -> None:
         """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
-        snapshot and only one segment. Then no snapshot is needed: a start after a clean stop concludes that there are
-        no producers, and a start after a crash reads the last segment."""
+        snapshot and only one segment. In this case, no snapshot is needed: a start after a clean stop concludes that
+        there are no producers, and a start after a crash reads the last segment."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.take(producers)

@@ -51,8 +51,8 @@ MIN_RECORD_BYTES = 7
 
 
 class Validation(StrEnum):
-    """The values of `kcli.validate.records`. They select the batches whose records are checked even if no rule of the
-    topic requires a check."""
+    """The values of `kcli.validate.records`. Each value selects batches whose records are checked even if no rule of
+    the topic requires a check."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"

@@ -83,7 +83,8 @@ class ProducerSnapshots:
 
     def doubt_after(self, offset: Offset) -> None:
         """Marks the snapshots after `offset` as doubtful, so that they are not loaded. Their files stay, because
-        recovery replaces most of them. Then `remove_doubtful` removes the files that recovery has not replaced."""
+        recovery replaces most of them. After the recovery, `remove_doubtful` removes the files that were not
+        replaced."""
         self._doubtful = frozenset(each for each in self._offsets if each > offset)
         self._offsets -= self._doubtful
 

@@ -1,5 +1,5 @@
-"""The transaction index (`.txnindex`) lists the aborted transactions of a segment. The file does not exist if there are
-none."""
+"""The transaction index (`.txnindex`) lists the aborted transactions of a segment. If a segment has no aborted
+transactions, this file does not exist."""
 
 from __future__ import annotations
 

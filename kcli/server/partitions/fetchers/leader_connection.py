@@ -41,7 +41,7 @@ small response often comes between two large ones, and a new buffer would cost a
 
 
 SYSTEM_BUFFER = -1
-"""The size of the socket's receive buffer is left to the operating system."""
+"""With this value, the operating system chooses the size of the socket's receive buffer."""
 
 
 _LOGIN_VERSIONS = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}
