@@ -30,7 +30,7 @@ class EpochStart(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class VotersAt:
     """The voters and the kraft.version that are in force from `offset` on. If they come from a snapshot, `offset` is
-    the offset of its last record.
+    the offset of the last record in the snapshot.
     """
 
     offset: Offset
@@ -233,8 +233,9 @@ class Reply:
 class Shrunk:
     """A voter fetches from `end_offset`, although it had all records before `former_end` in this leadership.
 
-    A voter flushes its log before each Fetch. So its disk was replaced, or an older state of the disk was restored. The
-    leader may have counted this voter for the high watermark, so committed records may be lost if other voters fail.
+    A voter flushes its log before each Fetch. So the disk of this voter was replaced, or an older state of the disk was
+    restored. The leader may have counted this voter for the high watermark, so committed records may be lost if other
+    voters fail.
     """
 
     voter: ReplicaKey

@@ -55,7 +55,7 @@ CHUNK_BYTES = 64 << 20
 
 MAX_RATIO = 64
 """The highest compression ratio for which a record count is trusted. If the record count in a header needs a higher
-ratio, it is not trusted before the batch is decompressed."""
+ratio, the count is not trusted before the batch is decompressed."""
 
 
 MIN_INT32 = -1 << 31

@@ -40,7 +40,7 @@ SHORT_RUN = 12
 """If runs have fewer records than this on average, the method `steps` is faster than the method `runs` (measured)."""
 
 COPIED_BYTES = 65_536
-"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger batch is read in place."""
+"""The largest batch of few records that is copied to `bytes` before the check. A larger batch is read in place."""
 
 MAX_STRUCTURE = 32
 """The most bytes that the lengths and counts in a record of a run may have. In a record with many headers, the lengths

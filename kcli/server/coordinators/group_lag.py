@@ -59,8 +59,8 @@ READS_PER_SAMPLE = 200
 fast."""
 
 SAMPLES_PER_CLEANING = 6
-"""The number of samples after which the histories of deleted offsets are dropped. The cleaning is not done after each
-sample, because it checks all histories."""
+"""The number of samples after which the histories of deleted offsets are dropped. The histories are not cleaned after
+each sample, because the cleaning checks all of them."""
 
 _CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
 _DESCRIBE_VERSION = 6

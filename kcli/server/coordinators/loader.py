@@ -1,4 +1,4 @@
-"""Reads a coordinator's partition from its start and replays it into a new shard.
+"""Reads a coordinator's partition from its start, and applies the records to a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
 After every `RECORDS_PER_TURN` records, the event loop can do other work. If several records in a piece have the same

@@ -1,9 +1,9 @@
 """Writes the markers that end a transaction to all partitions of the transaction, on this broker and on other brokers.
 
 This broker writes the markers of the partitions that it leads, and sends WriteTxnMarkers to the leaders of the other
-partitions (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until it succeeds, each time
-with the present leader. There is one task for each leader, so that a slow leader does not delay the partitions of other
-leaders.
+partitions (`RemoteMarkers`). If a leader fails to write a marker, this broker repeats the request until the marker is
+written. Each time, the request goes to the present leader. There is one task for each leader, so that a slow leader
+does not delay the partitions of other leaders.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ Order. A request that cannot be answered immediately delays the requests after i
 a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
 with acks=all would have to wait for each commit. Appends and answers keep the order of the requests.
 
-Limits. While requests are delayed, and while the client does not read its answers, the connection reads nothing from
-the client. So a connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the
+Limits. The connection reads nothing from the client while requests are delayed, or while the client does not read its
+answers. So a connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the
 frames of all connections, and answer_sender.py limits their unsent answers. If a client sends many requests together,
-they are served alternately with the requests of other clients (request_line.py).
+the node serves these requests alternately with the requests of other clients (request_line.py).
 
 This file is long because the order and the limits depend on the state of one connection. connection_login.py contains
 the login, and waiting.py contains the answers that are not ready.
@@ -308,7 +308,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request is being served or waits to be served.
 
         While the connection is muted, the value is False, so that the connection can be closed as idle. A mute may last
-        for days, and a muted connection does not read. So it does not notice that its client has disconnected.
+        for days, and a muted connection does not read. So the connection does not notice that its client has
+        disconnected.
         """
         if self._pending or not self._admitted:
             return True

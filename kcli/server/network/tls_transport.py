@@ -264,7 +264,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     # Reading.
 
     def _decrypt(self) -> None:
-        """Gives plain bytes to the connection until it pauses or needs more ciphertext."""
+        """Gives plain bytes to the connection until the connection pauses, or until OpenSSL needs more ciphertext."""
         tls, incoming = self._ssl, self._incoming
         assert tls is not None
         is_dry = False
@@ -296,7 +296,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._update_reading()
 
     def _may_update_keys(self) -> bool:
-        """Sends the answers to key updates. Returns False if there were too many, so that the connection is closed."""
+        """Sends the answers to key updates. Returns False if there were too many key updates. The connection is then
+        closed."""
         self._has_key_updates = True
         self._update_debt += self._outgoing.pending * PLAIN_BYTES_PER_ANSWER_BYTE
         if self._update_debt > KEY_UPDATE_ANSWERS_MAX_BYTES * PLAIN_BYTES_PER_ANSWER_BYTE:

@@ -66,7 +66,7 @@ follower from the ISR."""
 
 REFRESHED_AT_ONCE = 50
 """The most unchanged partitions that one fetch reads again. If a quarter of the quiet partitions is more, this quarter
-is the limit. The limit spreads the reads over several fetches: without it, partitions that were read together once
+is the limit. The limit spreads the reads over several fetches. Without a limit, partitions that were read together once
 would always be read together."""
 
 
@@ -86,8 +86,8 @@ class FetchSession:
     """The partitions of one client.
 
     The next fetch reads the `active` partitions, in this order. The `quiet` partitions have nothing new for the client.
-    If such a partition changes, it becomes active. So a fetch of a follower with thousands of partitions reads only a
-    few of them. `parked` is the last fetch of the session that had to wait for records.
+    If such a partition changes, it becomes active. So if a follower has thousands of partitions, its fetch reads only a
+    few of these partitions. `parked` is the last fetch of the session that had to wait for records.
     """
 
     id: int
@@ -322,7 +322,7 @@ class FetchScope:
         return self._session is not None and len(self._session.targets) >= WATCHED_FROM
 
     def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
-        """Makes a partition quiet. The next fetch reads it only if it has changed."""
+        """Makes a partition quiet. The next fetch reads the partition only if the partition has changed."""
         assert self._session is not None, "only a session remembers partitions"
         self._session.rest(target, partition, now_ms)
 

@@ -94,7 +94,7 @@ class FollowedPartition:
             measure_again(self.parked_fetches)
 
     def hold_ms(self, now_ms: int) -> int:
-        """The time for which a request for the leader is held if it arrives now."""
+        """The time for which this broker holds a request for the leader that arrives now."""
         self.early = self.early.at(now_ms)
         return self.early.remaining_ms(now_ms)
 

@@ -209,8 +209,8 @@ class LeaderPartition:
         every record before this offset. If the follower is in sync now, this leader proposes to add the follower to the
         ISR.
 
-        Raises NotLeaderOrFollowerException if the follower's broker has no replica, or if it has restarted and is
-        registered with a newer broker epoch.
+        Raises NotLeaderOrFollowerException if the follower's broker has no replica of the partition, or if this broker
+        has restarted and is registered with a newer broker epoch.
         """
         broker_id = BrokerId(replica)
         before = self.followers.get(broker_id)

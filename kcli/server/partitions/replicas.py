@@ -71,7 +71,7 @@ class PartitionFetchers(Protocol):
         ...
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops fetching. If an answer arrives later, it is ignored."""
+        """Stops fetching. An answer that arrives later is ignored."""
         ...
 
     def metadata_changed(self, image: MetadataImage) -> None:
@@ -167,8 +167,8 @@ class Replicas:
         return self._leaders.get((topic, partition))
 
     def hold(self, partitions: Iterable[Key]) -> Awaitable[None] | None:
-        """Holds a request for the leaders of these partitions, if this broker follows some of them and may begin to
-        lead soon. Returns None if the request is not held.
+        """Holds a request for the leaders of these partitions, if this broker follows some of them and may soon become
+        their leader. Returns None if the request is not held.
         """
         if not self._followed:
             return None

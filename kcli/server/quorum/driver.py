@@ -4,9 +4,9 @@ decisions that the raft node returns (a `Ready`).
 Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
 decisions in a `Ready` are carried out in the order of its fields. So no vote is sent before the vote is durable.
 
-The appends of the active controller do not wait for this task. The event loop makes them immediately, so that offsets
-are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended before
-the flush began.
+The appends of the active controller do not wait for this task. The event loop makes these appends immediately, so that
+offsets are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended
+before the flush began.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class RaftDriver:
         on_step: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`on_step` is called after each message to the raft node, before its decisions are carried out. `on_fatal` is
-        called once, if a disk fails or kcli has a bug.
+        """`on_step` is called when the raft node has processed a message, before the decisions of the node are carried
+        out. `on_fatal` is called once, if a disk fails or kcli has a bug.
         """
         self.sender: Sender | None = None
         self._node = node

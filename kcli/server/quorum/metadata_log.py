@@ -2,7 +2,7 @@
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
 appends. The leader appends records. The other nodes append the leader's batches unchanged. After a change of the
-leader, they may have to remove uncommitted batches.
+leader, these nodes may have to remove uncommitted batches.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """A batch of the log: the bytes that contain it, its position in them, and its header."""
+    """A batch of the log: a buffer that contains the batch, the position of the batch in the buffer, and the header of
+    the batch."""
 
     content: bytes
     position: int

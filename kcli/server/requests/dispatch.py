@@ -90,7 +90,7 @@ ELEMENTS_PER_TURN = 500
 turn takes about a millisecond.
 
 The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
-loop wakes up, it would have to wait until the thread releases the lock.
+loop wakes up, the loop would have to wait until the thread releases the lock.
 """
 
 ONLY_READ = frozenset(

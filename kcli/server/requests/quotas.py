@@ -279,7 +279,7 @@ class RequestThrottle:
             self._since = None
 
     def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Returns `answer`. If it is a coroutine, the time during which it runs is counted."""
+        """Returns `answer`. If `answer` is a coroutine, the time during which the coroutine runs is counted."""
         self.pause()
         return self._timed(answer) if isinstance(answer, Coroutine) else answer
 

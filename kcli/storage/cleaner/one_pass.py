@@ -1,5 +1,5 @@
-"""Runs one pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then it
-writes the kept records of the log up to the end of the dirty part.
+"""Runs one pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then the
+pass writes the kept records of the log up to the end of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
 and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,
@@ -52,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The fewest bytes that are read at a time, even if the I/O buffer is smaller. With smaller chunks, the overhead of
-numpy's calls would be larger than their work."""
+"""The fewest bytes that are read at a time, even if the I/O buffer is smaller. With smaller chunks, the calls of numpy
+would take longer than the work inside these calls."""
 
 FILES_OF_A_SEGMENT = 4
 

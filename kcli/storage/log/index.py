@@ -26,7 +26,8 @@ WINDOW_BYTES = 4096
 reads single entries narrows the range to this size."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
-"""The largest distance of an offset from the segment's base offset, because an index stores it as an int32."""
+"""The largest distance of an offset from the segment's base offset, because an index stores this distance as an
+int32."""
 
 
 class EntryFile:

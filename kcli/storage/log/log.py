@@ -276,7 +276,7 @@ class PartitionLog:
         self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int
     ) -> Generator[AppendResult, None, None]:
         """Appends batches of the leader's log, which keep their offsets and epochs. This method is a generator: each
-        step checks at most STEP_BYTES or STEP_BATCHES, and writes them with one write.
+        step checks at most STEP_BYTES or STEP_BATCHES, and appends the checked batches with one write.
 
         `leader_epoch` is the epoch in which the records were fetched. Batches of a newer epoch are not appended (−1: no
         limit). An incomplete batch at the end is skipped. Raises KafkaError for invalid batches, StorageError if the
@@ -517,8 +517,8 @@ class PartitionLog:
         return self.leader_epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch that is at most `epoch`, and its end offset. (−1, −1) if no known epoch is at or
-        after `epoch`.
+        """The largest known epoch that is at most `epoch`, and the end offset of this epoch. (−1, −1) if no known epoch
+        is at or after `epoch`.
         """
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
@@ -527,9 +527,9 @@ class PartitionLog:
         """Adds the epoch of a new leader, which begins at the log end. Call this method before the first append in this
         epoch.
 
-        The checkpoint is written at the first append in the epoch or at the next flush. If it were written now, a
-        broker that begins to lead thousands of partitions would write thousands of files at the same time. A crash
-        before the write loses nothing, because a start drops epochs without records.
+        The checkpoint is written at the first append in the epoch or at the next flush. If the checkpoint were written
+        now, a broker that begins to lead thousands of partitions would write thousands of files at the same time. A
+        crash before the write loses nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 

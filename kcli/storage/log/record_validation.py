@@ -1,9 +1,9 @@
 """Checks the records in a producer's batch on the leader. The checks are the same as in Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken,
-this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule of the
-topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few milliseconds,
-`opening` makes them instead, with numpy and in steps.
+`survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
+broken, this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule
+of the topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few
+milliseconds, `opening` makes them instead, with numpy and in steps.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ class ProducerSnapshots:
         """Removes snapshots that are never used: snapshots after the end of the log, and snapshots before its start.
 
         Unlike Kafka, this method keeps a snapshot at the start of the log. If retention has deleted all records, only
-        this snapshot contains the producers after a restart. Without it, a batch that is sent again would be appended
-        twice.
+        this snapshot contains the producers after a restart. Without this snapshot, a batch that is sent again would be
+        appended twice.
         """
         for offset in self.offsets():
             if not log_start_offset <= offset <= end_offset:

@@ -29,7 +29,8 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. It is small, because aborts are rare, so it is always read as a whole."""
+    """The transaction index of one segment. The index is small, because aborts are rare. So it is always read as a
+    whole."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 

@@ -148,7 +148,7 @@ class ReplicaFetcher:
         self._ready(following)
 
     def remove(self, key: TopicPartition) -> None:
-        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
+        """Stops fetching a partition. The fetcher ignores an answer for the partition that arrives later."""
         following = self.followings.pop(key)
         partition = following.partition
         self._by_id.pop(TopicIdPartition(partition.topic_id, partition.partition), None)

@@ -62,7 +62,7 @@ class Following:
             partition.log.log_start_offset,
         )
         self.asked: FollowedState | None = None
-        """The state of the partition when it was last put into a request."""
+        """The state of the partition at the time when the partition was last put into a request."""
 
     def begin(self) -> Action:
         """Sets the first state. Returns the action that is necessary before the first fetch."""
@@ -188,6 +188,6 @@ class Following:
 
     def continued(self) -> None:
         """Returns to the phase FETCHING after a truncation, or after the leader's answer about the start and the end of
-        its log.
+        the leader's log.
         """
         self.state = self.state.after(self.partition.own_log)
