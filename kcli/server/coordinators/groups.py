@@ -186,8 +186,8 @@ class GroupCoordinator:
         runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches regular expressions in a thread, because this takes long for many expressions and thousands of
-        topics.
+        """Matches regular expressions with topics in a thread, because the search takes long for many expressions and
+        thousands of topics.
         """
         found = None
         try:

@@ -46,8 +46,8 @@ class TransactionalClient:
     can handle the error TRANSACTION_ABORTABLE.
 
     `knows_coordinators` is True if the client can handle the errors of a coordinator that is not ready. Clients that
-    commit offsets can do this. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
-    because every client sends the request again after this error.
+    commit offsets can handle these errors. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS
+    instead, because every client sends the request again after this error.
     """
 
     transactional_id: str

@@ -1,4 +1,4 @@
-"""Registers a controller that is not active with the active controller (KIP-919).
+"""Registers an inactive controller with the active controller (KIP-919).
 
 A controller that becomes active writes its own registration. Every other controller sends ControllerRegistration again
 and again, until the metadata has the registration of the controller's present process.

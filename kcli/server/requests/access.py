@@ -130,7 +130,7 @@ def require_whole(context: RequestContext[object], access: Access) -> None:
 
 
 def _refusal_text(context: RequestContext[object], need: Need) -> str:
-    """The error message. Kafka's message contains the whole request as text. This message contains only the parts of
+    """The error message. Kafka's message contains the whole request as text. kcli's message contains only the parts of
     the request that help an operator.
     """
     about = (

@@ -84,7 +84,7 @@ def must_open(
 def examine(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
 ) -> Survey | None:
-    """Checks the records of a batch. Returns None if this would take longer than a few milliseconds.
+    """Checks the records of a batch. Returns None if the checks would take longer than a few milliseconds.
 
     Raises InvalidRecordException or InvalidTimestampException. If a record breaks a rule, the exception has
     `record_errors`.

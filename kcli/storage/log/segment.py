@@ -512,8 +512,8 @@ class Segment:
         return self._first_timestamp_ms
 
     def upper_bound_offset(self, position: Position) -> Offset | None:
-        """An offset that is not before the last offset of any batch that starts before `position`. None if the index
-        has no such offset."""
+        """An upper bound of the offsets in the batches that start before `position`. None if the offset index shows no
+        such bound."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
