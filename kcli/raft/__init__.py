@@ -1,1 +1,2 @@
-"""The metadata quorum (KIP-595): its leader, its voters, and how far the log is committed. No input or output."""
+"""The metadata quorum (KIP-595): its leader, its voters, and how far the log is committed. This package does no input
+or output."""

@@ -14,7 +14,7 @@ class LogState:
 
     `flushed`: the end of the part that is known to be on disk. `installing` is True between the download of a snapshot
     and the caller's report that the snapshot is installed. The log will begin at the end of this snapshot. `snapshots`
-    do not include the snapshot of `format`, because it is never replicated.
+    do not include the bootstrap snapshot of `kcli storage format`, because this snapshot is never replicated.
     """
 
     def __init__(self, found: Start) -> None:
@@ -68,7 +68,7 @@ class LogState:
         self._epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset)]
 
     def cleaned(self, log_start: Offset, snapshots: tuple[SnapshotId, ...]) -> None:
-        """Stores that the caller deleted the log before `log_start`, and that it now has these snapshots.
+        """Stores that the caller has deleted the log before `log_start`, and which snapshots exist now.
 
         Ignores a report from before the installation of the leader's snapshot.
         """
@@ -83,7 +83,7 @@ class LogState:
             self._epochs = [EpochStart(older[-1].epoch, log_start), *newer]
 
     def end_of(self, epoch: LeaderEpoch) -> EpochEnd:
-        """The newest epoch that is not above `epoch`, and the offset after its last record.
+        """The newest epoch that is not above `epoch`, and the offset after the last record of this epoch.
 
         If every epoch of the log is above `epoch`, the returned offset is the start of the log.
         """
@@ -96,7 +96,7 @@ class LogState:
 
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
         """Compares the end of a follower's log with this log. `fetch_offset` is the end of the follower's log, and
-        `epoch` the epoch of its newest record.
+        `epoch` is the epoch of the newest record in the follower's log.
 
         Returns None if the follower's log is the beginning of this log. Returns the end of the last common epoch if the
         logs diverge. Returns the newest snapshot if this log no longer has the records that the follower needs.

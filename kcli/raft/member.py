@@ -39,7 +39,7 @@ from kcli.raft.voter_history import VoterHistory
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
 CHECK_QUORUM_FACTOR = 1.5
-"""A leader resigns after this many fetch timeouts without a majority, as in Kafka."""
+"""A leader resigns if a majority of the voters sends it no Fetch for this number of fetch timeouts, as in Kafka."""
 
 FIRST_BOOTSTRAP_ID = -2
 """The id that stands for the first bootstrap server, because the real node id is unknown. The next bootstrap servers
@@ -135,8 +135,8 @@ class Member:
     def may_lead(self) -> bool:
         """Whether this node may lead: it is a voter, or it was a voter and its removal may not be committed yet.
 
-        If the logs of the other voters are shorter than the log of this node, this node does not vote for them. Then
-        only this node can be elected (Raft dissertation, 4.2.2).
+        If the logs of the other voters are shorter than the log of this node, this node does not vote for them. In this
+        case, only this node can be elected (Raft dissertation, 4.2.2).
         """
         if self.is_voter or not self.settings.can_vote:
             return self.is_voter
@@ -182,7 +182,7 @@ class Member:
         self.draft.send.append(self.connections.send(peer, request))
 
     def send_to_voter(self, voter: Voter, request: RaftRequest, now: float) -> None:
-        """Sends a request to a voter if its connection is free and its address is known."""
+        """Sends a request to a voter, if the connection to the voter is free and the address of the voter is known."""
         peer = self.peer_of(voter)
         if peer is not None and self.connections.is_ready(peer.id, now):
             self.send(peer, request)

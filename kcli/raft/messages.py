@@ -30,7 +30,7 @@ class EpochStart(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class VotersAt:
     """The voters and the kraft.version that are in force from `offset` on. If they come from a snapshot, `offset` is
-    the offset of its last record.
+    the offset of the last record in the snapshot.
     """
 
     offset: Offset
@@ -43,8 +43,8 @@ class Start:
     """The node starts, with the state found on its disk.
 
     `epochs`: the epochs of the log, oldest first. `snapshots`: oldest first. `voters` and `kraft_version`: from the
-    configuration or from the snapshot that `format` wrote. `voter_history`: every change of the voters or of the
-    kraft.version in the newest snapshot and in the log after it, oldest first.
+    configuration or from the bootstrap snapshot that `kcli storage format` wrote. `voter_history`: every change of the
+    voters or of the kraft.version in the newest snapshot and in the log after it, oldest first.
     """
 
     stored: ElectionState | None
@@ -233,8 +233,9 @@ class Reply:
 class Shrunk:
     """A voter fetches from `end_offset`, although it had all records before `former_end` in this leadership.
 
-    A voter flushes its log before each Fetch. So its disk was replaced, or an older state of the disk was restored. The
-    leader may have counted this voter for the high watermark, so committed records may be lost if other voters fail.
+    A voter flushes its log before each Fetch. So the disk of this voter was replaced, or an older state of the disk was
+    restored. The leader may have counted this voter for the high watermark, so committed records may be lost if other
+    voters fail.
     """
 
     voter: ReplicaKey
@@ -262,7 +263,7 @@ class Ready:
     replies: tuple[Reply, ...] = ()
     """Send these responses. The election state that the responses contain is already durable."""
     apply: Offset | None = None
-    """Apply the records before this offset, the new high watermark. They are committed."""
+    """Apply the records before this offset, which is the new high watermark. All these records are committed."""
     shrunk: tuple[Shrunk, ...] = ()
     """Warn the operator of these voters."""
 

@@ -14,8 +14,8 @@ class RaftSettings:
 
     `default_listener`: the name of the listener that is used to connect to controllers. `bootstrap`: the servers that
     are asked for the leader (controller.quorum.bootstrap.servers). `can_vote`: the node has the controller role. A node
-    without it is always an observer. `flushes`: the node flushes its log before the next Fetch. A node with the
-    controller role must do this. `own_endpoints`: the addresses of this node, by listener name.
+    without this role is always an observer. `flushes`: the node flushes its log before the next Fetch. `flushes` must
+    be True for a node with the controller role. `own_endpoints`: the addresses of this node, by listener name.
     """
 
     election_timeout_s: float = 1.0

@@ -1,2 +1,2 @@
-"""The leader's decisions on a partition (high watermark, ISR, waiting requests that are due), without input or
-output."""
+"""The decisions of leaders and followers about a partition, for example about the high watermark, the ISR and waiting
+requests. This package does no input or output."""

@@ -7,10 +7,10 @@ pause, some of them for a second, and later requests of an idempotent producer c
 the follower holds the requests until it has read the change too.
 
 A client with old metadata may also send its requests to a follower. The follower cannot distinguish requests after a
-change of leaders from requests with old metadata. So it holds requests only in a window of WINDOW_MS, and at most until
-the end of the window. Then it refuses all requests for REST_MS (the rest). After that, the next request begins a new
-window. A broker that has just lost the leadership begins with a rest, because requests for the leader then come from
-clients with old metadata.
+change of leaders from requests with old metadata. So the follower holds requests only in a window of WINDOW_MS, and at
+most until the end of the window. After the window, the follower refuses all requests for REST_MS (the rest). The first
+request after the rest begins a new window. A broker that has just lost the leadership begins with a rest, because
+requests for the leader then come from clients with old metadata.
 """
 
 from __future__ import annotations

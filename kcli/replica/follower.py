@@ -30,7 +30,7 @@ DOUBLINGS_MAX = 20
 
 
 class Phase(Enum):
-    """The activity of a follower for a partition. The partition is in a Fetch request only while it is FETCHING."""
+    """The activity of a follower for a partition. The partition is in a Fetch request only in the phase FETCHING."""
 
     FETCHING = "fetching"
     CUTTING = "cutting"  # records are dropped, and the state of producers is read again
@@ -40,8 +40,8 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnLog:
-    """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after its
-    last record. If the log has no such epoch, the function returns −1 and −1."""
+    """The log of the follower. `end_of_epoch` returns the largest known epoch ≤ its argument, and the offset after the
+    last record of this epoch. If the log has no such epoch, the function returns −1 and −1."""
 
     start_offset: Offset
     end_offset: Offset
@@ -154,7 +154,7 @@ class AskStart:
 @dataclass(frozen=True, slots=True)
 class BackOff:
     """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that are normal for a short time after
-    a change of the metadata, because brokers read it at different times."""
+    a change of the metadata, because brokers read this change at different times."""
 
     reason: str
     is_usual: bool = False

@@ -75,8 +75,8 @@ class FollowerState:
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms
 
     def in_next_term(self, *, in_isr: bool, leader_end_offset: Offset, now_ms: int) -> FollowerState:
-        """The state in a new leader epoch of the same leader. The follower keeps its log end offset, and gets a full
-        `replica.lag.time.max.ms` if it is in the ISR."""
+        """The state in a new leader epoch of the same leader. The follower keeps its log end offset. If the follower is
+        in the ISR, it gets a full `replica.lag.time.max.ms` to catch up again."""
         caught_up_ms = now_ms if in_isr else NEVER_MS
         return replace(
             self, caught_up_ms=caught_up_ms, fetched_ms=now_ms, leader_end_offset=leader_end_offset
@@ -185,7 +185,7 @@ class LeaderState:
     ) -> list[BrokerId]:
         """The replicas that will soon join the ISR: eligible replicas that had caught up a short time ago. The high
         watermark waits for these replicas. Without this wait, the high watermark of a busy leader would stay ahead of
-        these replicas, and they could never join the ISR."""
+        the replicas, and the replicas could never join the ISR."""
         maximal = self.maximal_isr
         return [
             replica

@@ -1,4 +1,5 @@
-"""Decides an EndTxn by the state of the transaction, for both transaction protocols (KIP-98, KIP-890)."""
+"""Decides how an EndTxn request changes the state of its transaction, for both transaction protocols (KIP-98,
+KIP-890)."""
 
 from __future__ import annotations
 

@@ -458,8 +458,8 @@ def encode_batch(
 
     A record whose `offset` is -1 gets the next offset after the record before it. If `log_append_time_ms` is given, the
     batch has the timestamp type LogAppendTime. If `last_offset_delta` or `max_timestamp_ms` is given, it takes
-    precedence over the value that follows from the records. Compaction needs this, because a batch keeps its offset
-    range when records are removed. A batch without records has `last_offset_delta` + 1 offsets.
+    precedence over the value that follows from the records. Compaction passes these arguments, because a batch keeps
+    its offset range when records are removed. A batch without records has `last_offset_delta` + 1 offsets.
     """
     base_timestamp_ms = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
     payload, count = bytearray(), 0

@@ -54,8 +54,8 @@ CHUNK_BYTES = 64 << 20
 
 
 MAX_RATIO = 64
-"""The compression ratio that is assumed at most. If the record count in a header is possible only with a higher ratio,
-the count is not trusted before the batch is decompressed."""
+"""The highest compression ratio for which a record count is trusted. If the record count in a header needs a higher
+ratio, the count is not trusted before the batch is decompressed."""
 
 
 MIN_INT32 = -1 << 31

@@ -289,8 +289,8 @@ def _lz4(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
 
 
 def _unlz4(payload: Buffer) -> Iterator[bytes]:
-    """Decompresses block by block. The library's functions for whole frames cannot be used: they refuse the wrong
-    header checksums that messages of magic 0 have (KAFKA-3160)."""
+    """Decompresses block by block. The library's functions for whole frames cannot be used: these functions refuse the
+    wrong header checksums that messages of magic 0 have (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
     view = memoryview(payload)
@@ -441,8 +441,8 @@ def _first_zstd_block(view: memoryview, position: int) -> int:
 
 
 def _zstd_blocks(view: memoryview, block: int) -> int:
-    """The position after the next few blocks of a frame. If they include the last block, the position is after the
-    checksum."""
+    """The position after the next few blocks of a frame. If these blocks include the last block, the position is after
+    the checksum."""
     for _ in range(_ZSTD_PART_BLOCKS):
         head = int.from_bytes(view[block : block + _ZSTD_BLOCK_HEADER_BYTES], "little")
         is_last, kind, size = head & 1, head >> 1 & 3, head >> 3

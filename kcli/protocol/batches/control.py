@@ -127,7 +127,7 @@ _RAFT_TYPES: dict[int, type[RaftControl]] = {schema_of(cls).key: cls for cls in 
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> Control:
-    """Decodes a control record. Raises InvalidRecordException if its key or a marker's value is too short."""
+    """Decodes a control record. Raises InvalidRecordException if the key, or the value of a marker, is too short."""
     if key is None or len(key) < _INT16_PAIR.size:
         raise InvalidRecordException(f"Invalid value size found for control record key: {key!r}")
     version, control_type = _INT16_PAIR.unpack_from(key)

@@ -24,11 +24,11 @@ from kcli.protocol.wire.varint import MAX_VARLONG_BYTES, VarintError, read_uvari
 __all__ = ["Survey", "survey"]
 
 MANY = 20
-"""From this number of records on, the method runs is faster than the method steps (measured)."""
+"""From this number of records on, the method `runs` is faster than the method `steps` (measured)."""
 
 COLUMNS_FROM = 250
-"""From this number of records of different shapes on, the method columns is faster than the method steps (measured),
-although it copies the records."""
+"""From this number of records of different shapes on, the method `columns` is faster than the method `steps`
+(measured), although it copies the records."""
 
 COLUMNS_UNTIL = 20_000
 """The most records of different shapes that are read without a pause. The read takes two or three milliseconds."""
@@ -37,14 +37,14 @@ MOST_RUNS = 250
 """The most runs that are read without a pause. The read takes about two milliseconds."""
 
 SHORT_RUN = 12
-"""If runs have fewer records than this on average, the method steps is faster than the method runs (measured)."""
+"""If runs have fewer records than this on average, the method `steps` is faster than the method `runs` (measured)."""
 
 COPIED_BYTES = 65_536
-"""A batch of few records is copied to `bytes` if it has at most this many bytes. A larger batch is read in place."""
+"""The largest batch of few records that is copied to `bytes` before the check. A larger batch is read in place."""
 
 MAX_STRUCTURE = 32
-"""The most bytes that the lengths and counts in a record of a run may have. In a record with many headers, they have
-more bytes. Then the method steps reads the record."""
+"""The most bytes that the lengths and counts in a record of a run may have. In a record with many headers, the lengths
+and counts have more bytes. The method `steps` reads such a record."""
 
 _MORE = 0x80
 _ONE_BYTE = 64  # offset deltas below take one byte,

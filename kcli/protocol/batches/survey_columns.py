@@ -1,4 +1,4 @@
-"""The columns method of `survey`: checks many records of different sizes with numpy.
+"""The method `columns` of `survey`: checks many records of different sizes with numpy.
 
 The start of a record is known only after the record before it, so a short loop finds the starts. Then eight bytes of
 each record are read at once. These eight bytes contain the varints of a usual record: up to three bytes for each of the

@@ -13,14 +13,14 @@ from kcli.raft.voters import ReplicaKey
 class Candidate:
     """The node began a new epoch, voted for itself, and asks the other voters for their votes.
 
-    If it is not elected before `deadline`, it becomes Prospective.
+    If the node is not elected before `deadline`, it becomes Prospective.
     """
 
     epoch: LeaderEpoch
     deadline: float
     votes: Votes
     voted: ReplicaKey
-    """The node itself."""
+    """The voter that the node has voted for: the node itself."""
 
     @property
     def leader_id(self) -> BrokerId:

@@ -23,8 +23,8 @@ class Download:
 class Follower:
     """The node fetches from the leader of the epoch.
 
-    If it gets no answer before `fetch_deadline`, a voter becomes Prospective, and an observer asks the bootstrap
-    servers for the leader. `has_fetched`: this leader answered a Fetch, and has not resigned. From `update_deadline`
+    If the node gets no answer before `fetch_deadline`, a voter becomes Prospective, and an observer asks the bootstrap
+    servers which node leads. `has_fetched`: this leader answered a Fetch, and has not resigned. From `update_deadline`
     on, a voter reports its endpoints and versions to the leader, if needed. `has_reported`: the leader has received
     this report.
     """

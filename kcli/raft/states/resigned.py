@@ -19,7 +19,7 @@ class Resigned:
     epoch: LeaderEpoch
     deadline: float
     leader_id: BrokerId
-    """The node itself."""
+    """The leader of the epoch: the node itself."""
     successors: tuple[ReplicaKey, ...] = ()
     acknowledged: tuple[BrokerId, ...] = ()
 

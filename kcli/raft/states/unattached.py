@@ -12,7 +12,7 @@ from kcli.raft.voters import ReplicaKey
 class Unattached:
     """The node knows the epoch, but no address of its leader. The node may have voted in this epoch.
 
-    The node asks the bootstrap servers for the leader. At `deadline` a voter begins an election.
+    The node asks the bootstrap servers which node leads. At `deadline` a voter begins an election.
     """
 
     epoch: LeaderEpoch

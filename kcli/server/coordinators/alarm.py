@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 HELD_MS = 20
-"""If an alarm is later than its deadline by more than this, the event loop was blocked. Timers of an idle loop are at
-most a few milliseconds late."""
+"""The delay from which on a late alarm shows that the event loop was blocked. Timers of an idle loop are at most a few
+milliseconds late."""
 LONGEST_GRACE_MS = 500
 """The longest postponement of an alarm. It covers a pause of a busy machine or a full garbage collection, and it is
 short compared with the shortest session timeout of Kafka's clients (6 s)."""

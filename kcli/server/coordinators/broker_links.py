@@ -141,9 +141,9 @@ class GatheredRequests(Generic[ItemT, ResultT]):
     """Sends items to brokers, several of them in one request.
 
     `exchange` sends a request with several items to a broker. `exchange` returns one result for each item, or raises a
-    KafkaError for all items. A response identifies items by `key_of`, so two items with the same key are never in one
-    request. The total size of the items in a request is at most `max_size`. The queues have no limit, because every
-    item belongs to a request of a client or to a transaction in memory.
+    KafkaError for all items. `key_of` returns the key by which a response identifies an item, so two items with the
+    same key are never in one request. The total size of the items in a request is at most `max_size`. The queues have
+    no limit, because every item belongs to a request of a client or to a transaction in memory.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ _K = TypeVar("_K")
 SAMPLE_SECONDS = 10.0
 """The pause between two samples: Burrow's default of `offset-refresh`."""
 FIRST_PATIENCE_MS = 300_000
-"""For this time, a group gets no verdict about a partition with only one known commit. The value is the default of
+"""If only one commit of a partition is known, its lag status stays OK for this time. The value is the default of
 max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
 is known."""
 STEPS_PER_TURN = 50
@@ -59,8 +59,8 @@ READS_PER_SAMPLE = 200
 fast."""
 
 SAMPLES_PER_CLEANING = 6
-"""The number of samples after which the histories of deleted offsets are dropped. The cleaning is not done after each
-sample, because it checks all histories."""
+"""The number of samples after which the histories of deleted offsets are dropped. The histories are not cleaned after
+each sample, because the cleaning checks all of them."""
 
 _CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
 _DESCRIBE_VERSION = 6

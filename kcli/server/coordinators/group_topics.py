@@ -9,7 +9,8 @@ from kcli.metadata.image import MetadataImage, TopicImage
 
 
 class ImageTopics:
-    """A view of a metadata image. If a topic has not changed since the view `before`, its object is reused."""
+    """A view of a metadata image. If a topic has not changed since the view `before`, this view reuses the topic object
+    of the view `before`."""
 
     def __init__(self, image: MetadataImage, before: ImageTopics | None = None) -> None:
         self._image = image

@@ -42,9 +42,9 @@ SHORTEST_INITIAL_DELAY_MS = 100
 """The initial delay of a classic group, if group.initial.rebalance.delay.ms is shorter.
 
 A librdkafka member that is not the group leader sends at most one JoinGroup per second. If the first generation begins
-while other members are starting, a further rebalance follows. It delays all members by one to two seconds. In a
-cooperative group, the delay is longer by one heartbeat. Members that start together send their JoinGroup requests
-within milliseconds, or within 100 ms on a busy machine. Each JoinGroup extends the initial delay.
+while other members are starting, a further rebalance follows. This rebalance delays all members by one to two seconds,
+and in a cooperative group by one heartbeat more. Members that start together send their JoinGroup requests within
+milliseconds, or within 100 ms on a busy machine. Each JoinGroup extends the initial delay.
 """
 
 
@@ -186,8 +186,8 @@ class GroupCoordinator:
         runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches regular expressions in a thread, because this takes long for many expressions and thousands of
-        topics.
+        """Matches regular expressions with topics in a thread, because the search takes long for many expressions and
+        thousands of topics.
         """
         found = None
         try:

@@ -1,4 +1,4 @@
-"""Reads a coordinator's partition from its start and replays it into a new shard.
+"""Reads a coordinator's partition from its start, and applies the records to a new shard.
 
 The log is read in pieces of `offsets.load.buffer.size`. A piece that is not in the page cache is read in a thread.
 After every `RECORDS_PER_TURN` records, the event loop can do other work. If several records in a piece have the same
@@ -39,7 +39,7 @@ Entry = tuple[int, bytes, bytes | None, int]
 
 
 class Replay(Protocol):
-    """Replays a record into the shard."""
+    """Applies a record of the log to the shard."""
 
     def __call__(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None: ...
 
@@ -75,8 +75,9 @@ async def load(
 async def _committed(leader: LeaderPartition, offset: Offset) -> None:
     """Waits until all records before `offset` are committed.
 
-    A new leader has records that its followers may not have yet. The shard must not use them for answers, because they
-    may be lost at another election. It must not ignore them either, because it could then make the same decision twice.
+    A new leader has records that its followers may not have yet. The shard must not use these records for answers,
+    because they may be lost at another election. The shard must not ignore them either, because it could then make the
+    same decision twice.
     """
     while True:
         try:

@@ -1,9 +1,9 @@
-"""Writes the markers of a transaction's end to all its partitions, on this broker and on others.
+"""Writes the markers that end a transaction to all partitions of the transaction, on this broker and on other brokers.
 
 This broker writes the markers of the partitions that it leads, and sends WriteTxnMarkers to the leaders of the other
-partitions (`RemoteMarkers`). If a leader fails to write a marker, the request is repeated until it succeeds, each time
-with the present leader. There is one task for each leader, so that a slow leader does not delay the partitions of other
-leaders.
+partitions (`RemoteMarkers`). If a leader fails to write a marker, this broker repeats the request until the marker is
+written. Each time, the request goes to the present leader. There is one task for each leader, so that a slow leader
+does not delay the partitions of other leaders.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _DONE = (ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNS
 
 
 class Overtaken(Exception):
-    """Raised if a partition belongs to a newer coordinator or a newer producer epoch."""
+    """Raised if a partition refuses a marker, because a newer coordinator or a newer epoch of the producer has already
+    written to the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class MarkerSender:
         self._local = local
         self._remote = remote
         self.leaderless_count = 0
-        """The markers that wait because their partitions have no leader."""
+        """The number of markers that wait because their partitions have no leader."""
 
     async def write_all(
         self,
@@ -215,7 +216,8 @@ class MarkerSender:
         return await self._remote.write(broker_id, end, partitions)
 
     async def _write_here(self, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
-        """First appends all markers, and then waits for the commits."""
+        """Writes markers to partitions that this broker leads. First appends all markers, and then waits for their
+        commits."""
         outcomes = await finished(
             in_turns(partitions, lambda key: self._local.write(end, *key), MARKERS_PER_TURN)
         )

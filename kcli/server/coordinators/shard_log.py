@@ -1,4 +1,4 @@
-"""Writes the records of a coordinator's shard as batches to its partition."""
+"""Writes the records of a coordinator's shard as batches to the partition of the shard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 RECORD_OVERHEAD_BYTES = 64
-"""An upper bound of the bytes that a record adds to its key and value. Varints and the length take at most 21 bytes."""
+"""An upper bound of the bytes of a record without its key and value. Varints and the length take at most 21 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
     """Runs one shard. `write_error` converts an error of the log to the error of the answer. The shard returns its
-    results as `Ready`. `send` sends a message of the field `sends` of a `Ready`.
+    results as `Ready`. `send` begins one of the pieces of work that a `Ready` lists in its field `sends`.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
     ) -> AnswerT | Awaitable[AnswerT]:
         """Calls a function of the shard for a request. Returns the answer, or a future of the answer.
 
-        If the records belong to a transaction, `verification` shows that the producer may write them. With
-        `shows_writes`, the answer may depend on earlier writes that are not committed yet. So the answer is sent only
-        after their commit. Raises NotCoordinatorException if another broker has the shard.
+        If the records belong to a transaction, `verification` shows that the producer may write them. If `shows_writes`
+        is True, the answer may depend on earlier writes that are not committed yet. The answer is then sent only after
+        the commit of these writes. Raises NotCoordinatorException if another broker has the shard.
         """
         self._check_not_stopped()
         token: asyncio.Future[AnswerT] = self._loop.create_future()

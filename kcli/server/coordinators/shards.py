@@ -3,8 +3,8 @@
 A shard is the coordinator's state for one partition. A shard is loaded when the broker becomes the leader of the
 partition, and dropped when the leadership ends. If the broker stays the leader with a new leader epoch, the shard stays
 as it is. While a shard is being loaded, its requests get COORDINATOR_LOAD_IN_PROGRESS. Requests for a shard of another
-broker, or for a shard that could not be loaded, get NOT_COORDINATOR. FindCoordinator creates the topic. A `ShardKind`
-contains the differences between groups and transactions.
+broker, or for a shard that could not be loaded, get NOT_COORDINATOR. If the internal topic does not exist, a
+FindCoordinator request creates it. A `ShardKind` contains the differences between groups and transactions.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ limit, because the last writes are never committed if most brokers stop at the s
 
 @dataclass(frozen=True, slots=True)
 class ShardKind(Generic[RecordT, SendT, ShardT]):
-    """The differences between group and transaction shards. A shard returns its results as `Ready`. `send` sends a
-    message of the field `sends` of a `Ready`. `loaded` is called after a shard is loaded. Its argument is the metadata
-    at the beginning of the load.
+    """The differences between group and transaction shards. A shard returns its results as `Ready`. `send` begins one
+    of the pieces of work that a `Ready` lists in its field `sends`. `loaded` is called after a shard is loaded. Its
+    argument is the metadata at the beginning of the load.
     """
 
     topic: str

@@ -1,7 +1,8 @@
-"""Verifies partitions of transactions with their coordinators, on this broker and on others (KIP-890).
+"""Asks the coordinators of transactions, on this broker and on other brokers, whether partitions belong to the
+transactions (KIP-890).
 
-The leader of a partition asks the coordinator of the transactional id. If this is another broker, the leader sends
-AddPartitionsToTxn in version 4 or later.
+The leader of a partition asks the coordinator of the transactional id. If the coordinator is another broker, the leader
+sends AddPartitionsToTxn in version 4 or later.
 """
 
 from __future__ import annotations

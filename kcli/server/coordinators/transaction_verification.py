@@ -1,4 +1,4 @@
-"""Verifies with the coordinator that a batch may begin a transaction in its partition (KIP-890).
+"""Asks the coordinator of a transaction whether a batch may begin the transaction in a partition (KIP-890).
 
 In version 1 of the transaction protocol (TV1), the coordinator only verifies that the client has added the partition.
 In version 2 (TV2), the coordinator also adds the partition. A client uses TV2 if it sends Produce in version 12 or
@@ -46,8 +46,8 @@ class TransactionalClient:
     can handle the error TRANSACTION_ABORTABLE.
 
     `knows_coordinators` is True if the client can handle the errors of a coordinator that is not ready. Clients that
-    commit offsets can do this. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS instead,
-    because every client sends the request again after this error.
+    commit offsets can handle these errors. If `knows_coordinators` is False, a Produce of TV1 gets NOT_ENOUGH_REPLICAS
+    instead, because every client sends the request again after this error.
     """
 
     transactional_id: str
@@ -124,8 +124,8 @@ class TransactionVerifier:
     def _guarded(
         self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
-        """Begins a verification of each batch in its log. Returns all verifications, and those that the coordinator
-        must confirm.
+        """Begins a verification of each batch in the log of its partition. Returns two mappings: all verifications, and
+        only the verifications that the coordinator must confirm.
         """
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
@@ -163,8 +163,8 @@ class TransactionVerifier:
         asked: dict[TopicPartition, Verification],
         answer: CodesOrAwaitable | None,
     ) -> VerificationResults:
-        """Waits until the markers of the producer's last transaction are written, because a client of TV2 does not wait
-        for them.
+        """Waits until the markers of the producer's last transaction are written. A client of TV2 begins its next
+        transaction without waiting for these markers.
 
         Each attempt makes new verifications, because a marker makes the old verifications invalid. If a marker is
         written before the coordinator has answered, the answer may be about the next transaction. So the coordinator is

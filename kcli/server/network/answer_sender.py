@@ -5,8 +5,8 @@ shared buffer, and is immediately written to the socket. Over the loopback, this
 and less than a new buffer for each answer. If the socket accepts only a part of a piece, the transport gets the rest.
 The sender continues when the transport has sent the rest.
 
-With TLS and in the simulated network, the sender cannot write to the socket itself. So it gives all pieces to the
-transport, in the same order.
+With TLS and in the simulated network, the sender cannot write to the socket itself. In these cases, the sender gives
+all pieces to the transport, in the same order.
 """
 
 from __future__ import annotations

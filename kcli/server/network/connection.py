@@ -14,10 +14,10 @@ Order. A request that cannot be answered immediately delays the requests after i
 a Produce request is served while earlier Produce requests wait for their commit. Without this exception, a producer
 with acks=all would have to wait for each commit. Appends and answers keep the order of the requests.
 
-Limits. While requests are delayed, and while the client does not read its answers, the connection reads nothing from
-the client. So a connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the
+Limits. The connection reads nothing from the client while requests are delayed, or while the client does not read its
+answers. So a connection keeps at most the content of one scratch buffer or one frame. frame_buffers.py limits the
 frames of all connections, and answer_sender.py limits their unsent answers. If a client sends many requests together,
-they are served alternately with the requests of other clients (request_line.py).
+the node serves these requests alternately with the requests of other clients (request_line.py).
 
 This file is long because the order and the limits depend on the state of one connection. connection_login.py contains
 the login, and waiting.py contains the answers that are not ready.
@@ -307,8 +307,9 @@ class Connection(asyncio.BufferedProtocol):
     def is_waiting(self) -> bool:
         """Whether a request is being served or waits to be served.
 
-        False while the connection is muted. A mute may last for days. During the mute, the connection does not read, so
-        it does not notice if the client disconnects.
+        While the connection is muted, the value is False, so that the connection can be closed as idle. A mute may last
+        for days, and a muted connection does not read. So the connection does not notice that its client has
+        disconnected.
         """
         if self._pending or not self._admitted:
             return True
@@ -663,8 +664,8 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _speaks(prefix: bytes) -> str:
-    """Returns the end of an error message. It names the protocol that the client uses, if the first bytes of the client
-    show it. Otherwise it is empty."""
+    """Returns the end of an error message, with the protocol that the client uses. The result is empty if the first
+    bytes of the client do not show the protocol."""
     if speaks_tls(prefix):
         return "; the client speaks TLS, this listener is PLAINTEXT"
     if prefix in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):

@@ -28,8 +28,8 @@ class ConnectionQuota:
         self._resolving: dict[asyncio.Task[None], None] = {}
 
     def set(self, name: str | None, limit: float | None) -> None:
-        """Sets a limit, or removes it if `limit` is None. `name` is an IP address, or a host name that is resolved now.
-        If `name` is None, the limit is the default of all addresses."""
+        """Sets a limit, or removes the limit if `limit` is None. `name` is an IP address, or a host name that is
+        resolved now. If `name` is None, the limit is the default of all addresses."""
         if name is None:
             self._default = limit
             return
@@ -46,7 +46,7 @@ class ConnectionQuota:
 
     def throttle_seconds(self, host: str) -> float:
         """Counts a new connection, and returns 0. If the connection exceeds the limit, the connection is not counted,
-        and the result is the number of seconds after which the caller must close it.
+        and the result is the number of seconds after which the caller must close the connection.
         """
         limit = self._limits.get(host, self._default)
         if limit is None:

@@ -71,7 +71,7 @@ class FailedLogins:
     def failed(
         self, host: str, now: float, listener: str, reason: str, defect: Exception | None = None
     ) -> None:
-        """Counts a failed login. Logs the failure if the last such line is old enough.
+        """Counts a failed login. Logs the failure if the last line about a failure is old enough.
 
         `defect` is an unexpected error in the code of the login, such as in an operator's own class. The log has its
         traceback.

@@ -48,7 +48,7 @@ class SocketServer:
     ) -> None:
         """Makes a server without listeners.
 
-        `throttle_seconds` is called with the address of each new connection. If it returns more than 0, the connection
+        `throttle_seconds` is called with the address of each new connection. If the result is above 0, the connection
         is closed after this number of seconds (KIP-612).
         """
         # Dicts instead of sets, because a simulation must iterate in the same order in every run.

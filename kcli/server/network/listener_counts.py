@@ -9,8 +9,8 @@ from kcli.model.observations import Largest, Observations
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ListenerCounts:
-    """The connections and the traffic of a listener since the start. An answer counts when the answer is written to the
-    socket, or when it begins to wait for the socket. `reads` counts reads from sockets.
+    """The connections and the traffic of a listener since the start. An answer is counted when it is written to the
+    socket, or when it must begin to wait for the socket. `reads` counts reads from sockets.
 
     `held_ns` is the time in nanoseconds for which connections had to wait for a place. `rate_delays_ms` has the delays
     by max.connection.creation.rate. `quota_delays_ms` has the delays by the quota of an IP address (KIP-612).

@@ -9,7 +9,7 @@ from kcli.model.observations import Observations
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class LoginCounts:
-    """The logins since the start. PLAINTEXT listeners have none.
+    """The logins since the start. On PLAINTEXT listeners, clients do not log in, so all counts are 0.
 
     `succeeded_without_again` counts the clients that cannot log in again on the same connection (KIP-368). `expired`
     counts the connections that were closed because their session had expired. `again_ms` has the duration of each

@@ -1,8 +1,8 @@
 """The queue of connections that have received requests which are not served yet.
 
 A client may send thousands of requests in one write. Each iteration of the event loop serves only a few of them, one
-connection after another. Between two iterations, the loop reads from other clients and answers them. An iteration has a
-limit on requests and on bytes. It has no time limit, because a simulation must give the same result in every run.
+connection after another. Between two iterations, the loop reads from other clients and sends them answers. An iteration
+has a limit on requests and on bytes. It has no time limit, because a simulation must give the same result in every run.
 """
 
 from __future__ import annotations

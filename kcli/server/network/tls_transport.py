@@ -41,8 +41,8 @@ KEY_UPDATE_ANSWERS_MAX_BYTES = 1024
 bytes. An answer has 27 bytes. A key update takes 16 µs of CPU and moves no data. OpenSSL's clients never send a key
 update, and Java's clients send one after 128 GB."""
 PLAIN_BYTES_PER_ANSWER_BYTE = 64
-"""For each such number of plain bytes from a client, one byte of the answers to key updates no longer counts. So a
-client may send one key update with each 1.7 KB."""
+"""The limit KEY_UPDATE_ANSWERS_MAX_BYTES counts one byte of answers less each time the client has sent this number of
+plain bytes. So a client may send one key update with each 1.7 KB."""
 RECORD_SIZE_BYTES = 16 * 1024
 """The most plain bytes of one record of TLS (RFC 8446, section 5.1)."""
 DIRECT_WRITE_MIN_BYTES = 16 * 1024
@@ -264,7 +264,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     # Reading.
 
     def _decrypt(self) -> None:
-        """Gives plain bytes to the connection until it pauses or needs more ciphertext."""
+        """Gives plain bytes to the connection until the connection pauses, or until OpenSSL needs more ciphertext."""
         tls, incoming = self._ssl, self._incoming
         assert tls is not None
         is_dry = False
@@ -296,7 +296,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._update_reading()
 
     def _may_update_keys(self) -> bool:
-        """Sends the answers to key updates. Returns False if there were too many, so that the connection is closed."""
+        """Sends the answers to key updates. Returns False if there were too many key updates. The connection is then
+        closed."""
         self._has_key_updates = True
         self._update_debt += self._outgoing.pending * PLAIN_BYTES_PER_ANSWER_BYTE
         if self._update_debt > KEY_UPDATE_ANSWERS_MAX_BYTES * PLAIN_BYTES_PER_ANSWER_BYTE:

@@ -1,4 +1,5 @@
-"""Controls a cleaner process: sends plans to it, receives its events, and can end it. This code runs in the broker."""
+"""Controls a cleaner process from the broker: sends plans of passes to the process, receives its events, and can end
+it."""
 
 from __future__ import annotations
 

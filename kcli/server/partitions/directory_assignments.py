@@ -39,7 +39,7 @@ PARTITIONS_PER_TURN = 250
 
 class DirectoryAssignments:
     """Reports directories to the controller. Call `load` when the broker is registered, and `apply` after the replicas
-    have applied a delta."""
+    have applied a change of the metadata."""
 
     def __init__(
         self,

@@ -58,8 +58,8 @@ WATCHED_FROM = 4
 reading these partitions costs less than watching them."""
 
 REFRESH_MAX_MS = 2000
-"""The longest time for which an unchanged partition is not read. A read shows the leader that the follower still
-fetches, and gives the client a new log start offset."""
+"""The longest time for which an unchanged partition is not read. A read has two purposes: the leader notices that the
+follower still fetches, and the client gets a new log start offset."""
 
 REFRESHES_PER_LAG_TIME = 4
 """The number of reads of an unchanged partition in each replica.lag.time.max.ms, if the time between two such reads is
@@ -68,14 +68,15 @@ follower from the ISR."""
 
 REFRESHED_AT_ONCE = 50
 """The most unchanged partitions that one fetch reads again. If a quarter of the quiet partitions is more, this quarter
-is the limit. The limit spreads the reads over several fetches: without it, partitions that were read together once
+is the limit. The limit spreads the reads over several fetches. Without a limit, partitions that were read together once
 would always be read together."""
 
 
 class Quiet(NamedTuple):
     """The state of a partition that has nothing new for the client of a session.
 
-    `partition` holds the requests that wait for new records of this partition. `read_ms` is the time of its last read.
+    `partition` is the list of requests and sessions that wait for changes of the partition. `read_ms` is the time at
+    which the partition was last read.
     """
 
     partition: ParkedFetches
@@ -87,8 +88,8 @@ class FetchSession:
     """The partitions of one client.
 
     The next fetch reads the `active` partitions, in this order. The `quiet` partitions have nothing new for the client.
-    If such a partition changes, it becomes active. So a fetch of a follower with thousands of partitions reads only a
-    few of them. `parked` is the last fetch of the session that had to wait for records.
+    If such a partition changes, it becomes active. So if a follower has thousands of partitions, its fetch reads only a
+    few of these partitions. `parked` is the last fetch of the session that had to wait for records.
     """
 
     id: int
@@ -151,7 +152,8 @@ class FetchSession:
     def finish(self) -> None:
         """Makes all partitions active. The broker calls this method after it has lost the leadership of a partition.
 
-        One call is enough for many partitions, because many leaderships end together when a broker stops.
+        The call also makes the other partitions active. When a broker stops, many leaderships end together, and one
+        call is enough for all of them.
         """
         self.end()
         if self.parked is not None:
@@ -173,8 +175,8 @@ class SessionCounts:
 
 
 class FetchSessions:
-    """The fetch sessions of the broker: at most `slots` sessions. The first session is the one that was unused for the
-    longest time."""
+    """The fetch sessions of the broker: at most `slots` sessions. The sessions are in the order of their last use, the
+    oldest use first."""
 
     def __init__(self, slots: int, rng: Rng, refresh_ms: int = REFRESH_MAX_MS) -> None:
         """Makes an empty cache of sessions. After `refresh_ms`, a partition is read again even if it has not
@@ -322,7 +324,7 @@ class FetchScope:
         return self._session is not None and len(self._session.targets) >= WATCHED_FROM
 
     def rest(self, target: FetchTarget, partition: ParkedFetches, now_ms: int) -> None:
-        """Makes a partition quiet. The next fetch reads it only if it has changed."""
+        """Makes a partition quiet. The next fetch reads the partition only if the partition has changed."""
         assert self._session is not None, "only a session remembers partitions"
         self._session.rest(target, partition, now_ms)
 
@@ -371,7 +373,8 @@ class FetchScope:
         return FetchResponse(session_id=session_id, responses=topics, node_endpoints=endpoints)
 
     def _drop(self, *results: Results, keeps_targets: bool) -> Generator[None, None, None]:
-        """Drops the results and the targets in steps, because it takes long to free 200,000 objects without a pause."""
+        """Drops the results and the targets in steps, because freeing 200,000 objects in one step would block the event
+        loop."""
         for each in results:
             while each:
                 del each[-_PARTITIONS_PER_STEP:]

@@ -20,7 +20,7 @@ class FollowedPartition:
     `is_current` is False after the leader epoch has ended or the replica has been removed. After that, no record may be
     appended.
 
-    `early` is the time for which this broker holds requests for the leader, because it may soon become the leader
+    This broker may soon become the leader. `early` is the window in which it therefore holds requests for the leader
     (`kcli.replica.early_requests`).
     """
 
@@ -82,7 +82,7 @@ class FollowedPartition:
         )
 
     def advance(self, high_watermark: Offset, log_start_offset: Offset) -> None:
-        """Sets the high watermark and the log start offset to the leader's values, as far as this log has the records.
+        """Sets the high watermark and the log start offset to the leader's values, but at most to the end of this log.
         Then answers the waiting fetches that are due. Raises StorageError.
         """
         log = self.log
@@ -94,7 +94,7 @@ class FollowedPartition:
             measure_again(self.parked_fetches)
 
     def hold_ms(self, now_ms: int) -> int:
-        """The time for which a request for the leader is held if it arrives now."""
+        """The time for which this broker holds a request for the leader that arrives now."""
         self.early = self.early.at(now_ms)
         return self.early.remaining_ms(now_ms)
 

@@ -1,4 +1,4 @@
-"""Sends the changes of ISRs that this broker's leaders propose to the controller (AlterPartition, KIP-497).
+"""Sends changes of ISRs to the controller (AlterPartition, KIP-497). The leaders on this broker propose these changes.
 
 At most one request is in flight. The next request contains all changes that were proposed meanwhile. If a request
 fails, it is sent again until a controller answers, because a leader must know whether its change is committed.

@@ -209,8 +209,8 @@ class LeaderPartition:
         every record before this offset. If the follower is in sync now, this leader proposes to add the follower to the
         ISR.
 
-        Raises NotLeaderOrFollowerException if the follower's broker has no replica, or if it has restarted and is
-        registered with a newer broker epoch.
+        Raises NotLeaderOrFollowerException if the follower's broker has no replica of the partition, or if this broker
+        has restarted and is registered with a newer broker epoch.
         """
         broker_id = BrokerId(replica)
         before = self.followers.get(broker_id)
@@ -238,8 +238,8 @@ class LeaderPartition:
 
     @property
     def low_watermark(self) -> Offset:
-        """The smallest log start offset of the replicas on live brokers. A DeleteRecords request waits until it reaches
-        the offset of the request.
+        """The smallest log start offset of the replicas on live brokers. A DeleteRecords request waits until the low
+        watermark reaches the offset in the request.
         """
         brokers = self._ports.brokers()
         starts = [
@@ -353,11 +353,12 @@ class LeaderPartition:
         self.wake_all()
 
     def apply(self, after: PartitionImage) -> None:
-        """Applies a state of the partition in this leader epoch from the metadata.
+        """Applies a new state of the partition from the metadata. This state has the same leader epoch as the leader.
 
-        Does nothing if the leader already has this state or a newer state from an answer of the controller. Kafka
-        applies an equal state a second time, and so forgets a change that it has proposed. Then the high watermark does
-        not wait for a replica that the change adds to the ISR, and may rise above the records of this replica.
+        This method does nothing if an answer of the controller has already given the leader this state or a newer
+        state. Kafka, in contrast, applies the same state a second time. Kafka's leader then forgets a change of the ISR
+        that it has proposed. If this change adds a replica, the high watermark of Kafka's leader does not wait for this
+        replica, and may rise above the replica's records.
         """
         if after.partition_epoch > self.state.partition_epoch:
             self.commit_partition(after.replicas, after.isr, after.partition_epoch)
@@ -396,7 +397,7 @@ class LeaderPartition:
 
     def _advance(self, size_bytes: int) -> None:
         """Raises the high watermark if possible, and answers the requests that are due. `size_bytes` is the size of the
-        present append, or 0.
+        present append, or 0 if there is no append.
         """
         log = self.log
         followers = self.followers
@@ -417,7 +418,8 @@ class LeaderPartition:
 
     def when_committed(self, offset: Offset, callback: Callable[[], None]) -> Wait[Callable[[], None]] | None:
         """Calls `callback` when everything before `offset` is committed, or when the leadership ends. If everything is
-        committed already, calls it immediately and returns None. Otherwise returns the wait, which the caller may drop.
+        committed already, calls `callback` immediately and returns None. If not, returns a `Wait`. The caller may
+        cancel `callback` with `Wait.drop`.
         """
         if self.is_leader and self.log.high_watermark < offset:
             return self.commits.wait_for(offset, callback)
@@ -426,7 +428,7 @@ class LeaderPartition:
 
     def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> None:
         """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. If the low watermark
-        is high enough already, calls it immediately.
+        is high enough already, calls `callback` immediately.
         """
         if self.is_leader and self.low_watermark < offset:
             self.deletions.wait_for(offset, callback)
@@ -434,9 +436,10 @@ class LeaderPartition:
             callback()
 
     def _joining(self) -> Container[BrokerId]:
-        """The replicas outside the maximal ISR for which the high watermark waits. (The maximal ISR also has the
-        replicas of a proposed change.) If all replicas are in the maximal ISR, the clock is not read, because this
-        would cost more than the rest of this method.
+        """The replicas that will soon join the ISR. The high watermark already waits for these replicas. The present
+        time decides which replicas they are. But no replica can join if all replicas are already in the committed or
+        the proposed ISR. In this case, the clock is not read, because reading the clock takes longer than the rest of
+        this method.
         """
         state = self.state
         if len(state.maximal_isr) == len(state.replicas):

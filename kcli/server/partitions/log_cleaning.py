@@ -2,7 +2,7 @@
 
 A pass runs in another process (`cleaner_process`), so that the pass does not slow down the event loop. A thread of the
 broker waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from
-the next round on. As in Kafka, a change of memory or rate ends the running passes.
+the next round on. As in Kafka, a change of the cleaner's memory or rate ends the running passes.
 """
 
 from __future__ import annotations

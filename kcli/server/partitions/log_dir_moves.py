@@ -116,9 +116,9 @@ class LogDirMoves:
     # Life.
 
     def recover(self, image: MetadataImage) -> None:
-        """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between them,
-        completes the replacement. Otherwise truncates the copy to the end of its log. Drops copies of partitions that
-        this broker no longer has.
+        """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between the two
+        renames, completes the replacement. In all other cases, truncates the copy to the end of the original log. Drops
+        copies of partitions that this broker no longer has.
         """
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
@@ -135,8 +135,8 @@ class LogDirMoves:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
     def _truncate(self, copy: PartitionLog, current: PartitionLog) -> None:
-        """Truncates the copy to the end of its log. The log may have lost records in a crash. New records may then get
-        the offsets of the lost records, so the copy must not keep the lost records.
+        """Truncates a copy to the end of the original log. The original log may have lost records in a crash. New
+        records may then get the offsets of the lost records, so the copy must not keep the lost records.
         """
         try:
             copy.truncate_to(current.log_end_offset)

@@ -30,8 +30,8 @@ ParkedFetches = dict[FetchWaiter, FetchTarget]
 
 
 def measure_again(partition: ParkedFetches) -> None:
-    """Makes all waiting requests measure the readable bytes of a partition again, because it changed without an
-    append.
+    """Makes all waiting requests measure the readable bytes of a partition again, because the partition has changed
+    without an append.
     """
     for waiter in list(partition):
         waiter.changed(partition, 0, measure=True)
@@ -53,8 +53,9 @@ class ParkedFetch:
         """Makes a waiting fetch. `measure` gets the targets whose partitions changed, and returns the bytes that the
         fetch would get now.
 
-        If a partition has an error, `measure` returns min_bytes or more. `reads_uncommitted` is True for a follower. A
-        follower reads records before they are committed, so a commit does not end its wait.
+        If a partition has an error, `measure` returns min_bytes or more, so that the wait ends. `reads_uncommitted` is
+        True for a follower. A follower reads records before they are committed, so a commit does not end the follower's
+        wait.
         """
         self._wait = wait
         self._changed: dict[FetchTarget, None] = {}

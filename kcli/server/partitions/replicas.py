@@ -72,7 +72,7 @@ class PartitionFetchers(Protocol):
         ...
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops fetching. If an answer arrives later, it is ignored."""
+        """Stops fetching. An answer that arrives later is ignored."""
         ...
 
     def metadata_changed(self, image: MetadataImage) -> None:
@@ -164,8 +164,8 @@ class Replicas:
         return self._leaders.get(TopicPartition(topic, partition))
 
     def hold(self, partitions: Iterable[TopicPartition]) -> Awaitable[None] | None:
-        """Holds a request for the leaders of these partitions, if this broker follows some of them and may begin to
-        lead soon. Returns None if the request is not held.
+        """Holds a request for the leaders of these partitions, if this broker follows some of them and may soon become
+        their leader. Returns None if the request is not held.
         """
         if not self._followed:
             return None
@@ -323,8 +323,8 @@ class Replicas:
         )
 
     def _cut_of(self, diff: PartitionDiff) -> PartitionLog | None:
-        """Returns the log of a partition that this broker will lead, if a truncation of this log is not durable yet.
-        Otherwise returns None.
+        """Returns the log of a partition that this broker will lead. Returns None if all truncations of this log are
+        already durable.
         """
         followed = self._followed.get(TopicPartition(diff.topic, diff.partition))
         if followed is None or diff.after is None or diff.after.leader != self.node_id:

@@ -44,7 +44,8 @@ MAX_BATCH_BYTES = 8 << 20
 out."""
 
 Outcome = tuple[R, asyncio.Future[None] | None]
-"""A response, and the future of the commit for which it waits. None if there is nothing to wait for."""
+"""A response, and a future. The response may be sent when the future is done. The future is None if the response need
+not wait for a commit."""
 
 
 def session_ms(clock: Clock) -> int:
@@ -67,8 +68,8 @@ class ActiveController:
         counts: ControllerCounts | None = None,
         times: ControllerTimes | None = None,
     ) -> None:
-        """Makes the active controller. `replayer` replays appended records into the state on which `controller`
-        decides.
+        """Makes the active controller. `replayer` applies appended records to the state from which `controller` makes
+        its decisions.
         """
         self._counts = counts or ControllerCounts()
         self._times = times or ControllerTimes()
@@ -81,7 +82,8 @@ class ActiveController:
         self._ended: KafkaError | None = None
         self._moving: asyncio.Task[object] | None = None
         self.configs_changed = asyncio.Event()
-        """Set when a configuration has changed. The periodic work waits for it, and clears it."""
+        """An event that is set when a configuration has changed. The periodic work waits for this event, and then
+        clears it."""
 
     @property
     def controller(self) -> Controller:
@@ -91,7 +93,7 @@ class ActiveController:
         return self._controller
 
     def end(self, error: NotControllerException) -> None:
-        """Ends the leadership. All requests that wait for a commit get the error. Later requests get it too."""
+        """Ends the leadership. All requests that wait for a commit, and all later requests, get `error`."""
         self._ended = error
         self._committed.drop_ahead(error)
 
@@ -201,8 +203,8 @@ class ActiveController:
         self._moving = None
 
     async def _upgrade_quorum(self, level: int) -> None:
-        """Raises kraft.version, and waits for the commit. Raises InvalidUpdateVersionException if a voter does not
-        support the level."""
+        """Sets kraft.version to a higher level, and waits for the commit. Raises InvalidUpdateVersionException if a
+        voter does not support the level."""
         response = (await self._driver.upgrade(level)).response
         assert isinstance(response, VoterChangeResponse)
         if response.error is not ErrorCode.NONE:
@@ -258,6 +260,7 @@ class ActiveController:
 
 
 def _retrieve(done: asyncio.Future[T]) -> None:
-    """Marks the exception as retrieved, because it is possible that no caller waits for this future."""
+    """Marks the exception of a future as retrieved. If no caller waits for the future, asyncio would otherwise log the
+    exception."""
     if not done.cancelled():
         done.exception()

@@ -33,7 +33,7 @@ class ControllerChannel(Protocol):
 
 
 class LocalController(ControllerChannel, Protocol):
-    """The controller role of this node. It raises NotControllerException unless it is active."""
+    """The controller role of this node. `send` raises NotControllerException if this controller is not active."""
 
     @property
     def is_active(self) -> bool:
@@ -44,8 +44,9 @@ class LocalController(ControllerChannel, Protocol):
 class NodeChannel:
     """The `ControllerChannel` of a broker. For each request, it finds the node of the active controller.
 
-    If this node's controller is active, it gets the request directly. Otherwise the request goes over the network. If
-    no node is known to be the active controller, the request waits, because this node may become active itself.
+    If the controller of this node is active, this controller gets the request directly. If it is not active, the
+    request goes over the network to the active controller. If no node is known to be the active controller, the request
+    waits, because this node may become active itself.
     """
 
     def __init__(

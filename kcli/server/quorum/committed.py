@@ -1,7 +1,7 @@
 """Replays the committed records of the metadata log, and passes the new metadata to the loader (loader.py).
 
-The active controller replays its own records when it appends them, and keeps the result in memory until they are
-committed. All other records are read from the log when they are committed. Records that are never committed do not
+The active controller replays its own records when it appends them, and keeps the result in memory until these records
+are committed. All other records are read from the log when they are committed. Records that are never committed do not
 change the committed state, which is a separate object (`ReplayPoint`).
 """
 
@@ -41,7 +41,7 @@ class Ahead:
 
 
 class CommittedMetadata:
-    """Keeps the metadata after the committed records, which it replays. Call `start` first."""
+    """Replays the committed records, and holds the metadata that results from them. Call `start` first."""
 
     def __init__(
         self, log: MetadataLog, loader: MetadataLoader, *, on_fatal: Callable[[BaseException], None]
@@ -91,7 +91,7 @@ class CommittedMetadata:
         self._ahead.append(ahead)
 
     def drop_ahead(self, error: KafkaError) -> None:
-        """Forgets all uncommitted records. The callers that wait for their commit get the error."""
+        """Forgets all uncommitted records. The callers that wait for the commit of these records get `error`."""
         while self._ahead:
             done = self._ahead.popleft().done
             if done is not None and not done.done():

@@ -1,4 +1,4 @@
-"""Registers a controller that is not active with the active controller (KIP-919).
+"""Registers an inactive controller with the active controller (KIP-919).
 
 A controller that becomes active writes its own registration. Every other controller sends ControllerRegistration again
 and again, until the metadata has the registration of the controller's present process.
@@ -51,8 +51,8 @@ class ControllerRegistrar:
     def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
         """Registers again if another process has taken the place of this controller in the metadata.
 
-        The pauses continue to grow. With constant pauses, two running controllers with the same id would write records
-        without end.
+        The pauses between registrations continue to grow. With constant pauses, two running controllers with the same
+        id would replace each other's registration again and again, and each time write a record.
         """
         if self._task.done() and not self._task.cancelled() and self._is_missing():
             _log.warning(

@@ -65,7 +65,8 @@ class ControllerRole:
         quorum.on_leadership(Leadership(self._begin, self._end))
 
     async def start(self, listeners: Sequence[Listener] | None = None) -> None:
-        """Prepares for the leadership, and does not wait for it. Call this method before the start of the quorum.
+        """Prepares this node for the leadership, and does not wait until this node leads. Call this method before the
+        start of the quorum.
 
         `listeners` take precedence over the advertised listeners of the configuration. Raises StorageError if the node
         is not formatted.

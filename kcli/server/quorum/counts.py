@@ -28,7 +28,8 @@ class ControllerCounts:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTimes:
-    """The times of decisions in milliseconds: how long requests waited for them, and how long they took."""
+    """The times of decisions in milliseconds: how long requests waited for a decision, and how long the decision
+    took."""
 
     queued_ms: Observations = field(default_factory=Observations)
     processed_ms: Observations = field(default_factory=Observations)
@@ -36,8 +37,8 @@ class ControllerTimes:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class RaftCounts:
-    """The number of records that this node has appended to the metadata log as the leader, and the number that it has
-    fetched from another leader.
+    """The number of records that this node has appended to the metadata log as the leader, and the number of records
+    that this node has fetched from other leaders.
 
     `new_leaders` is the number of leaders that this node has seen. `idle_ns` is the time for which the raft node had
     nothing to do.

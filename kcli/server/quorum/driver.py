@@ -4,9 +4,9 @@ decisions that the raft node returns (a `Ready`).
 Messages come from other nodes, from the answers of the peers, from the flushes, and from the timer of the node. The
 decisions in a `Ready` are carried out in the order of its fields. So no vote is sent before the vote is durable.
 
-The appends of the active controller do not wait for this task. The event loop makes them immediately, so that offsets
-are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended before
-the flush began.
+The appends of the active controller do not wait for this task. The event loop makes these appends immediately, so that
+offsets are in the order of decisions. A thread flushes the log later. A flush includes all records that were appended
+before the flush began.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from kcli.server.quorum.metadata_log import MetadataLog
 _logger = logging.getLogger("kcli.server.RaftManager")
 
 MAX_WAITING_REQUESTS = 1000
-"""Requests of other nodes that wait for the raft node. A quorum has a few peers, and each peer and each broker has one
-request. A larger number means that a client floods the node."""
+"""The most requests of other nodes that may wait for the raft node. A quorum has a few peers, and each peer and each
+broker has one request in flight. A larger number means that a client floods the node."""
 
 UNCOMMITTED_MAX = 10_000
 """The most appended batches for which the time until the commit is measured. There is a limit, because without a
@@ -109,8 +109,8 @@ class RaftDriver:
         on_step: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
     ) -> None:
-        """`on_step` is called after each message to the raft node, before its decisions are carried out. `on_fatal` is
-        called once, if a disk fails or kcli has a bug.
+        """`on_step` is called when the raft node has processed a message, before the decisions of the node are carried
+        out. `on_fatal` is called once, if a disk fails or kcli has a bug.
         """
         self.sender: Sender | None = None
         self._node = node
@@ -137,8 +137,8 @@ class RaftDriver:
     def start(self, start: Start) -> None:
         """Starts the node, which then begins to look for a leader or elects itself.
 
-        First the raft node gets its stored state. Then it handles the requests of other nodes, also those that came
-        earlier. Without the stored state, the node could vote twice in one epoch.
+        First the raft node gets its stored state. Then it handles the requests of other nodes, including requests that
+        came before this method was called. Without the stored state, the node could vote twice in one epoch.
         """
         self._inbox.appendleft(start)
         self._wake.set()

@@ -1,7 +1,7 @@
 """The quorum-state file in `__cluster_metadata-0`: the election state of this voter, as JSON.
 
 Version 0 of the file is for kraft.version 0 and contains the ids of the static voters. Version 1 is for kraft.version
-1. Instead of these ids, it contains the directory id of the controller for which this node has voted (KIP-853).
+1. Instead of these ids, version 1 contains the directory id of the controller for which this node has voted (KIP-853).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
 appends. The leader appends records. The other nodes append the leader's batches unchanged. After a change of the
-leader, they may have to remove uncommitted batches.
+leader, these nodes may have to remove uncommitted batches.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """A batch of the log: the bytes that contain it, its position in them, and its header."""
+    """A batch of the log: a buffer that contains the batch, the position of the batch in the buffer, and the header of
+    the batch."""
 
     content: bytes
     position: int
@@ -239,7 +240,7 @@ class MetadataLog:
 
     @on_disk
     def read_bootstrap(self) -> list[MetadataRecord]:
-        """Reads the bootstrap records that `format` wrote. Raises StorageError if the file is missing."""
+        """Reads the bootstrap records that `kcli storage format` wrote. Raises StorageError if the file is missing."""
         try:
             content = read_file(self._disk, self._bootstrap_path)
         except FileNotFoundError:
@@ -325,7 +326,7 @@ class MetadataLog:
         self.bytes_since_snapshot = max(0, self.bytes_since_snapshot - bytes_covered)
 
     def install(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> SnapshotInstalled:
-        """Empties the log up to the end of a downloaded snapshot."""
+        """Replaces the log by a downloaded snapshot. The log is then empty, and begins at the end of the snapshot."""
         self._start_at(snapshot_id)
         self.snapshots.added(snapshot_id)
         self.snapshots.delete_before(snapshot_id.end_offset)

@@ -1,4 +1,5 @@
-"""The quorum part of a node: the metadata log, the raft node that follows or leads it, and the committed metadata.
+"""The quorum part of a node: the metadata log, the raft node, and the committed metadata. The raft node follows another
+node or leads the quorum.
 
 Every node has one `Quorum` object. A controller can vote and lead. A node without the controller role only follows (an
 observer). The arrows show the way of requests and records through the parts:

@@ -117,8 +117,8 @@ def begin_epoch_response(response: BeginEpochResponse, listener: str) -> bq.Begi
 
 
 def end_epoch_request(message: eq.EndQuorumEpochRequest) -> EndEpochRequest:
-    """Converts an EndQuorumEpoch request. In version 0, it has only the ids of the preferred successors, without their
-    directory ids.
+    """Converts an EndQuorumEpoch request. In version 0, the request has only the ids of the preferred successors,
+    without their directory ids.
     """
     partition = message.topics[0].partitions[0]
     preferred = tuple(

@@ -110,8 +110,8 @@ class RemoteController:
         self.counts = ConnectionCounts()
         self.queued_ms = Observations()
         self.remote_ms = Observations()
-        """`queued_ms` has the times of requests in the queue. `remote_ms` has the times from the sending of a request
-        to its answer."""
+        """The times from the sending of a request to its answer. `queued_ms` has the times that requests waited in the
+        queue."""
         self.versions: ApiRanges = {}
         """The API versions of the last controller. Empty before the first connection."""
 

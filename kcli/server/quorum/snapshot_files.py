@@ -143,8 +143,8 @@ class SnapshotFiles:
     def finish_download(self) -> Snapshot:
         """Checks the downloaded snapshot and makes it durable. Raises CorruptRecordError if it is damaged.
 
-        Call `added` only when the log begins at the end of this snapshot. If it were called earlier, the deletion of
-        old snapshots would use the new snapshot too early.
+        Call `added` only when the log begins at the end of this snapshot. If `added` were called earlier, old snapshots
+        could be deleted although the log still needs them.
         """
         download = self._download
         assert download is not None

@@ -31,7 +31,7 @@ CLEAN_INTERVAL_MS = 60_000
 LAST_SNAPSHOT_BYTES = 1 << 20
 """If the log has grown by at least this number of bytes since the last snapshot, a stop of the node takes a new
 snapshot. The next start would otherwise replay these bytes, and this number of bytes takes about 0.3 s. Each stop and
-start of a node writes two records for each partition that it leads."""
+start of a node writes two records for each partition that the node leads."""
 
 
 class Snapshotting:

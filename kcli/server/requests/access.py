@@ -28,11 +28,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rule of one API.
+    """The rule of one API: the operations that a client needs to use the API.
 
-    If the rule is for the whole request, the principal needs only one of these operations. Otherwise the content of the
-    request decides which operations the client needs. When the broker refuses a client, the tools suggest an ACL with
-    the first operation on each type of resource (`kcli/cli/missing_rights.py`).
+    If the rule is for the whole request, the principal needs only one of these operations. If the rule is per resource,
+    the content of the request decides which operations the client needs. When the broker refuses a client, the tools
+    suggest an ACL with the first operation on each type of resource (`kcli/cli/missing_rights.py`).
     """
 
     needs: tuple[Need, ...]
@@ -130,7 +130,7 @@ def require_whole(context: RequestContext[object], access: Access) -> None:
 
 
 def _refusal_text(context: RequestContext[object], need: Need) -> str:
-    """The error message. Kafka's message contains the whole request as text. This message contains only the parts of
+    """The error message. Kafka's message contains the whole request as text. kcli's message contains only the parts of
     the request that help an operator.
     """
     about = (

@@ -79,8 +79,8 @@ T = TypeVar("T")
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
-"""Larger frames are decoded in turns. A smaller frame has at most this number of elements, because each element takes
-at least a byte."""
+"""The largest frame that is decoded in one step. Such a frame has at most this number of elements, because each element
+takes at least a byte. Larger frames are decoded in several iterations of the event loop."""
 FETCHED_PARTITIONS_PER_TURN = 200
 """Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
 TOPICS_PER_TURN = 200
@@ -90,7 +90,7 @@ ELEMENTS_PER_TURN = 500
 turn takes about a millisecond.
 
 The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
-loop wakes up, it would have to wait until the thread releases the lock.
+loop wakes up, the loop would have to wait until the thread releases the lock.
 """
 
 ONLY_READ = frozenset(
@@ -430,8 +430,8 @@ async def _encoded_later(
 
 
 def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """Returns an awaitable that does the same work. If a client has a quota, the time of this work is charged to the
-    client."""
+    """Returns an awaitable with the result of `work`. If any client has a quota, the time of this work is charged to
+    the client of the request."""
     return work if context.throttle is None else context.throttle.waits_for(work)
 
 

@@ -1,8 +1,8 @@
 """Requests that a broker forwards to the active controller in an Envelope (KIP-590).
 
 If the active controller runs in another process, the dispatch sends the frame of such a request to that process, which
-runs the handler. Otherwise the handler runs in this process. So a handler always runs in the process of the active
-controller.
+runs the handler. If the active controller runs in this process, the handler runs here. So a handler always runs in the
+process of the active controller.
 """
 
 from __future__ import annotations

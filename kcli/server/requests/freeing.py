@@ -14,7 +14,8 @@ from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.turns import Steps, run_in_turns
 
 STEPS_PER_TURN = 500
-"""A step drops one element that has arrays, or ELEMENTS_PER_STEP elements without arrays. It takes about 1 µs."""
+"""The number of steps in one iteration of the event loop. A step drops one element that has arrays, or
+ELEMENTS_PER_STEP elements without arrays, and takes about 1 µs."""
 
 ELEMENTS_PER_STEP = 10
 
@@ -49,7 +50,7 @@ def freeing_steps(message: object) -> Steps[None]:
 
 
 def _large_arrays(message: object) -> Iterator[list[object]]:
-    """The elements of the large arrays of a message, also of those in its small arrays."""
+    """The elements of all large arrays of a message, including large arrays in the elements of small arrays."""
     for array in _arrays(message):
         if len(array) > SMALL_ARRAY:
             yield list(array)

@@ -116,7 +116,7 @@ class LoginSettings:
 
 
 def user_principal(_connection: Connection, _mechanism: str, success: Success) -> Principal:
-    """The principal of Kafka's default principal builder: the authorization id."""
+    """The principal that Kafka's default principal builder makes: a user whose name is the authorization id."""
     return Principal("User", success.authorization_id, token_authenticated=success.by_token)
 
 

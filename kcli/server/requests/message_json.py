@@ -1,8 +1,8 @@
 """Writes a message of the protocol as JSON, in the form of Kafka's request log.
 
-The form is the same as in Kafka's generated code. Names are in camel case, and only the fields that exist in the
-version of the message are written. Ids are written as text, and bytes as base64. The size of records is written in
-place of the records. Tagged fields with their default are left out. Secrets are hidden.
+kcli uses the form of Kafka's generated code. Names are in camel case, and only the fields that exist in the version of
+the message are written. Ids are written as text, and bytes as base64. The size of records is written in place of the
+records. Tagged fields with their default are left out. Secrets are hidden.
 """
 
 from __future__ import annotations

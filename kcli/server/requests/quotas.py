@@ -279,7 +279,7 @@ class RequestThrottle:
             self._since = None
 
     def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Returns `answer`. If it is a coroutine, the time during which it runs is counted."""
+        """Returns `answer`. If `answer` is a coroutine, the time during which the coroutine runs is counted."""
         self.pause()
         return self._timed(answer) if isinstance(answer, Coroutine) else answer
 
@@ -308,8 +308,8 @@ class RequestThrottle:
         self._is_exempt = True
 
     def refuse(self) -> None:
-        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and this
-        sender does not have the permission of a broker."""
+        """Charges the request even if it would be exempt from quotas. Only requests of brokers are exempt, and the
+        sender of this request does not have the permission of a broker."""
         self._is_refused = True
 
     def limit_fetch(self, request: FetchRequest) -> FetchRequest:

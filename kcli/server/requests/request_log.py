@@ -30,8 +30,8 @@ REQUEST_LOG = logging.getLogger("kcli.request.logger")
 
 
 def logged(route: AnyRoute, caller: Caller) -> AnyRoute:
-    """Returns a copy of the route for one request, which also writes the line of the request when the response is
-    encoded.
+    """Returns a copy of a route for one request. The copy also writes the line of this request to the log when the
+    response is encoded.
     """
     line = _Line(route, caller)
     return dataclasses.replace(

@@ -16,8 +16,8 @@ STAGES_MAX = 64
 
 INSPECTED_MAX_BYTES = 1 << 20
 COMPRESSED_INSPECTED_MAX_BYTES = 128 << 10
-"""The broker does not look for headers in larger compressed batches. To read the first record of a compressed batch, it
-must decompress up to a megabyte, which blocks the event loop for up to 3 ms."""
+"""The broker does not look for headers in larger compressed batches. To read the first record of a compressed batch,
+the broker must decompress up to a megabyte, which blocks the event loop for up to 3 ms."""
 
 
 class HasThrottle(Protocol):
@@ -104,8 +104,8 @@ class RequestTrace:
 
 
 def creator_of(records: Buffer) -> TraceContext | None:
-    """Returns the trace context of the first record of a batch, or None. For an invalid batch it returns None, and the
-    append reports the error."""
+    """Returns the trace context of the first record of a batch, or None. For an invalid batch, the result is None too,
+    and the append reports the error."""
     is_compressed = records[FLAGS_POSITION] & CODEC_MASK
     if len(records) > (COMPRESSED_INSPECTED_MAX_BYTES if is_compressed else INSPECTED_MAX_BYTES):
         return None

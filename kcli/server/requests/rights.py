@@ -78,9 +78,9 @@ class Rights:
         return self._authorizer.is_open is True
 
     def kept_key(self) -> object | None:
-        """Returns a key for the present permissions of the client. If a handler's checks have allowed everything, it
-        may skip the same checks while the key stays equal. They would have the same result and would write no line to
-        the audit log.
+        """Returns a key for the present permissions of the client. If all checks of a handler have allowed the client's
+        operations, the handler may skip the same checks while the key stays equal. The skipped checks would have the
+        same result and would write no line to the audit log.
 
         Returns None if the handler must not skip checks.
         """

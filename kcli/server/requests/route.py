@@ -29,7 +29,7 @@ class Route(Generic[RequestT, ResponseT]):
     error_response: Callable[[Context, RequestT | None, KafkaError], ResponseT | Awaitable[ResponseT]]
     error_code: Callable[[ResponseT], ErrorCode] | None
     """Returns the top-level error code of a response. If the response has no such code, this field is None, and the
-    handler counts its errors for the metrics."""
+    handler counts the errors of the API for the metrics."""
 
 
 AnyRoute = Route[Any, Any]

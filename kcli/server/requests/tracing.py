@@ -37,11 +37,11 @@ from kcli.tracing.trace_context import TraceContext, new_span_id, new_trace_id
 from kcli.tracing.tracer import BoundedSink
 
 SHORTEST_STAGE_SECONDS = 0.000_05
-"""Shorter waits are left out. They are single iterations of the event loop."""
+"""The shortest wait that is shown as a stage. Shorter waits are single iterations of the event loop."""
 
 CLIENT_SAMPLES_PER_SECOND = 100
-"""The requests that clients can choose in one second by a sampled record. Each takes about 30 µs, and more with many
-stages."""
+"""The most requests that clients can choose in one second by a sampled record. The spans of such a request take about
+30 µs, and more with many stages."""
 
 NEVER = float("inf")
 
@@ -242,7 +242,8 @@ def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> 
 
 
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
-    """Returns the same wait. Stores the time at which the wait ends, and the time at which the answer may be sent."""
+    """Returns a wait with the same answer. This wait also stores the time at which it ends, and the time at which the
+    answer may be sent."""
     trace = request.trace
     wait = trace.stage(_WAITS.get(request.key, "wait"))
     waiting.future.add_done_callback(lambda _: wait.end())

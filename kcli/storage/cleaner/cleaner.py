@@ -2,9 +2,9 @@
 
 A pass (`one_pass`) is one run of the cleaner over one log. It reads sealed segments and writes `.cleaned` segments. The
 owner of the log may append during the pass. When a pass has written a segment, the cleaner takes the log's lock and
-replaces the source segments by it, unless the log has changed. After a crash, the next start removes `.cleaned` files
-and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the offset up to which
-each log is clean.
+replaces the source segments by the new segment, unless the log has changed. After a crash, the next start removes
+`.cleaned` files and installs `.swap` files (`loader.finish_swaps`). The file `cleaner-offset-checkpoint` contains the
+offset up to which each log is clean.
 """
 
 from __future__ import annotations

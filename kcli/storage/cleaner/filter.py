@@ -36,11 +36,12 @@ from kcli.storage.log.segment import Placed
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 NO_DATA = -2
-"""The last data offset that is used for a producer if the log contains only its markers. No batch has this offset."""
+"""The value used as the last data offset of a producer if the log contains only markers of this producer. No batch has
+this offset."""
 
 MAX_GROWN_TOLD = 100
-"""The most grown batches that a pass reports. A few are enough to show an operator that max.message.bytes was
-lowered."""
+"""The most grown batches that a pass reports. After a pass, a grown batch is larger than before, and larger than
+max.message.bytes. A few reports are enough to show an operator that max.message.bytes was lowered."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
-"""Runs one pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then it
-writes the kept records of the log up to the end of the dirty part.
+"""Runs one pass over one log. A pass first builds a map from each key in the dirty part to its last offset. Then the
+pass writes the kept records of the log up to the end of the dirty part.
 
 The dirty part begins at the offset up to which earlier passes have cleaned the log. A pass only reads and writes files,
 and does not change the state of the log. A pass runs in a separate process. So it does not slow down the event loop,
@@ -52,8 +52,8 @@ from kcli.storage.files import (
 from kcli.storage.log.segment import Segment
 
 MIN_CHUNK_BYTES = 1 << 20
-"""The fewest bytes that are read at a time, even if the I/O buffer is smaller. With smaller chunks, the overhead of
-numpy's calls would be larger than their work."""
+"""The fewest bytes that are read at a time, even if the I/O buffer is smaller. With smaller chunks, the calls of numpy
+would take longer than the work inside these calls."""
 
 FILES_OF_A_SEGMENT = 4
 
@@ -292,9 +292,9 @@ class CleaningPass:
         kept.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
-        """The delete horizon for tombstones in messages of the old formats, which store none. It is
-        `delete.retention.ms` before the last write to the last clean segment. Tombstones are dropped from segments that
-        were last written at or before this horizon."""
+        """The delete horizon for tombstones in messages of the old formats, which do not store a delete horizon. The
+        result is the time `delete.retention.ms` before the last write to the last clean segment. Tombstones are dropped
+        from segments that were last written at or before this horizon."""
         plan = self._plan
         clean = [segment for segment in plan.segments if segment.base_offset < plan.first_dirty_offset]
         return self._modified_ms(clean[-1]) - plan.delete_retention_ms if clean else 0
@@ -349,8 +349,8 @@ class CleaningPass:
 
 
 def _whole_batches(chunk: bytes) -> tuple[int, int]:
-    """The total size of the whole batches in a chunk, and the size of the incomplete batch after them. This size is
-    read from the batch's header, and is 0 if the header is incomplete too."""
+    """The total size of the whole batches in a chunk, and the size of the incomplete batch after them. The second size
+    is read from the batch's header, and is 0 if the header is incomplete too."""
     at, end = 0, len(chunk)
     while end - at > PREFIX_SIZE:
         size = int.from_bytes(chunk[at + 8 : at + 12], "big", signed=True) + LENGTH_OVERHEAD

@@ -121,8 +121,8 @@ class TimeRange:
 def rewritten_giant(
     header: NDArray[np.void], parts: Iterable[Survivors], horizon_ms: int, times: TimeRange, count: int
 ) -> tuple[bytes, int]:
-    """Writes a batch again that is read in parts. Returns its new bytes and its max timestamp. `count` is the number of
-    kept records, at least 1."""
+    """Writes a giant batch again, which is read in parts. Returns its new bytes and its max timestamp. `count` is the
+    number of kept records, at least 1."""
     assert times.first_ms is not None, "a record stays"
     header = header.copy()
     newest_ms = (

@@ -1,8 +1,8 @@
 """Tracks transactions for the cleaner: which batches were aborted, and which markers are no longer needed.
 
 A marker must stay longer than the records of its transaction, because consumers need the marker to drop aborted
-records. If a pass finds no records of the transaction, the pass sets a delete horizon for the marker. After this time
-the marker is dropped (KIP-534).
+records. If a pass finds no records of the transaction, the pass sets a delete horizon for the marker. A pass after this
+horizon drops the marker (KIP-534).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs passes in the cleaner's process, `python -m kcli.storage.cleaner.worker BROKER_PID`. The broker starts this
 process when a log must be cleaned.
 
-It reads plans from its standard input and writes the events of each pass to its standard output. Each message is a
-pickle, preceded by its length. The cleaner is a separate process for two reasons. A pass in the broker would hold
+The process reads plans from its standard input and writes the events of each pass to its standard output. Each message
+is a pickle, preceded by its length. The cleaner is a separate process for two reasons. A pass in the broker would hold
 Python's global lock for milliseconds at a time. And the memory of the cleaner is freed when its process ends. The
 process ends when its input is closed or the broker ends.
 """

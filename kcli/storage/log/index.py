@@ -26,7 +26,8 @@ WINDOW_BYTES = 4096
 reads single entries narrows the range to this size."""
 
 MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
-"""The largest distance of an offset from the segment's base offset, because an index stores it as an int32."""
+"""The largest distance of an offset from the segment's base offset, because an index stores this distance as an
+int32."""
 
 
 class EntryFile:
@@ -49,8 +50,8 @@ class EntryFile:
 
     _window: ClassVar[tuple[EntryFile | None, int, int, bytes]] = (None, 0, 0, b"")
     """A cache of the entries that were read last, in any thread: (entry file, number of its truncations, index of the
-    first entry, entries). It helps because a fetch looks up its start and then its end, which are mostly in the same
-    page. Only a truncation changes entries."""
+    first entry, entries). A fetch looks up its start offset and then its end offset, which are mostly in the same page,
+    so the cache saves a read. Only a truncation changes entries."""
 
     def __init__(self, handle: Handle, entry: struct.Struct, size_bytes: int) -> None:
         self.handle = handle
@@ -93,7 +94,7 @@ class EntryFile:
 
     def _replace(self) -> None:
         """Replaces the content of the file by the entries in memory. A file that already has this content is not
-        written. After a crash, this is true for most files."""
+        written. After a crash, most files already have it."""
         file = self.handle.create()
         if file.read_at(0, len(self._pending) + 1) != self._pending:
             file.write_at(0, self._pending)

@@ -56,9 +56,8 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log. They cannot be read from the batches, because some epochs have no
-        records.
-        """
+        """Copies the epochs of another log. Some epochs have no records, so the batches of this log do not show these
+        epochs."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -72,8 +71,8 @@ class LeaderEpochCache:
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch that is at most `epoch`, and the offset after its last record. (−1, −1) if no known
-        epoch is at or after `epoch`.
+        """The largest known epoch that is at most `epoch`, and the offset after the last record of this epoch. (−1, −1)
+        if no known epoch is at or after `epoch`.
         """
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET

@@ -81,8 +81,8 @@ class AppendOrigin(Enum):
 class AppendResult:
     """The offsets of the appended batches. `log_append_time_ms` is −1 on a CreateTime topic.
 
-    A duplicate batch is not written. Its offsets are those of the original batch. As in Kafka, its `log_append_time_ms`
-    is the largest timestamp of the original batch, also on a CreateTime topic.
+    A duplicate batch is not written. The result then has the offsets of the original batch. As in Kafka,
+    `log_append_time_ms` is then the largest timestamp of the original batch, also on a CreateTime topic.
     """
 
     base_offset: Offset
@@ -195,7 +195,8 @@ class PartitionLog:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes batches at the end of the log. Raises KafkaError for invalid batches, StorageError on a bad disk.
+        """Writes batches at the end of the log. Raises KafkaError for invalid batches, and StorageError if the disk
+        fails.
 
         If `records` is writable, this method may change it in place. A commit or abort marker must have the origin
         COORDINATOR, and `transaction_version` selects the rules for the marker's epoch. A transactional batch is
@@ -275,7 +276,7 @@ class PartitionLog:
         self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int
     ) -> Generator[AppendResult, None, None]:
         """Appends batches of the leader's log, which keep their offsets and epochs. This method is a generator: each
-        step checks at most STEP_BYTES or STEP_BATCHES, and writes them with one write.
+        step checks at most STEP_BYTES or STEP_BATCHES, and appends the checked batches with one write.
 
         `leader_epoch` is the epoch in which the records were fetched. Batches of a newer epoch are not appended (−1: no
         limit). An incomplete batch at the end is skipped. Raises KafkaError for invalid batches, StorageError if the
@@ -300,8 +301,8 @@ class PartitionLog:
 
     def _check_begins_at_end(self, first: BatchHeader) -> None:
         """Raises InvalidRecordException if the leader's batch begins before the log end. In an empty log, the log end
-        may be inside the batch, because the leader's log start offset is inside it. Then the log end moves back to the
-        first offset of the batch."""
+        may be inside the batch, because the leader's log start offset is inside the batch. Then the log end moves back
+        to the first offset of the batch."""
         if first.base_offset >= self.log_end_offset:
             return
         if self.size_bytes or first.last_offset < self.log_end_offset:
@@ -437,7 +438,7 @@ class PartitionLog:
 
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
         """Flushes the indexes and the producer snapshot that a roll has written. Called if the records are flushed
-        already. Then a start after a crash reads only the new segment, so these files must be complete."""
+        already. A start after a crash then reads only the new segment, so these files must be complete."""
         self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
@@ -516,8 +517,8 @@ class PartitionLog:
         return self.leader_epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch that is at most `epoch`, and its end offset. (−1, −1) if no known epoch is at or
-        after `epoch`.
+        """The largest known epoch that is at most `epoch`, and the end offset of this epoch. (−1, −1) if no known epoch
+        is at or after `epoch`.
         """
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
@@ -526,9 +527,9 @@ class PartitionLog:
         """Adds the epoch of a new leader, which begins at the log end. Call this method before the first append in this
         epoch.
 
-        The checkpoint is written at the first append in the epoch or at the next flush. If it were written now, a
-        broker that begins to lead thousands of partitions would write thousands of files at the same time. A crash
-        before the write loses nothing, because a start drops epochs without records.
+        The checkpoint is written at the first append in the epoch or at the next flush. If the checkpoint were written
+        now, a broker that begins to lead thousands of partitions would write thousands of files at the same time. A
+        crash before the write loses nothing, because a start drops epochs without records.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -554,8 +555,8 @@ class PartitionLog:
 
     @on_disk
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Raises the log start offset to `offset` (−1: to the high watermark), and returns it. The next retention
-        removes segments that end before it."""
+        """Moves the log start offset forward to `offset` (−1: to the high watermark). Returns the log start offset. The
+        next retention removes segments that end before this offset."""
         if offset == -1:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
@@ -715,7 +716,7 @@ class PartitionLog:
     def begin_settling(self) -> File | None:
         """Writes the topic id of a new log, which `end_settling` then syncs. Returns None if nothing must be written.
 
-        The caller holds `directory.settling`.
+        The caller must hold the lock `directory.settling`.
         """
         if self.topic_id is None or self.is_settled:
             return None
@@ -886,8 +887,8 @@ class PartitionLog:
 
     def write_snapshot(self) -> None:
         """Writes the state of producers for the next start. Writes nothing if there are no producers, no earlier
-        snapshot and only one segment. Then no snapshot is needed: a start after a clean stop concludes that there are
-        no producers, and a start after a crash reads the last segment."""
+        snapshot and only one segment. In this case, no snapshot is needed: a start after a clean stop concludes that
+        there are no producers, and a start after a crash reads the last segment."""
         producers = self.producers
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.write(producers)

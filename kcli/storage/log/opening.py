@@ -2,9 +2,9 @@
 never keep a whole batch in memory.
 
 A small compressed batch can have millions of records, or gigabytes of zeros. Kafka limits only the compressed size
-(max.message.bytes), so such a batch is valid. The batch is read in parts of about a megabyte. If the topic has another
-codec, or if the offsets have gaps, the batch cannot be written unchanged. Such a batch is read a second time and
-encoded again. A search for a timestamp also reads the batch in parts.
+(max.message.bytes), so such a batch is valid. kcli reads the batch in parts of about a megabyte. If the topic has
+another codec, or if the offsets have gaps, the batch cannot be written unchanged. Such a batch is read a second time
+and encoded again. A search for a timestamp also reads the batch in parts.
 """
 
 from __future__ import annotations

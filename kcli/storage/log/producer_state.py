@@ -1,8 +1,8 @@
 """The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
 
-`check` checks a client's batch before it is written. `update` updates the state with each batch, when it is written and
-when the log is read again. A start loads the newest snapshot and reads only the batches after the snapshot, not the
-whole log.
+`check` checks a client's batch before it is written. `update` updates the state with each batch, when the batch is
+written and when the log is read again. A start loads the newest snapshot and reads only the batches after the snapshot,
+not the whole log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checks the records in a producer's batch on the leader. The checks are the same as in Kafka's LogValidator.
 
-`survey` recognises valid records, many at a time. If it does not recognise the records, or if a rule may be broken,
-this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule of the
-topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few milliseconds,
-`opening` makes them instead, with numpy and in steps.
+`survey` recognises valid records, many at a time. If `survey` does not recognise the records, or if a rule may be
+broken, this module checks the records one by one. A batch with an invalid structure is refused. If records break a rule
+of the topic, the response lists these records (KIP-467). If the checks of a batch would take longer than a few
+milliseconds, `opening` makes them instead, with numpy and in steps.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MIN_RECORD_BYTES = 7
 
 
 class Validation(StrEnum):
-    """The values of `kcli.validate.records`. They select the batches whose records are checked even if no rule of the
-    topic requires a check."""
+    """The values of `kcli.validate.records`. Each value selects batches whose records are checked even if no rule of
+    the topic requires a check."""
 
     ALL = "all"
     UNCOMPRESSED = "uncompressed"
@@ -84,7 +84,7 @@ def must_open(
 def examine(
     records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
 ) -> Survey | None:
-    """Checks the records of a batch. Returns None if this would take longer than a few milliseconds.
+    """Checks the records of a batch. Returns None if the checks would take longer than a few milliseconds.
 
     Raises InvalidRecordException or InvalidTimestampException. If a record breaks a rule, the exception has
     `record_errors`.

@@ -1,9 +1,9 @@
 """Recovers a log after an unclean stop: reads the end of the log again, batch by batch, and keeps the valid batches.
 
 Batches that were not flushed may be incomplete after a crash. Recovery removes the first incomplete batch and all
-batches after it. If a flushed batch is invalid, the disk has damaged it. Then recovery logs an error, and also removes
-this batch and all batches after it. But the metadata log must not lose records. So if a flushed batch of the metadata
-log is damaged, recovery raises an error and changes nothing. An operator can then repair the log.
+batches after it. If a flushed batch is invalid, the disk has damaged it. In this case, recovery logs an error, and also
+removes this batch and all batches after it. But the metadata log must not lose records. So if a flushed batch of the
+metadata log is damaged, recovery raises an error and changes nothing. An operator can then repair the log.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class Recovery:
     def _recover_chunk(
         self, segment: Segment, chunk: bytes, start: Position, next_offset: Offset
     ) -> tuple[int, Offset]:
-        """Processes the valid batches at the start of the chunk. Returns their number of bytes, and the offset after
-        them.
+        """Processes the valid batches at the start of the chunk. Returns the total size of these batches in bytes, and
+        the offset after the last of them.
         """
         taken = 0
         try:

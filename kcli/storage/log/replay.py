@@ -46,8 +46,8 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class ProducerRestoration:
-    """Restores the producers of a log after a truncation. This work changes only its own `producers`, so it may run in
-    any thread."""
+    """Restores the producers of a log after a truncation. The restoration changes only its own `producers`, so it may
+    run in any thread."""
 
     producers: ProducerState
     snapshots: ProducerSnapshots

@@ -43,8 +43,8 @@ def read_run(
 ) -> Run:
     """Reads the headers of the next run. Raises CorruptRecordException if a header is invalid.
 
-    The run is empty if no complete batch follows, or if the next batch is newer than `leader_epoch`. A run has at most
-    `run_max_bytes`, unless its only batch is larger.
+    The run is empty if no complete batch follows, or if the epoch of the next batch is newer than `leader_epoch`. A run
+    has at most `run_max_bytes`, unless its only batch is larger.
     """
     batches: list[PlacedBatch] = []
     limit = position + min(STEP_BYTES, run_max_bytes)

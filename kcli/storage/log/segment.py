@@ -390,10 +390,10 @@ class Segment:
     def headers_near(self, offset: Offset) -> Iterator[tuple[Position, BatchHeader]]:
         """Yields the same as `headers`, but begins with the last indexed batch that ends at or below `offset`.
 
-        An index has no checksum. If a bit of an entry is wrong, the entry may point to a position after `offset`. Then
-        records would be skipped without an error. So this method checks that the batch at this position begins at or
-        below the offset of the entry. If the check fails, the segment is read from its start. The batch may end before
-        the offset of the entry, because Kafka 3 wrote one entry for several batches.
+        An index has no checksum. If a bit of an entry is wrong, the entry may point to a position after `offset`. In
+        this case, records would be skipped without an error. So this method checks that the batch at this position
+        begins at or below the offset of the entry. If the check fails, the segment is read from its start. The batch
+        may end before the offset of the entry, because Kafka 3 wrote one entry for several batches.
         """
         entry = self.offset_index.lookup(offset)
         if not entry.position:
@@ -512,8 +512,8 @@ class Segment:
         return self._first_timestamp_ms
 
     def upper_bound_offset(self, position: Position) -> Offset | None:
-        """An offset that is not before the last offset of any batch that starts before `position`. None if the index
-        has no such offset."""
+        """An upper bound of the offsets in the batches that start before `position`. None if the offset index shows no
+        such bound."""
         return self.offset_index.upper_bound(position)
 
     # --- rules
@@ -548,5 +548,5 @@ class Segment:
 
 
 _NONE: tuple[array[int], array[int]] = array("q"), array("q")
-"""The lists of newest batches for segments without appends. All such segments share these empty arrays, so they must
-not change."""
+"""The lists of newest batches for segments without appends. All such segments share these empty arrays, so the arrays
+must not change."""

@@ -83,7 +83,8 @@ class ProducerSnapshots:
 
     def doubt_after(self, offset: Offset) -> None:
         """Marks the snapshots after `offset` as doubtful, so that they are not loaded. Their files stay, because
-        recovery replaces most of them. Then `remove_doubtful` removes the files that recovery has not replaced."""
+        recovery replaces most of them. After the recovery, `remove_doubtful` removes the files that were not
+        replaced."""
         self._doubtful = frozenset(each for each in self._offsets if each > offset)
         self._offsets -= self._doubtful
 
@@ -100,8 +101,8 @@ class ProducerSnapshots:
         """Removes snapshots that are never used: snapshots after the end of the log, and snapshots before its start.
 
         Unlike Kafka, this method keeps a snapshot at the start of the log. If retention has deleted all records, only
-        this snapshot contains the producers after a restart. Without it, a batch that is sent again would be appended
-        twice.
+        this snapshot contains the producers after a restart. Without this snapshot, a batch that is sent again would be
+        appended twice.
         """
         for offset in self.offsets():
             if not log_start_offset <= offset <= end_offset:

@@ -1,5 +1,5 @@
-"""The transaction index (`.txnindex`) lists the aborted transactions of a segment. The file does not exist if there are
-none."""
+"""The transaction index (`.txnindex`) lists the aborted transactions of a segment. If a segment has no aborted
+transactions, this file does not exist."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class AbortedTransaction:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. It is small, because aborts are rare, so it is always read as a whole."""
+    """The transaction index of one segment. The index is small, because aborts are rare. So it is always read as a
+    whole."""
 
     __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
 

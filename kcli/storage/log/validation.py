@@ -200,8 +200,8 @@ def place(
     """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
     `found` is the result of the check of the records, if they were read. A wrong max timestamp is corrected. If the
-    offsets have gaps, the records get consecutive offsets. Kafka sets consecutive offsets only in compressed batches,
-    and its consumers fail on uncompressed batches with gaps.
+    offsets have gaps, the records get consecutive offsets. Kafka, in contrast, sets consecutive offsets only in
+    compressed batches, and Kafka's consumers fail on uncompressed batches with gaps.
     """
     if is_recoded(header, config) or (found is not None and not found.is_dense):
         codec = target_codec(header, config)

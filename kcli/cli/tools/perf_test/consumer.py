@@ -70,7 +70,10 @@ class ConsumerPerfOptions(ConnectingOptions):
     print_metrics: bool = flag("Print the client's metrics at the end.")
     show_detailed_stats: bool = flag("Print a line for each interval instead of one line for the whole test.")
     reporting_interval: int = option(
-        "Milliseconds between two lines.", Kind.INTEGER, default=5000, metavar="interval_ms"
+        "Milliseconds between two lines of --show-detailed-stats.",
+        Kind.INTEGER,
+        default=5000,
+        metavar="interval_ms",
     )
     timeout: int = option(
         "End if no record arrives for this many milliseconds.",

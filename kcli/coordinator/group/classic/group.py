@@ -47,8 +47,8 @@ _CAME_FROM: Mapping[GroupState, tuple[GroupState, ...]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: tuple(GroupState),
 }
-"""For each state, the states from which a group may move to it. A Dead group becomes Empty only if the write of its
-deletion failed."""
+"""For each state, the states from which a group may move to this state. A Dead group becomes Empty only if the write of
+its deletion failed."""
 
 
 @dataclass(slots=True, kw_only=True)

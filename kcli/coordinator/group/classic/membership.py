@@ -154,8 +154,8 @@ def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> Lea
 
 
 def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """The response if the group does not exist: UNKNOWN_MEMBER_ID for each member. Before version 3, this is the error
-    of the whole response."""
+    """The response if the group does not exist: UNKNOWN_MEMBER_ID for each member. Before version 3, the response as a
+    whole has this error."""
     code = ErrorCode.UNKNOWN_MEMBER_ID
     return leave_response(
         tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version

@@ -54,8 +54,8 @@ def delete_offsets_error(group: ClassicGroup) -> ErrorCode:
 
 def retention(group: ClassicGroup) -> Retention | None:
     """The start of the retention of the group's offsets. In an empty group, the retention starts when the group became
-    empty. In a group that never had members, the retention of each offset starts at its commit. In a stable group, it
-    starts at the commit too, but only offsets of topics without a subscription expire."""
+    empty. In a group that never had members, the retention of each offset starts at its commit. In a stable group, the
+    retention of each offset starts at its commit too, but only offsets of topics without a subscription expire."""
     if group.state is GroupState.DEAD:
         return None
     if group.protocol_type is None:

@@ -191,7 +191,7 @@ class ConsumerProtocol:
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:
         """Replaces `topics` by the topics in a new metadata image. `names` are the changed topics. A group that
-        subscribes to one of them checks its topics at its next heartbeat."""
+        subscribes to one of these topics checks its topics at the next heartbeat of a member."""
         self._topics = topics
         if has_new:
             self._regexes.new_topics_version = topics.version
@@ -206,7 +206,7 @@ class ConsumerProtocol:
         self, group_id: str, found: Mapping[str, tuple[str, ...]] | None, version: int, step: GroupStep
     ) -> None:
         """Stores the topics that match the expressions of a `ResolveRegexes`. If `found` is None, the search failed,
-        and the group will request it again."""
+        and the group will request the search again."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return

@@ -21,7 +21,7 @@ class OffsetExpiry:
         self._protocols = protocols
         self._table = table
         self._unseen: list[str] = []
-        """The groups that are not yet checked in this round. The next group is the last of the list."""
+        """The groups that are not yet checked in this round. The last group of the list is checked next."""
 
     def expire_slice(self, step: GroupStep) -> bool:
         """Checks the next groups. Appends tombstones for expired offsets, and for empty groups that have no other

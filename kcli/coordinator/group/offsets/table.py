@@ -189,7 +189,7 @@ class OffsetTable:
 
 def is_expired(committed: OffsetCommitValue, now_ms: int, since_ms: int, retention_ms: int) -> bool:
     """Whether an offset is expired (KIP-211). If the commit contained an expiry time, the offset expires at that time.
-    Otherwise it expires `retention_ms` after `since_ms`."""
+    An offset without an expiry time expires `retention_ms` after `since_ms`."""
     if committed.expire_timestamp != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp
     return now_ms - since_ms >= retention_ms

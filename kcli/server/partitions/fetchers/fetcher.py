@@ -61,8 +61,8 @@ TURN_PARTITIONS = 50
 """The partitions without records that are handled in one turn, which take about a millisecond too."""
 
 THROTTLE_WAIT_MAX_MS = 1000
-"""The longest wait until the rate of throttled partitions is checked again. It is the length of a window of the rate.
-The rate falls when a window ends."""
+"""The longest wait until the rate of throttled partitions is checked again. The rate falls when one of its windows
+ends, so this time is the length of a window."""
 
 _SESSION_ERRORS = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -148,7 +148,7 @@ class ReplicaFetcher:
         self._ready(following)
 
     def remove(self, key: TopicPartition) -> None:
-        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
+        """Stops fetching a partition. The fetcher ignores an answer for the partition that arrives later."""
         following = self.followings.pop(key)
         partition = following.partition
         self._by_id.pop(TopicIdPartition(partition.topic_id, partition.partition), None)
@@ -165,7 +165,7 @@ class ReplicaFetcher:
         self._news.set()
 
     def wake(self) -> None:
-        """Ends a wait, because the limit of throttled partitions has changed."""
+        """Ends a wait of the fetcher, because the rate limit of throttled partitions has changed."""
         self._news.set()
 
     async def stop(self) -> None:

@@ -62,7 +62,7 @@ class Following:
             partition.log.log_start_offset,
         )
         self.asked: FollowedState | None = None
-        """The state of the partition when it was last put into a request."""
+        """The state of the partition at the time when the partition was last put into a request."""
 
     def begin(self) -> Action:
         """Sets the first state. Returns the action that is necessary before the first fetch."""
@@ -99,8 +99,8 @@ class Following:
     def append(
         self, action: Append, records: Buffer | None, now_ms: int
     ) -> Generator[int, None, Action | None]:
-        """Appends the records of an answer in steps. Each step yields the number of appended bytes. After an error, the
-        result is the next action. Otherwise it is None.
+        """Appends the records of an answer in steps. Each step yields the number of appended bytes. The result is the
+        next action after an error, or None if there was no error.
         """
         partition = self.partition
         log = partition.log
@@ -162,7 +162,7 @@ class Following:
 
     async def restore(self, background: Background, cuts: CutSyncs) -> None:
         """Completes a truncation in other threads: makes the truncation durable, and reads the state of the producers
-        at the new log end. If the log changes meanwhile, the state is read again when it is needed.
+        at the new log end. If the log changes meanwhile, the state of the producers is read again at its next use.
         """
         log = self.partition.log
         restoration, truncations = log.begin_restoring_producers(), log.truncations
@@ -188,6 +188,6 @@ class Following:
 
     def continued(self) -> None:
         """Returns to the phase FETCHING after a truncation, or after the leader's answer about the start and the end of
-        its log.
+        the leader's log.
         """
         self.state = self.state.after(self.partition.own_log)

@@ -36,12 +36,13 @@ BUFFER_BYTES = 64 * 1024
 """The size of the buffer while few records arrive."""
 
 SMALL_RESPONSES_MAX = 20
-"""A larger buffer is freed after this many small responses in a row, which an idle leader sends in 10 s. Under load a
-small response often comes between two large ones, and a new buffer would cost a page fault for each of its pages."""
+"""The number of small responses in a row after which a larger buffer is freed. An idle leader sends this number in 10
+s. Under load a small response often comes between two large ones, and a new buffer would cost a page fault for each of
+its pages."""
 
 
 SYSTEM_BUFFER = -1
-"""The size of the socket's receive buffer is left to the operating system."""
+"""With this value, the operating system chooses the size of the socket's receive buffer."""
 
 
 _LOGIN_VERSIONS = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}

@@ -86,7 +86,7 @@ class ReplicaFetchers:
         self._assign(key, partition)
 
     def forget(self, partition: FollowedPartition) -> None:
-        """Stops fetching a partition. If an answer for the partition arrives later, it is ignored."""
+        """Stops fetching a partition. An answer for the partition that arrives later is ignored."""
         key = TopicPartition(partition.topic, partition.partition)
         if self._followed.get(key) is not partition:
             return

@@ -1,6 +1,6 @@
 """The requests of a fetcher on the wire: Fetch 13-18 and ListOffsets 7-10.
 
-The finalized metadata.version decides which versions a fetcher uses. The ApiVersions response of the leader does not.
+The finalized metadata.version, and not the ApiVersions response of the leader, decides which versions a fetcher uses.
 So a rolling upgrade changes the versions only when the upgrade is finalized.
 """
 

@@ -180,7 +180,8 @@ class _Balancer:
         return number
 
     def exclude_most_loaded(self) -> None:
-        """Excludes the subscriber that `next_most_loaded` returned last, because it has nothing to give."""
+        """Excludes the subscriber that `next_most_loaded` returned last, because this subscriber has no partition that
+        it can give away."""
         at, last = self._next_most + 1, self._most_end - 1
         self._sorted[at], self._sorted[last] = self._sorted[last], self._sorted[at]
         self._most_end = last

@@ -243,8 +243,8 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
 
 
 def match_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> MatchedMember:
-    """Finds the member that a joining client becomes: the former member with its instance id, the member with its
-    member id, or a new member."""
+    """Finds the member that a joining client becomes: the former member with the client's instance id, the member with
+    the client's member id, or a new member."""
     holder = group.static_member(instance_id)
     if holder is None:
         return MatchedMember(group.members.get(member_id) or ConsumerMember(member_id=member_id))

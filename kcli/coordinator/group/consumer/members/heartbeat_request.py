@@ -18,7 +18,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 )
 
 CLIENT_MADE_MEMBER_ID_VERSION = 1
-"""The first version in which the client makes its own member id (KIP-1082)."""
+"""The first version of ConsumerGroupHeartbeat in which the client makes its own member id (KIP-1082)."""
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Iterable[str]) -> None:

@@ -71,9 +71,9 @@ class Upgrades:
         raise GroupIdNotFoundException(f"Group {group_id} {found}.")
 
     def find(self, group_id: str, *, creates: bool) -> UpgradedGroup:
-        """Finds the consumer group with this id. If `creates` is True and the id belongs to a classic group or to no
-        group, makes a new consumer group. Otherwise raises GROUP_ID_NOT_FOUND. Nothing changes before `write` is
-        called."""
+        """Finds the consumer group with this id. If the id belongs to a classic group or to no group, and `creates` is
+        True, makes a new consumer group. In all other cases, raises GROUP_ID_NOT_FOUND if there is no such consumer
+        group. Nothing changes before `write` is called."""
         group = self._groups.get(group_id)
         if group is None:
             if not creates:

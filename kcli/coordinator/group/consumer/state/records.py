@@ -71,7 +71,8 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ..
 
 
 def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
-    """All records of a group that has members from the beginning, because it replaces a group of the other protocol."""
+    """All records of a new group that replaces a group of the other protocol. Such a group has members from the
+    beginning."""
     group_id = group.group_id
     members = tuple(group.members.values())
     for member in members:

@@ -1,9 +1,9 @@
 """One step of a member from its present assignment towards its target (KIP-848).
 
-A partition never has two owners. A member that must give up a partition stays its owner until a heartbeat of the member
-no longer lists the partition. Until then, the state of this member is UNREVOKED_PARTITIONS. The next owner of the
-partition waits in the state UNRELEASED_PARTITIONS. When a member has no more partitions to give up, it moves to the
-epoch of its target.
+A partition never has two owners. A member that must give up a partition stays the owner of the partition until a
+heartbeat of the member no longer lists it. Until then, the state of this member is UNREVOKED_PARTITIONS. The next owner
+of the partition waits in the state UNRELEASED_PARTITIONS. When a member has no more partitions to give up, it moves to
+the epoch of its target.
 """
 
 from __future__ import annotations
