@@ -7,7 +7,8 @@ times, because each answer goes back by at least one epoch.
 
 If the fetch offset is outside the leader's log, the follower asks for the log end offset of the leader. If this offset
 is before the end of the follower's log, the follower cuts its log to this offset. If not, the follower asks for the log
-start offset of the leader. If its own log ends before that offset, the follower begins again at the leader's log start.
+start offset of the leader. If the follower's log ends before this log start offset, the follower begins again at the
+leader's log start.
 
 The caller keeps one `FollowedState` per partition, carries out the returned action, and replaces the state by
 `FollowedState.after`.

@@ -29,8 +29,9 @@ REASON_CHARACTERS_MAX = 500
 """The maximum length of the text in the log that gives the reason of a failure."""
 
 NODES_FACTOR = 20
-"""The factor for both limits on listeners that nodes use. A client with a wrong password may have the same address as a
-node. Without the factor, this client would delay the links of the node, and replicas would leave the ISR."""
+"""The factor by which FAILURES_MAX and the rate of further failures are larger on listeners that nodes use. A client
+with a wrong password may have the same address as a node. Without the factor, this client would delay the links of the
+node, and replicas would leave the ISR."""
 
 _IPV6_PREFIX_BITS = 64  # a provider gives each customer at least all addresses with one such prefix
 

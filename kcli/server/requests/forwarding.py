@@ -45,9 +45,9 @@ ELIGIBLE = FORWARDED | {
 }
 """The APIs that a controller accepts in an Envelope.
 
-The handlers of the two config APIs run on the broker first. They check the keys of this broker and change its log
-levels. Then the broker sends only the other resources to the controller. The handlers of delegation tokens also run on
-the broker first, because only the broker knows the security of the client's connection (KIP-48).
+The handlers of the two config APIs run on the broker first. These handlers check the keys of this broker and change its
+log levels. Then the broker sends only the other resources to the controller. The handlers of delegation tokens also run
+on the broker first, because only the broker knows the security of the client's connection (KIP-48).
 """
 
 THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})

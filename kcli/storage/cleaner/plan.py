@@ -47,7 +47,7 @@ class CleanerLimits:
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
     """The plan of one pass over one log. The pass stores the last offset of each key between the first dirty offset and
-    the upper bound. Then it filters all records before the upper bound.
+    the upper bound. Then the pass filters all records before the upper bound.
 
     `upper_bound_offset` is the base offset of the segment after the last of `segments`. `first_dirty_position` is the
     position of the first dirty offset in its segment.
