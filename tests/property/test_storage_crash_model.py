@@ -139,7 +139,7 @@ class CrashMachine(RuleBasedStateMachine):
         )
 
     def _survives(self, work: object) -> None:
-        """Runs `work`. If an armed fault strikes, the broker dies, and a new broker starts on the disk as it then is."""
+        """Runs `work`. If an armed fault strikes, the broker dies, and a new broker starts on the same disk."""
         assert callable(work)
         with contextlib.suppress(StorageError):
             work()
