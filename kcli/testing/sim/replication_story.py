@@ -33,6 +33,7 @@ from kcli.testing.actors.cluster_clients import (
     check_latest,
     check_values,
 )
+from kcli.testing.actors.exactly_once import Copying, ExactlyOnce
 from kcli.testing.actors.offset_committer import OffsetCommitter
 from kcli.testing.actors.passing_topic import NAME as PASSING
 from kcli.testing.actors.passing_topic import PassingTopic
@@ -72,9 +73,10 @@ class Settings:
     topics: tuple[ReplicatedTopic, ...]
     consumers: int
     has_passing_topic: bool
+    copying: Copying | None
 
     @classmethod
-    def of(cls, rng: random.Random) -> Settings:
+    def of(cls, rng: random.Random, seed: int) -> Settings:
         failing = rng.choice(
             (
                 Failing.KILLS,
@@ -99,6 +101,7 @@ class Settings:
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
+            copying=Copying.of(seed),
         )
 
 
@@ -116,6 +119,10 @@ def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20971520")),
         "offsets.topic.replication.factor": "3",
         "offsets.topic.num.partitions": "2",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "min.insync.replicas": "2",
         "log.roll.ms": rng.choice(("3000", "604800000")),
         "unclean.leader.election.interval.ms": "3000",
@@ -176,6 +183,10 @@ class Outcome:
     """The number of partitions that were moved after their first records had been deleted."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+    takeovers: int = 0
+    """The number of copiers that took over from another one."""
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -192,7 +203,7 @@ class ReplicationStory:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.rng = random.Random(seed)
-        self.settings = settings = Settings.of(self.rng)
+        self.settings = settings = Settings.of(self.rng, seed)
         self.cluster = SimCluster(
             seed,
             overrides=settings.overrides,
@@ -209,7 +220,9 @@ class ReplicationStory:
             compacted=(COMPACTED,),
         )
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
-        self.administrator = ClusterAdministrator(self.world, settings.topics)
+        copying = settings.copying
+        copies = () if copying is None else (copying.topic,)
+        self.administrator = ClusterAdministrator(self.world, (*settings.topics, *copies))
         replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
         self.faults = ClusterFaults(
             self.cluster,
@@ -222,6 +235,7 @@ class ReplicationStory:
         self.consumers: list[ReplicatedConsumer] = []
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
         self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
+        self.copier: ExactlyOnce | None = None
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -239,6 +253,8 @@ class ReplicationStory:
                 group.create_task(self.committer.run())
                 if self.passing is not None:
                     group.create_task(self.passing.run())
+                if self.copier is not None:
+                    group.create_task(self.copier.run())
                 group.create_task(self._trouble())
             compared = await self._check_end()
         return self._outcome(compared)
@@ -271,6 +287,8 @@ class ReplicationStory:
             self.consumers.append(
                 ReplicatedConsumer(self.world, f"consumer-{nth}", partitions, from_followers=bool(nth))
             )
+        if self.settings.copying is not None:
+            self.copier = ExactlyOnce(self.world, self.settings.copying, TopicPartition("replicated", 0))
 
     async def _trouble(self) -> None:
         end = self.loop.time() + TROUBLE_S
@@ -291,10 +309,18 @@ class ReplicationStory:
             await eventually(
                 lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
             )
+        if self.copier is not None:
+            await eventually(
+                lambda: self.copier is None or self.copier.is_done, CALM_S, "the copier finishes"
+            )
         await self._eventually_settled()
         await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+        if self.copier is not None:
+            await eventually(
+                lambda: self.copier is None or self.copier.has_read_all, CALM_S, "readers of copies catch up"
+            )
 
     async def _eventually_settled(self) -> None:
         try:
@@ -339,6 +365,8 @@ class ReplicationStory:
                     if producer.partition.topic == COMPACTED:
                         latest = self.watch.latest_values(producer.partition)
                         check_latest(producer, latest, consumer.values[producer.partition])
+        if self.copier is not None:
+            await self.copier.check_end(self.consumers[0].values[TopicPartition("replicated", 0)])
         compared = self.watch.check_equal()
         self.loop.note("all nodes start again")
         for node in self.cluster.nodes.values():
@@ -367,6 +395,9 @@ class ReplicationStory:
             deleted_records=self.watch.log_start(RETAINED),
             moved_trimmed=self.administrator.moved_trimmed,
             compacted_batches=self.watch.removed_batches(COMPACTED),
+            transactions_committed=0 if self.copier is None else self.copier.ledger.committed,
+            transactions_aborted=0 if self.copier is None else self.copier.ledger.aborted,
+            takeovers=0 if self.copier is None else self.copier.takeovers,
             faults=self.faults.counts,
         )
 
@@ -390,7 +421,9 @@ def main(first: int, count: int) -> None:
         f"{sum(each.acknowledged for each in told)} records acknowledged, "
         f"{sum(each.leader_changes for each in told)} changes of leaders, "
         f"{sum(each.isr_changes for each in told)} changes of ISRs, "
-        f"{sum(each.compared_batches for each in told)} batches compared"
+        f"{sum(each.compared_batches for each in told)} batches compared, "
+        f"{sum(each.transactions_committed for each in told)} transactions committed, "
+        f"{sum(each.transactions_aborted for each in told)} aborted, {sum(each.takeovers for each in told)} takeovers"
     )
     sys.exit(len(told) < count)
 
