@@ -39,6 +39,8 @@ COORDINATOR_PARTITIONS = 2
 RECORDS_MAX = 8
 """The most input records of a transaction."""
 INPUT_BYTES = 20_000
+LINGER_S = 4.0
+"""The time for which a replaced instance waits for its successor after an error."""
 PRODUCE_TIMEOUT_MS = 3_000
 # The versions of the requests of both protocols. The first value is of TV1.
 PRODUCE, OFFSET_COMMIT, END = (11, 13), (4, 5), (4, 5)
@@ -130,7 +132,7 @@ class CopyingProducer:
                 self.client.note(f"{refused}")
                 self.is_begun = False
                 if self.is_replaced:
-                    await self._try_to_recover()
+                    await self._linger()
         self.client.close()
 
     def leave(self) -> None:
@@ -158,17 +160,50 @@ class CopyingProducer:
             self.ledger.decided(self._position, self._loop.time())
         self.is_begun = True
 
-    async def _try_to_recover(self) -> None:
-        """A replaced instance may only continue if no other instance has begun yet."""
-        if self._rng.random() < 0.5:
+    async def _linger(self) -> None:
+        """Continues after an error, although another instance may have taken over.
+
+        The coordinator fences this instance a moment before the other instance gets its answer.
+        """
+        if self._rng.random() < 0.6:
+            end = self._loop.time() + LINGER_S
+            while not (self.is_fenced or self.is_finished) and self._loop.time() < end:
+                await self.client.pause(0.0, BACKOFF_S)
+            if self.is_fenced:
+                await self._insist()
             self.is_finished = True
-            return
+        elif self._rng.random() < 0.5:
+            await self._recover()
+        else:
+            self.is_finished = True
+
+    async def _recover(self) -> None:
+        """Calls InitProducerId with the known epoch. This succeeds only if no other instance has begun yet."""
+        was_fenced = self.is_fenced
         try:
             await self._init_producer_id(knows_itself=True)
+            assert not was_fenced, f"{self.client.name} was fenced, but it got another epoch"
             self._position = Offset(await self._persist("OffsetFetch", self.committed_position))
             self.is_begun = True
         except Refused:
             self.is_finished = True
+
+    async def _insist(self) -> None:
+        """Sends writes although this instance is fenced. None of them may succeed."""
+        for _ in range(self._rng.randint(1, 4)):
+            self.is_begun = True  # so that a request is given up sometimes
+            copy = self.ledger.begin(self._position, self._position + 1, self._loop.time())
+            try:
+                match self._rng.randrange(4):
+                    case 0:
+                        await self._commit_position(Offset(copy.end))
+                    case 1:
+                        await self._end(copy, commits=True)
+                    case _:
+                        await self._write_all(self._plan(copy, [(self._position, b"of a fenced copier")]))
+            except Refused as refused:
+                self.client.note(f"{refused}")
+            await self.client.pause(0.0, 1.0)
 
     async def _init_producer_id(self, *, knows_itself: bool) -> None:
         """If the producer names its producer id and epoch, it is refused if it was fenced (KIP-360)."""
@@ -241,16 +276,19 @@ class CopyingProducer:
 
     def _plan(self, copy: Copy, records: Sequence[tuple[Offset, bytes]]) -> list[Writes]:
         """Chooses one or more partitions for each record, and divides the copies of a partition into batches."""
-        writes = {partition: Writes(partition) for partition in self.job.targets}
+        targets = self._some(self.job.targets)
+        writes = {partition: Writes(partition) for partition in targets}
         for offset, value in records:
-            chosen = self._rng.sample(self.job.targets, self._rng.randint(1, len(self.job.targets)))
-            for partition in chosen:
+            for partition in self._some(targets):
                 content = self.ledger.writes(copy, partition, offset, value)
                 batches = writes[partition].batches
                 if not batches or self._rng.random() < 0.2:
                     batches.append([])
                 batches[-1].append(content)
         return [each for each in writes.values() if each.batches]
+
+    def _some(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        return self._rng.sample(partitions, self._rng.randint(1, len(partitions)))
 
     async def _add_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         topics = tuple(
@@ -384,7 +422,7 @@ class CopyingProducer:
     # Questions.
 
     async def committed_position(self, *, require_stable: bool = True) -> int:
-        """The committed position of the group. 0 if there is none.
+        """The committed position of the group. 0 if nothing is committed.
 
         A coordinator that was replaced and does not know it yet may answer with an old position. Nothing in the
         protocol prevents this, so such an answer is not taken.
