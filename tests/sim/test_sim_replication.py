@@ -6,6 +6,8 @@ python -m kcli.testing.sim.replication_story 0 2000          # many stories, in 
 
 from __future__ import annotations
 
+import pytest
+
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -28,6 +30,14 @@ def test_some_stories_delete_topics_and_records_and_compact() -> None:
     assert outcome.deleted_records > 0, "retention has deleted nothing: choose another seed"
     assert outcome.moved_trimmed > 0, "no log that begins after 0 was moved: choose another seed"
     assert outcome.compacted_batches > 0, "compaction has removed nothing: choose another seed"
+
+
+@pytest.mark.parametrize("seed", [118, 124], ids=["TV1", "TV2"])
+def test_some_stories_copy_exactly_once(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.transactions_committed > 1, "too few transactions were committed: choose another seed"
+    assert outcome.transactions_aborted > 0, "no transaction was aborted: choose another seed"
+    assert outcome.takeovers > 0, "no copier was replaced by another one: choose another seed"
 
 
 def test_some_stories_pause_nodes_wipe_disks_replace_voters_and_disturb_clocks() -> None:

@@ -1,4 +1,4 @@
-"""Rules of replication that are broken on purpose: the stories are worth what they notice.
+"""Rules of replication and transactions that are broken on purpose: the stories are worth what they notice.
 
 Each rule has the seed of a story that noticed its absence. To look for the first such seed of each rule again:
 
@@ -8,15 +8,31 @@ Each rule has the seed of a story that noticed its absence. To look for the firs
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 
 import pytest
 
+from kcli.coordinator.group.offsets.table import OffsetTable
+from kcli.coordinator.group.records import OffsetRecord
+from kcli.coordinator.transaction import init
+from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import ErrorCode
-from kcli.model.ids import Offset
+from kcli.model.ids import NO_TIMESTAMP, Offset
+from kcli.model.topic_partition import TopicPartition
 from kcli.replica.leader import Followers, LeaderState
 from kcli.replica.waiting import CommitQueue
+from kcli.server.coordinators.marker_sender import MarkerSender
+from kcli.server.coordinators.transaction_markers import TransactionEnd
+from kcli.server.coordinators.transaction_verification import (
+    TransactionalClient,
+    TransactionVerifier,
+    VerificationResults,
+)
 from kcli.server.handlers.shared import partition_reads
+from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.storage.log.log import PartitionLog
+from kcli.testing.actors.exactly_once import COPIES
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -51,11 +67,90 @@ def joins_the_isr_too_early(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def a_new_producer_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """InitProducerId ends the last transaction, but does not raise the epoch of an idle transactional id. So a replaced
+    producer and its successor have the same epoch."""
+
+    def with_same_epoch(before: Transaction, _: int | None, timeout_ms: int, now_ms: int) -> Transaction:
+        return replace(
+            before,
+            state=State.EMPTY,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=NO_TIMESTAMP,
+            update_ms=now_ms,
+        )
+
+    patch.setattr(init, "with_next_epoch", with_same_epoch)
+
+
+def a_partition_gets_no_marker(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator forgets the marker of one partition, but believes that it was written."""
+    write_all = MarkerSender.write_all
+    forgotten = TopicPartition(COPIES, 0)
+
+    async def write_some(
+        sender: MarkerSender,
+        end: TransactionEnd,
+        partitions: Sequence[TopicPartition],
+        written: Callable[[Sequence[TopicPartition]], None],
+    ) -> None:
+        await write_all(sender, end, [each for each in partitions if each != forgotten], written)
+        written([forgotten])
+
+    patch.setattr(MarkerSender, "write_all", write_some)
+
+
+def offsets_count_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """The offsets of a transaction are committed when they are written, not when the transaction is committed."""
+    replay = OffsetTable.replay
+
+    def replay_at_once(
+        table: OffsetTable, record: OffsetRecord, log_offset: int, _producer_id: int = -1
+    ) -> None:
+        replay(table, record, log_offset)
+
+    patch.setattr(OffsetTable, "replay", replay_at_once)
+
+
+def a_batch_is_not_verified(patch: pytest.MonkeyPatch) -> None:
+    """A partition accepts a batch of an old producer without asking the coordinator. TV2 adds partitions as before."""
+    verify = TransactionVerifier.verify
+
+    def verify_some(
+        verifier: TransactionVerifier, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
+    ) -> object:
+        if client.adds:
+            return verify(verifier, client, batches)
+        results: VerificationResults = {
+            TopicPartition(leader.topic, leader.partition): None for leader, _ in batches
+        }
+        return results
+
+    patch.setattr(TransactionVerifier, "verify", verify_some)
+
+
+def consumers_read_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is the high watermark."""
+    patch.setattr(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark))
+
+
+def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
+    """Consumers do not learn which transactions were aborted."""
+    patch.setattr(partition_reads, "_aborted", lambda *_: ())
+
+
 RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     acks_before_the_high_watermark: 0,
     no_truncation: 5,
     high_watermark_of_the_leader_alone: 0,
     joins_the_isr_too_early: 1,
+    a_new_producer_keeps_the_epoch: 112,
+    a_partition_gets_no_marker: 112,
+    offsets_count_before_the_commit: 112,
+    a_batch_is_not_verified: 112,
+    consumers_read_open_transactions: 112,
+    aborted_transactions_are_not_listed: 112,
 }
 
 
@@ -76,8 +171,13 @@ def _notices(seed: int) -> str:
     except ExceptionGroup as group:
         found = group.subgroup(AssertionError)
         assert found is not None, f"{group}"
-        return str(found.exceptions[0])
+        return str(_first_leaf(found))
     return ""
+
+
+def _first_leaf(group: BaseExceptionGroup[AssertionError]) -> BaseException:
+    first = group.exceptions[0]
+    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def main(seeds: int, *names: str) -> None:

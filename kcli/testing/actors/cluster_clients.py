@@ -17,7 +17,7 @@ from typing import Any
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode, NetworkException, ProtocolError
 from kcli.model.addresses import Address
-from kcli.model.request_values import ACKS_ALL
+from kcli.model.request_values import ACKS_ALL, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_header, read_records
 from kcli.protocol.batches.compression import Codec
@@ -307,6 +307,8 @@ class ReplicatedConsumer:
     `values` has the records of each partition in order.
     """
 
+    isolation_level = READ_UNCOMMITTED
+
     def __init__(
         self, world: ClusterWorld, name: str, partitions: Iterable[TopicPartition], *, from_followers: bool
     ) -> None:
@@ -345,6 +347,7 @@ class ReplicatedConsumer:
             {partition: self.positions[partition]},
             self.world.topic_ids,
             max_bytes=self.client.rng.choice((1, 5_000, 1_000_000)),
+            isolation_level=self.isolation_level,
         )
         response = await self.client.ask(broker, request, ApiKey.FETCH)
         if response.error_code is not ErrorCode.NONE:
@@ -367,6 +370,10 @@ class ReplicatedConsumer:
             assert code in MOVING, f"{self.name}: fetch of {partition} from {broker} failed with {code!r}"
             raise Moved
         self.read_from_followers += not is_leader and bool(data.records)
+        self.positions[partition] = self._take_records(partition, data)
+
+    def _take_records(self, partition: TopicPartition, data: f.PartitionData) -> int:
+        """Checks and keeps the records of an answer. Returns the next position."""
         position = self.positions[partition]
         for at, header in iter_batches(data.records or b""):
             assert header.next_offset <= data.high_watermark, (
@@ -383,7 +390,7 @@ class ReplicatedConsumer:
                         self.values[partition].append(record.value or b"")
             if partition.topic == COMPACTED:
                 position = max(position, header.next_offset)
-        self.positions[partition] = position
+        return position
 
     async def _reset(self, partition: TopicPartition) -> None:
         """Begins again at the start of the log, after an unclean election or retention has removed records."""

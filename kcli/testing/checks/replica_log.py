@@ -35,6 +35,7 @@ class ReplicaBatch(NamedTuple):
     base_sequence: int
     last_sequence: int
     is_control: bool
+    is_transactional: bool = False
 
     @classmethod
     def of(cls, header: BatchHeader) -> ReplicaBatch:
@@ -48,6 +49,7 @@ class ReplicaBatch(NamedTuple):
             header.base_sequence,
             header.last_sequence,
             header.is_control,
+            header.is_transactional,
         )
 
     def __str__(self) -> str:
@@ -57,11 +59,13 @@ class ReplicaBatch(NamedTuple):
 class ReplicaLog:
     """The batches between `start` and `end`, by base offset. `before` finds the batch that ends at an offset."""
 
-    __slots__ = ("_by_end", "batches", "end", "start")
+    __slots__ = ("_by_end", "batches", "end", "open", "start")
 
     def __init__(self, start: int = 0) -> None:
         self.start = self.end = start
         self.batches: list[ReplicaBatch] = []
+        self.open: dict[int, int] = {}
+        """The first offset of each open transaction, by producer id."""
         self._by_end: dict[int, ReplicaBatch] = {}
 
     def append(self, batch: ReplicaBatch) -> None:
@@ -70,6 +74,10 @@ class ReplicaLog:
         self.batches.append(batch)
         self._by_end[batch.next_offset] = batch
         self.end = batch.next_offset
+        if batch.is_control:
+            self.open.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            self.open.setdefault(batch.producer_id, batch.base_offset)
 
     def before(self, offset: int) -> ReplicaBatch | None:
         """The batch whose last record is just before `offset`. None if there is no such batch."""

@@ -15,6 +15,7 @@ promises are those of the TLA+ specifications of Kafka's replication.
   agrees with the batches of the replica. A replica appends no batch of a leader epoch that its broker does not know.
 * A leader counts no fetch of a follower that does not know the current leader epoch.
 * The sequence numbers of each producer are contiguous in the committed records.
+* The last stable offset of a replica is not above its high watermark, and not after the begin of an open transaction.
 * An answer to a producer or to a consumer contains only committed records, and they never change.
 """
 
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model.ids import NO_LEADER
-from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, advance_sequence
 from kcli.replica.leader import LeaderState
@@ -266,6 +267,11 @@ class ReplicationWatch:
         assert list(offsets) == sorted(offsets), (
             f"{partition.name} on {node_id}: start, last stable offset, high watermark, end: {offsets}"
         )
+        for producer_id, first in partition.replicas[node_id].batches.open.items():
+            assert log.last_stable_offset <= max(first, log.log_start_offset), (
+                f"{partition.name} on {node_id}: the last stable offset is {log.last_stable_offset}, but the "
+                f"transaction of producer {producer_id} from {first} on is open"
+            )
 
     def _check_epochs(
         self, partition: Partition, node_id: int, replica: Replica, news: list[ReplicaBatch]
@@ -415,6 +421,8 @@ class ReplicationWatch:
         partition.by_base[batch.base_offset] = batch
         if batch.producer_id < 0 or batch.is_control or batch.base_sequence < 0:
             return
+        if partition.name.topic == GROUP_METADATA_TOPIC:
+            return  # a group coordinator writes each batch of a transaction with sequence 0, as in Kafka
         producer = (batch.producer_id, batch.producer_epoch)
         last = partition.sequences.get(producer)
         expected = 0 if last is None else advance_sequence(last, 1)
@@ -583,7 +591,7 @@ class ReplicationWatch:
     # At the end.
 
     def is_settled(self) -> bool:
-        """Whether every partition has a leader, all replicas are in sync, and all their logs are equal."""
+        """Whether every partition has a leader, all replicas are in sync and equal, and no transaction is open."""
         return all(self._is_settled(partition) for partition in self.partitions.values())
 
     def is_in_sync(self) -> bool:
@@ -598,10 +606,16 @@ class ReplicationWatch:
         for partition in self.partitions.values():
             if not self._is_settled(partition):
                 ends = {
-                    node_id: (each.batches.end, each.log and each.log.high_watermark)
+                    node_id: (
+                        each.batches.end,
+                        each.log and each.log.high_watermark,
+                        each.log and each.log.last_stable_offset,
+                    )
                     for node_id, each in partition.replicas.items()
                 }
-                lines.append(f"{partition.name}: {partition.image}; end and high watermark by node: {ends}")
+                lines.append(
+                    f"{partition.name}: {partition.image}; end, high watermark, stable offset: {ends}"
+                )
         return "\n".join(lines)
 
     def _is_settled(self, partition: Partition) -> bool:
@@ -610,7 +624,9 @@ class ReplicationWatch:
             return False
         logs = [self._live_log(partition, node_id) for node_id in image.replicas]
         return all(
-            log is not None and log.high_watermark == log.log_end_offset == partition.end for log in logs
+            log is not None
+            and log.last_stable_offset == log.high_watermark == log.log_end_offset == partition.end
+            for log in logs
         )
 
     def _live_log(self, partition: Partition, node_id: int) -> PartitionLog | None:

@@ -3,11 +3,11 @@
 In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile nodes and
 networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
 by one. Brokers join and leave. An administrator moves replicas and changes configs. Some topics have retention or
-compaction, and one is deleted and created again. In the second phase, all links are repaired and all nodes run. Within
-a time limit every partition must have a leader, all replicas must be in sync, all replicas must be equal, and no
-directory of a deleted topic may be left. Consumers must have read every acknowledged record exactly once and in order.
-After every iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of
-the cluster.
+compaction, and one is deleted and created again. In some stories, a copier copies records exactly once, in
+transactions. In the second phase, all links are repaired and all nodes run. Within a time limit every partition must
+have a leader, all replicas must be in sync, all replicas must be equal, no transaction may be open, and no directory of
+a deleted topic may be left. Consumers must have read every acknowledged record exactly once and in order. After every
+iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from kcli.testing.actors.cluster_clients import (
     check_latest,
     check_values,
 )
+from kcli.testing.actors.exactly_once import Copying, ExactlyOnce
 from kcli.testing.actors.offset_committer import OffsetCommitter
 from kcli.testing.actors.passing_topic import NAME as PASSING
 from kcli.testing.actors.passing_topic import PassingTopic
@@ -76,6 +77,7 @@ class Settings:
     has_passing_topic: bool
     spares: tuple[int, ...]
     """The ids of brokers that join while the faults happen."""
+    copying: Copying | None
 
     @classmethod
     def of(cls, seed: int, rng: random.Random) -> Settings:
@@ -108,6 +110,7 @@ class Settings:
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
             spares=spares,
+            copying=Copying.of(seed),
         )
 
 
@@ -134,6 +137,10 @@ def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20971520")),
         "offsets.topic.replication.factor": "3",
         "offsets.topic.num.partitions": "2",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "min.insync.replicas": "2",
         "log.roll.ms": rng.choice(("3000", "604800000")),
         "unclean.leader.election.interval.ms": "3000",
@@ -196,6 +203,10 @@ class Outcome:
     """The number of partitions that were moved away from brokers that left."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
+    transactions_committed: int = 0
+    transactions_aborted: int = 0
+    takeovers: int = 0
+    """The number of copiers that took over from another one."""
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -230,7 +241,9 @@ class ReplicationStory:
             compacted=(COMPACTED,),
         )
         self.world = ClusterWorld(self.cluster, self.watch, self.rng)
-        self.administrator = ClusterAdministrator(self.world, settings.topics)
+        copying = settings.copying
+        copies = () if copying is None else (copying.topic,)
+        self.administrator = ClusterAdministrator(self.world, (*settings.topics, *copies))
         replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
         self.broker_changes = BrokerChanges(self.world) if settings.spares else None
         self.faults = ClusterFaults(
@@ -245,6 +258,7 @@ class ReplicationStory:
         self.consumers: list[ReplicatedConsumer] = []
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
         self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
+        self.copier: ExactlyOnce | None = None
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -262,6 +276,8 @@ class ReplicationStory:
                 group.create_task(self.committer.run())
                 if self.passing is not None:
                     group.create_task(self.passing.run())
+                if self.copier is not None:
+                    group.create_task(self.copier.run())
                 group.create_task(self._trouble())
             compared = await self._check_end()
         return self._outcome(compared)
@@ -294,6 +310,8 @@ class ReplicationStory:
             self.consumers.append(
                 ReplicatedConsumer(self.world, f"consumer-{nth}", partitions, from_followers=bool(nth))
             )
+        if self.settings.copying is not None:
+            self.copier = ExactlyOnce(self.world, self.settings.copying, TopicPartition("replicated", 0))
 
     async def _trouble(self) -> None:
         end = self.loop.time() + TROUBLE_S
@@ -314,10 +332,18 @@ class ReplicationStory:
             await eventually(
                 lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
             )
+        if self.copier is not None:
+            await eventually(
+                lambda: self.copier is None or self.copier.is_done, CALM_S, "the copier finishes"
+            )
         await self._eventually_settled()
         await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
         await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+        if self.copier is not None:
+            await eventually(
+                lambda: self.copier is None or self.copier.has_read_all, CALM_S, "readers of copies catch up"
+            )
 
     async def _eventually_settled(self) -> None:
         try:
@@ -363,6 +389,8 @@ class ReplicationStory:
                     if producer.partition.topic == COMPACTED:
                         latest = self.watch.latest_values(producer.partition)
                         check_latest(producer, latest, consumer.values[producer.partition])
+        if self.copier is not None:
+            await self.copier.check_end(self.consumers[0].values[TopicPartition("replicated", 0)])
         compared = self.watch.check_equal()
         self._check_absent()
         self.loop.note("all nodes start again")
@@ -401,6 +429,9 @@ class ReplicationStory:
             moved_trimmed=self.administrator.moved_trimmed,
             emptied_partitions=0 if self.broker_changes is None else self.broker_changes.emptied,
             compacted_batches=self.watch.removed_batches(COMPACTED),
+            transactions_committed=0 if self.copier is None else self.copier.ledger.committed,
+            transactions_aborted=0 if self.copier is None else self.copier.ledger.aborted,
+            takeovers=0 if self.copier is None else self.copier.takeovers,
             faults=self.faults.counts,
         )
 
@@ -424,7 +455,9 @@ def main(first: int, count: int) -> None:
         f"{sum(each.acknowledged for each in told)} records acknowledged, "
         f"{sum(each.leader_changes for each in told)} changes of leaders, "
         f"{sum(each.isr_changes for each in told)} changes of ISRs, "
-        f"{sum(each.compared_batches for each in told)} batches compared"
+        f"{sum(each.compared_batches for each in told)} batches compared, "
+        f"{sum(each.transactions_committed for each in told)} transactions committed, "
+        f"{sum(each.transactions_aborted for each in told)} aborted, {sum(each.takeovers for each in told)} takeovers"
     )
     sys.exit(len(told) < count)
 

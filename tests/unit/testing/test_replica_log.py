@@ -105,3 +105,20 @@ def test_the_last_value_of_each_key_is_found() -> None:
         b"key 0": (8, b"value 8"),
         b"key 1": (7, b"value 7"),
     }
+
+
+def _written(base: int, producer_id: int, *, control: bool = False) -> ReplicaBatch:
+    return ReplicaBatch(
+        base, base + 1, 0, base, producer_id, 0, 0, 0, is_control=control, is_transactional=True
+    )
+
+
+def test_a_transaction_is_open_from_its_first_batch_to_its_marker() -> None:
+    replica = ReplicaLog()
+    for batch in (_written(0, 7), _written(1, 8), _written(2, 7)):
+        replica.append(batch)
+    assert replica.open == {7: 0, 8: 1}
+    replica.append(_written(3, 7, control=True))
+    assert replica.open == {8: 1}
+    replica.append(_written(4, 7))
+    assert replica.open == {8: 1, 7: 4}

@@ -91,3 +91,18 @@ def test_a_member_of_the_isr_may_lack_only_records_that_the_leader_has_deleted(
     else:
         with pytest.raises(AssertionError, match="4 lacks committed records"):
             _watch()._check_partition(partition)
+
+
+@pytest.mark.parametrize(("stable", "is_right"), [(0, True), (10, True), (20, False)])
+def test_the_last_stable_offset_does_not_pass_an_open_transaction(stable: int, is_right: bool) -> None:
+    """The first batch has ended. The second one, at offset 10, belongs to an open transaction."""
+    replica = _replica(0, high_watermark=20)
+    replica.batches.append(_batch(10)._replace(producer_id=7, is_transactional=True))
+    partition = Partition(TopicPartition("t", 0), uuid.uuid4(), replicas={int(LEADER): replica})
+    log = SimpleNamespace(log_start_offset=0, last_stable_offset=stable, high_watermark=20, log_end_offset=20)
+    watch = _watch()
+    if is_right:
+        watch._check_bounds(partition, LEADER, cast(Any, log))
+    else:
+        with pytest.raises(AssertionError, match="the transaction of producer 7 from 10 on is open"):
+            watch._check_bounds(partition, LEADER, cast(Any, log))
