@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 
 from kcli.client.admin.consumer_protocol import decode_assignment
@@ -22,10 +23,12 @@ from kcli.protocol.records.consumer_offsets import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerOffsetsKey,
     ConsumerOffsetsValue,
     CurrentTopicPartitions,
     GroupMetadataKey,
     GroupMetadataValue,
+    LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
     TargetTopicPartitions,
@@ -48,6 +51,11 @@ class GroupLedger:
         """The number of times that each group has begun again with a lower generation or epoch."""
         self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
+        self._epochs: dict[tuple[str, str], int] = {}
+        """The last epoch of each member of a consumer group."""
+        self.unanswered: Counter[tuple[str, str, int, int]] = Counter()
+        """The number of equal commits without an answer, by group, topic, partition and offset. The broker may get such
+        a commit after a later commit of the same member, through another connection."""
 
     def forget(self) -> None:
         """Forgets all records, because some may be lost. The caller reads the log again."""
@@ -55,6 +63,7 @@ class GroupLedger:
         self._generations.clear()
         self._targets.clear()
         self._owned.clear()
+        self._epochs.clear()
 
     def committed_offset(self, group: str, topic: str, partition: int) -> int:
         return self._committed.get((group, topic, partition), -1)
@@ -100,7 +109,10 @@ class GroupLedger:
         assert isinstance(value, OffsetCommitValue), "the value of an offset's key"
         place = (key.group, key.topic, key.partition)
         before = -1 if again else self._committed.get(place, -1)
-        assert value.offset >= before, f"the committed offset of {place} went from {before} to {value.offset}"
+        is_late = self.unanswered[*place, value.offset] > 0
+        assert value.offset >= before or is_late, (
+            f"the committed offset of {place} went from {before} to {value.offset}"
+        )
         self._committed[place] = value.offset
 
     def _take_classic(self, group: str, value: ConsumerOffsetsValue | None, *, again: bool) -> None:
@@ -130,10 +142,26 @@ class GroupLedger:
         owned = self._owned.setdefault(group, {})
         if value is None:
             owned.pop(member, None)
+            self._epochs.pop((group, member), None)
             return
+        self._member_moves_on(group, member, value.member_epoch, again=again)
         owned[member] = _partitions((*value.assigned_partitions, *value.partitions_pending_revocation))
         if not again:
             _check_disjoint(group, "members", owned)
+
+    def _member_moves_on(self, group: str, member: str, to: int, *, again: bool) -> None:
+        """Sets the epoch of a member. It is negative while a static member is away."""
+        before = self._epochs.get((group, member), -1)
+        assert to >= before or to < 0 or again, f"{member} of {group} went from {before} to {to}"
+        if to >= 0:
+            self._epochs[group, member] = to
+
+
+def group_of(key: ConsumerOffsetsKey) -> str:
+    """The group of a record with this key."""
+    if isinstance(key, LegacyOffsetCommitKey | OffsetCommitKey | GroupMetadataKey):
+        return key.group
+    return key.group_id
 
 
 def _partitions(

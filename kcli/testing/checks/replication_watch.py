@@ -585,9 +585,23 @@ class ReplicationWatch:
 
     # At the end.
 
-    def is_settled(self) -> bool:
-        """Whether every partition has a leader, all replicas are in sync, and all their logs are equal."""
-        return all(self._is_settled(partition) for partition in self.partitions.values())
+    def is_settled(self, topic: str | None = None) -> bool:
+        """Whether every partition has a leader, all replicas are in sync, and all their logs are equal. If `topic` is
+        given, this is the question for the partitions of this topic."""
+        return all(
+            self._is_settled(partition)
+            for name, partition in self.partitions.items()
+            if topic in (None, name.topic)
+        )
+
+    def is_led_by(self, partition: Partition, node_id: int) -> bool:
+        """Whether a broker is the leader of a partition, in its own metadata and in the newest metadata."""
+        image = partition.image
+        return (
+            image is not None
+            and image.leader == node_id
+            and self._known_epoch(self._machines[node_id], partition) == image.leader_epoch
+        )
 
     def is_in_sync(self) -> bool:
         """Whether every partition has a leader, and all its replicas are in the ISR and have all their records."""

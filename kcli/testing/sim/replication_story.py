@@ -1,9 +1,9 @@
 """One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
 
-In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile nodes and
-networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
-by one. An administrator moves replicas and changes configs. Some topics have retention or compaction, and one is
-deleted and created again. In the second phase, all links are repaired and all nodes run. Within a time limit every
+In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. In some stories, a
+consumer group with members reads a topic (`GroupPart`). Meanwhile nodes and networks fail, disks fail, fill or are
+replaced, nodes are paused, clocks jump and drift, and brokers are restarted one by one. An administrator moves replicas
+and changes configs. Some topics have retention or compaction, and one is deleted and created again. In the second phase, all links are repaired and all nodes run. Within a time limit every
 partition must have a leader, all replicas must be in sync, all replicas must be equal, and no directory of a deleted
 topic may be left. Consumers must have read every acknowledged record exactly once and in order. After every iteration
 of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
@@ -42,6 +42,7 @@ from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
 from kcli.testing.sim.cluster import BOTH, DATA, SimCluster, SimNode
 from kcli.testing.sim.cluster_faults import ClusterFaults, Failing
+from kcli.testing.sim.group_part import GroupPart, GroupSettings
 from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
 
@@ -72,9 +73,11 @@ class Settings:
     topics: tuple[ReplicatedTopic, ...]
     consumers: int
     has_passing_topic: bool
+    group: GroupSettings | None
 
     @classmethod
-    def of(cls, rng: random.Random) -> Settings:
+    def of(cls, rng: random.Random, seed: int) -> Settings:
+        group = GroupSettings.of(seed)
         failing = rng.choice(
             (
                 Failing.KILLS,
@@ -95,10 +98,11 @@ class Settings:
                 spike_s=rng.choice((0.05, 0.5)),
                 cut_chance=rng.choice((0.0, 0.1)),
             ),
-            overrides=_overrides(failing, rng),
+            overrides=_overrides(failing, rng) | (group.overrides if group else {}),
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
+            group=group,
         )
 
 
@@ -176,6 +180,12 @@ class Outcome:
     """The number of partitions that were moved after their first records had been deleted."""
     compacted_batches: int = 0
     """The number of batches that compaction has removed from one replica."""
+    generations: int = 0
+    """The last generation or epoch of the group with members. 0 if there is no such group."""
+    coordinator_changes: int = 0
+    """The number of changes of the coordinator while members owned partitions."""
+    read_by_members: int = 0
+    committed_by_members: int = 0
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -192,7 +202,7 @@ class ReplicationStory:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.rng = random.Random(seed)
-        self.settings = settings = Settings.of(self.rng)
+        self.settings = settings = Settings.of(self.rng, seed)
         self.cluster = SimCluster(
             seed,
             overrides=settings.overrides,
@@ -222,6 +232,10 @@ class ReplicationStory:
         self.consumers: list[ReplicatedConsumer] = []
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
         self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
+        self.group: GroupPart | None = None
+        if settings.group is not None:
+            partitions = settings.topics[0].partitions
+            self.group = GroupPart(self.world, settings.group, partitions, seed)
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -251,6 +265,8 @@ class ReplicationStory:
             if machine.alive is not None and machine.alive.broker is not None:
                 self.coordinator_watch.check(machine.alive.broker)
         self.watch.check(acted)
+        if self.group is not None:
+            self.group.watch.check()
 
     @property
     def _running(self) -> list[Node]:
@@ -277,6 +293,8 @@ class ReplicationStory:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.faults.run(end))
             group.create_task(self.administrator.run(end))
+            if self.group is not None:
+                group.create_task(self.group.run(end))
         await self._calm()
 
     # Calm.
@@ -291,6 +309,8 @@ class ReplicationStory:
             await eventually(
                 lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
             )
+        if self.group is not None:
+            await self.group.finish()
         await self._eventually_settled()
         await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
@@ -347,10 +367,13 @@ class ReplicationStory:
             await node.start(0.0)
         await eventually(self._nodes_have_settled, CALM_S, "all nodes run again")
         await self._eventually_settled()
+        if self.group is not None:
+            await self.group.check_end()
         return compared
 
     def _outcome(self, compared: int) -> Outcome:
         partitions = self.watch.partitions.values()
+        group = None if self.group is None else self.group.watch
         return Outcome(
             trace=self.loop.trace,
             turns=self.loop.turns,
@@ -367,6 +390,10 @@ class ReplicationStory:
             deleted_records=self.watch.log_start(RETAINED),
             moved_trimmed=self.administrator.moved_trimmed,
             compacted_batches=self.watch.removed_batches(COMPACTED),
+            generations=0 if group is None else group.generation,
+            coordinator_changes=0 if group is None else group.coordinator_changes,
+            read_by_members=0 if group is None else group.records_read,
+            committed_by_members=0 if group is None else group.commits,
             faults=self.faults.counts,
         )
 
@@ -390,7 +417,11 @@ def main(first: int, count: int) -> None:
         f"{sum(each.acknowledged for each in told)} records acknowledged, "
         f"{sum(each.leader_changes for each in told)} changes of leaders, "
         f"{sum(each.isr_changes for each in told)} changes of ISRs, "
-        f"{sum(each.compared_batches for each in told)} batches compared"
+        f"{sum(each.compared_batches for each in told)} batches compared, "
+        f"{sum(each.generations for each in told)} generations of groups, "
+        f"{sum(each.coordinator_changes for each in told)} changes of coordinators with members, "
+        f"{sum(each.read_by_members for each in told)} records read and "
+        f"{sum(each.committed_by_members for each in told)} offsets committed by members"
     )
     sys.exit(len(told) < count)
 
