@@ -117,6 +117,7 @@ class Member(Actor):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self.raise_failure()
         self.leaving = False
         if self._task is None or self._task.done() or self._task.cancelling():
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
@@ -346,9 +347,16 @@ class Member(Actor):
             await self._read(link)
             if self.rng.random() < 0.6:
                 await self._commit(link)
+        if self.asleep:
+            await self._sleep(link)
+        await self.pause(0.0, 1.0)
+
+    async def _sleep(self, link: Link) -> None:
+        """Does nothing for a while. The member does not know then whether it is still in the group, and commits."""
         while self.asleep:
             await self.pause(0.1, 1.0)
-        await self.pause(0.0, 1.0)
+        if self.owned:
+            await self._commit(link)
 
     async def _read(self, link: Link) -> None:
         for partition, data in await link.fetch(self.owned):

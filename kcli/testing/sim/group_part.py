@@ -92,7 +92,7 @@ class GroupPart:
 
     def _disturb(self, member: Member) -> None:
         self._raise_failures()
-        match self.rng.randrange(5):
+        match self.rng.randrange(6):
             case 0 if member.is_running:
                 self.world.cluster.loop.note(f"{member.name} dies")
                 member.die()
