@@ -87,8 +87,17 @@ class GroupPart:
             member.start()
         loop = asyncio.get_running_loop()
         while loop.time() < end:
-            await asyncio.sleep(self.rng.random() * 4)
+            await self._wait()
             self._disturb(self.rng.choice(self.members))
+
+    async def _wait(self) -> None:
+        """Waits a few seconds. A change of the coordinator may end the wait, so that members come and go just then."""
+        loop = asyncio.get_running_loop()
+        epoch, end = self.watch.leader_epoch, loop.time() + self.rng.random() * 4
+        while loop.time() < end:
+            await asyncio.sleep(0.1)
+            if self.watch.leader_epoch != epoch and self.rng.random() < 0.3:
+                return
 
     def _disturb(self, member: Member) -> None:
         self._raise_failures()
