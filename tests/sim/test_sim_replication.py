@@ -6,6 +6,9 @@ python -m kcli.testing.sim.replication_story 0 2000          # many stories, in 
 
 from __future__ import annotations
 
+import pytest
+
+from kcli.testing.sim.group_part import CLASSIC, CONSUMER, GroupSettings
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -33,3 +36,12 @@ def test_some_stories_delete_topics_and_records_and_compact() -> None:
 def test_some_stories_pause_nodes_wipe_disks_replace_voters_and_disturb_clocks() -> None:
     faults = run_seed(38).faults.keys() | run_seed(3).faults.keys() | run_seed(0).faults.keys()
     assert faults >= {"pause", "wipe", "voter", "clock"}, "choose other seeds"
+
+
+@pytest.mark.parametrize(("seed", "protocol"), [(22, CLASSIC), (18, CONSUMER)])
+def test_some_stories_have_members_while_the_coordinator_changes(seed: int, protocol: str) -> None:
+    group, outcome = GroupSettings.of(seed), run_seed(seed)
+    assert group is not None and group.protocol == protocol, "choose another seed"
+    assert outcome.generations > 2, "the members never came and went: choose another seed"
+    assert outcome.coordinator_changes > 0, "the coordinator never changed: choose another seed"
+    assert outcome.read_by_members > 0 and outcome.committed_by_members > 0, "choose another seed"

@@ -142,12 +142,12 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     no_truncation: 5,
     high_watermark_of_the_leader_alone: 0,
     joins_the_isr_too_early: 1,
-    forgets_members: 2,
-    forgets_classic_members: 14,
+    forgets_members: 4,
+    forgets_classic_members: 22,
     answers_before_the_commit: 2,
     assigns_before_the_release: 2,
     does_not_wait_for_the_release: 2,
-    loads_only_committed_offsets: 50,
+    loads_only_committed_offsets: 61,
 }
 
 

@@ -112,6 +112,11 @@ class World:
         """A number that grows when another coordinator, or a new process, serves the groups."""
         return self.cluster.node.life
 
+    @property
+    def coordinator_began_s(self) -> float:
+        """The time before which the present life of the coordinator did not serve the groups."""
+        return self.cluster.node.began_s
+
     async def open_link(self, name: str) -> Link:
         losses = self.ledger.losses
         address = Address(self.cluster.node.name, BROKER_PORT)

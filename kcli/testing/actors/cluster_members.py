@@ -45,7 +45,11 @@ class MemberWorld(ClusterWorld):
 
     @property
     def coordinator_life(self) -> int:
-        return self.ledger.leader_epoch
+        return self.ledger.coordinator_life
+
+    @property
+    def coordinator_began_s(self) -> float:
+        return self.ledger.coordinator_began_s
 
     async def open_link(self, name: str) -> Link:
         return CoordinatorLink(self, name)
@@ -87,7 +91,8 @@ class CoordinatorLink:
             self._take_offsets(response)
         code = _code_of(response)
         if code in NOT_SERVED:
-            self._give_up(f"{key.name}: {code.name}")
+            # A coordinator that loses its partition during a write answers NOT_COORDINATOR too.
+            self._give_up(f"{key.name}: {code.name}", may_be_done=code is ErrorCode.NOT_COORDINATOR)
         return response
 
     async def _find(self, request: fc.FindCoordinatorRequest) -> fc.FindCoordinatorResponse:
@@ -107,12 +112,15 @@ class CoordinatorLink:
         try:
             return await self._client.ask(broker, message, key, at_most=at_most, timeout_s=timeout_s)
         except TROUBLE as error:
-            self._give_up(f"{key.name} to {broker}: {error!r}")
+            self._give_up(
+                f"{key.name} to {broker}: {error!r}",
+                may_be_done=not isinstance(error, ConnectionRefusedError),
+            )
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, *, may_be_done: bool = False) -> None:
         self._coordinator = -1
         self._client.note(why)
-        raise NoCoordinator(why)
+        raise NoCoordinator(why, may_be_done=may_be_done)
 
     def _take_offsets(self, response: of.OffsetFetchResponse) -> None:
         for group in response.groups:

@@ -14,7 +14,7 @@ from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import BACKOFF_S, Link
-from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, GroupWorld, Member
+from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, GroupWorld, Member, NoCoordinator
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 # Settings of the broker with short session time-outs, so that a run need not wait for the usual time-outs.
@@ -39,6 +39,8 @@ class ConsumerMember(Member):
     ) -> None:
         super().__init__(world, name, group, topics, instance=instance)
         self._epoch = 0
+        self._uncertain: dict[int, int] = {}
+        """The number of heartbeats without an answer since the last answer, by the life of the coordinator."""
         self._tells_all = False
         """Whether the next heartbeat has all fields, because the last one got no answer. The answer to a heartbeat with
         all fields always has the assignment."""
@@ -89,15 +91,19 @@ class ConsumerMember(Member):
         return replace(request, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS, subscribed_topic_names=names)
 
     async def _beat(self, link: Link) -> None:
-        request, is_repeated = self._heartbeat(), self._tells_all
-        self._tells_all = True
+        request, self._tells_all = self._heartbeat(), True
         sent_s = self._now_s
-        response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        try:
+            response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        except NoCoordinator as error:
+            life = self.world.coordinator_life
+            self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done
+            raise
         code = response.error_code
-        # The coordinator knows only one epoch before the present one. A member that got no answers may be behind.
-        is_fenced = code is ErrorCode.FENCED_MEMBER_EPOCH and not is_repeated
-        self._take_heartbeat(link, ErrorCode.UNKNOWN_MEMBER_ID if is_fenced else code, sent_s)
+        self._take_heartbeat(link, code, sent_s)
+        self._check_fence(link, code)
         self._check(code)
+        self._uncertain.clear()
         assert response.member_epoch >= self._epoch, (
             f"{self.name}: {self._epoch} became {response.member_epoch}"
         )
@@ -107,6 +113,19 @@ class ConsumerMember(Member):
         else:
             self._owns(link, tuple(self.owned))
         self._tells_all = False
+
+    def _check_fence(self, link: Link, code: ErrorCode) -> None:
+        """Checks that a coordinator refuses no epoch that is in the log.
+
+        It accepts the present epoch of a member and the epoch before. A member may be further behind only if the
+        coordinator has carried out more than one heartbeat of which the member did not get the answer.
+        """
+        if code is ErrorCode.FENCED_MEMBER_EPOCH and link.is_current and self._epoch > 0:
+            is_known = self.world.ledger.has_member(self.group, self.member_id, self._epoch)
+            uncertain = self._uncertain.get(self.world.coordinator_life, 0)
+            assert not is_known or uncertain > 1, (
+                f"{self.name}: the coordinator refuses the epoch {self._epoch}"
+            )
 
     async def _take_assignment(self, link: Link, assignment: ch.Assignment) -> None:
         names: dict[uuid.UUID | None, str] = {each: name for name, each in self.world.topic_ids.items()}

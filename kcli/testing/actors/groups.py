@@ -58,7 +58,11 @@ class Again(Exception):
 
 class NoCoordinator(Exception):
     """Raised by a `Link` if the request got no answer of a coordinator. A member keeps its partitions, and finds the
-    coordinator with the next request."""
+    coordinator with the next request. `may_be_done` tells whether a coordinator may have carried out the request."""
+
+    def __init__(self, why: str, *, may_be_done: bool) -> None:
+        super().__init__(why)
+        self.may_be_done = may_be_done
 
 
 class GroupPromises(Readings, Protocol):
@@ -73,6 +77,8 @@ class GroupPromises(Readings, Protocol):
     ) -> None: ...
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int: ...
+
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool: ...
 
 
 class GroupWorld(ActorWorld, Protocol):
@@ -90,6 +96,10 @@ class GroupWorld(ActorWorld, Protocol):
     @property
     def coordinator_life(self) -> int:
         """A number that grows when another coordinator, or a new process, serves the group."""
+
+    @property
+    def coordinator_began_s(self) -> float:
+        """The time before which the present life of the coordinator did not serve the group."""
 
 
 class Member(Actor):
@@ -331,15 +341,19 @@ class Member(Actor):
         return asyncio.get_running_loop().time()
 
     def _take_heartbeat(self, link: Link, code: ErrorCode, sent_s: float) -> None:
-        """Checks that the coordinator, old or new, has not forgotten the member before the session ended."""
+        """Checks that the coordinator has not forgotten the member before the session ended. A new coordinator gives a
+        new session to each member that is in the log."""
         if not link.is_current:
             return
         if code is ErrorCode.NONE:
             self._heard_s = sent_s
+        if code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return
         silent_s = self._now_s - self._heard_s
-        assert code is not ErrorCode.UNKNOWN_MEMBER_ID or silent_s > REMEMBERED_S, (
-            f"{self.name} is forgotten {silent_s:.3f} s after its last heartbeat"
-        )
+        assert silent_s > REMEMBERED_S, f"{self.name} is forgotten {silent_s:.3f} s after its last heartbeat"
+        if self._heard_s > NEVER and self.world.ledger.has_member(self.group, self.member_id):
+            served_s = self._now_s - self.world.coordinator_began_s
+            assert served_s > REMEMBERED_S, f"{self.name} is not known to the coordinator of {served_s:.3f} s"
 
     async def _use(self, link: Link) -> None:
         """Reads the owned partitions, commits, and waits a while."""

@@ -53,6 +53,7 @@ class GroupLedger:
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._epochs: dict[tuple[str, str], int] = {}
         """The last epoch of each member of a consumer group."""
+        self._classic_members: dict[str, frozenset[str]] = {}
         self.unanswered: Counter[tuple[str, str, int, int]] = Counter()
         """The number of equal commits without an answer, by group, topic, partition and offset. The broker may get such
         a commit after a later commit of the same member, through another connection."""
@@ -64,9 +65,17 @@ class GroupLedger:
         self._targets.clear()
         self._owned.clear()
         self._epochs.clear()
+        self._classic_members.clear()
 
     def committed_offset(self, group: str, topic: str, partition: int) -> int:
         return self._committed.get((group, topic, partition), -1)
+
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:
+        """Whether the log has a member, and if `epoch` is given, whether the member is in this epoch."""
+        known = self._epochs.get((group, member_id))
+        if known is None:
+            return epoch is None and member_id in self._classic_members.get(group, ())
+        return epoch in (None, known)
 
     def generation(self, group: str) -> int:
         """Returns the newest generation or epoch in the log, or −1 for a group that never had a member."""
@@ -121,6 +130,7 @@ class GroupLedger:
             return
         assert isinstance(value, GroupMetadataValue), "the value of a group's key"
         self._moves_on(group, value.generation, again=again)
+        self._classic_members[group] = frozenset(member.member_id for member in value.members)
         assigned = [each for member in value.members for each in decode_assignment(member.assignment)]
         assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
 

@@ -13,6 +13,7 @@ The watch compares the answers that members get with these records, and checks t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -72,6 +73,13 @@ class GroupWatch:
         self._read_to = 0
         """The offset before which the watch has read the committed records of the group's partition."""
         self._leader: int = NO_LEADER
+        self._leader_epoch = -1
+        self._coordinator = (NO_LEADER, 0)
+        """The leader of the group's partition at the moment, and its life."""
+        self.coordinator_life = 0
+        """A number that grows when another broker, or a new process, becomes the coordinator."""
+        self.coordinator_began_s = 0.0
+        """The time at which `coordinator_life` has grown."""
         self._positions: dict[TopicPartition, int] = {}
         """The offset before which members have read every record of a partition."""
         self._sent: dict[TopicPartition, int] = {}
@@ -107,10 +115,17 @@ class GroupWatch:
         return self._watch.partitions[TopicPartition(GROUP_METADATA_TOPIC, number)]
 
     def _notice_coordinator(self, partition: Partition) -> None:
-        leader = NO_LEADER if partition.image is None else partition.image.leader
-        if leader not in (NO_LEADER, self._leader):
+        image = partition.image
+        if image is None:
+            return
+        life = self._watch.life_of(image.leader)
+        if (image.leader, life) != self._coordinator or image.leader_epoch > self._leader_epoch + 1:
+            self.coordinator_life += 1
+            self.coordinator_began_s = asyncio.get_running_loop().time()
+        self._coordinator, self._leader_epoch = (image.leader, life), image.leader_epoch
+        if image.leader not in (NO_LEADER, self._leader):
             self.coordinator_changes += self._leader != NO_LEADER and any(each.owned for each in self.members)
-            self._leader = leader
+            self._leader = image.leader
 
     def _news(self, log: PartitionLog, end: int) -> Iterator[Record]:
         for header, records in read_batches(log, self._read_to, end):
@@ -166,12 +181,6 @@ class GroupWatch:
     # Questions.
 
     @property
-    def leader_epoch(self) -> int:
-        """The newest leader epoch of the group's partition."""
-        home = self._home
-        return -1 if home is None or home.image is None else home.image.leader_epoch
-
-    @property
     def generation(self) -> int:
         """The newest committed generation or epoch of the group. −1 if there is none."""
         return self._records.generation(self.group)
@@ -188,6 +197,10 @@ class GroupWatch:
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
         """The committed offset. −1 if there is none."""
         return self._records.committed_offset(group, *partition)
+
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:
+        """Whether the committed log has a member, and if `epoch` is given, whether the member is in this epoch."""
+        return self._records.has_member(group, member_id, epoch)
 
     # Reports of members and of their links.
 

@@ -321,6 +321,10 @@ class Ledger:
         """Returns the committed offset, or −1 if the group has not committed an offset."""
         return self._groups.committed_offset(group, *partition)
 
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:
+        """Returns whether the log has a member, and if `epoch` is given, whether the member is in this epoch."""
+        return self._groups.has_member(group, member_id, epoch)
+
     def generation(self, group: str) -> int:
         """Returns the newest generation in the log, or −1 for a group that never had a member."""
         return self._groups.generation(group)

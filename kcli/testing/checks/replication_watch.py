@@ -594,6 +594,11 @@ class ReplicationWatch:
             if topic in (None, name.topic)
         )
 
+    def life_of(self, node_id: int) -> int:
+        """The life of a broker. 0 for a broker that does not exist, such as NO_LEADER."""
+        machine = self._machines.get(node_id)
+        return 0 if machine is None else machine.life
+
     def is_led_by(self, partition: Partition, node_id: int) -> bool:
         """Whether a broker is the leader of a partition, in its own metadata and in the newest metadata."""
         image = partition.image

@@ -93,10 +93,10 @@ class GroupPart:
     async def _wait(self) -> None:
         """Waits a few seconds. A change of the coordinator may end the wait, so that members come and go just then."""
         loop = asyncio.get_running_loop()
-        epoch, end = self.watch.leader_epoch, loop.time() + self.rng.random() * 4
+        life, end = self.watch.coordinator_life, loop.time() + self.rng.random() * 4
         while loop.time() < end:
             await asyncio.sleep(0.1)
-            if self.watch.leader_epoch != epoch and self.rng.random() < 0.3:
+            if self.watch.coordinator_life != life and self.rng.random() < 0.3:
                 return
 
     def _disturb(self, member: Member) -> None:
