@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.testing.sim.group_part import CLASSIC, CONSUMER, GroupSettings
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -50,3 +51,12 @@ def test_some_stories_add_and_remove_brokers() -> None:
     assert outcome.faults["broker joins"] > 1, "no broker came back: choose another seed"
     assert outcome.faults["broker leaves"] > 0, "no broker left: choose another seed"
     assert outcome.emptied_partitions > 0, "no replica was moved from a broker that left: choose another seed"
+
+
+@pytest.mark.parametrize(("seed", "protocol"), [(22, CLASSIC), (18, CONSUMER)])
+def test_some_stories_have_members_while_the_coordinator_changes(seed: int, protocol: str) -> None:
+    group, outcome = GroupSettings.of(seed), run_seed(seed)
+    assert group is not None and group.protocol == protocol, "choose another seed"
+    assert outcome.generations > 2, "the members never came and went: choose another seed"
+    assert outcome.coordinator_changes > 0, "the coordinator never changed: choose another seed"
+    assert outcome.read_by_members > 0 and outcome.committed_by_members > 0, "choose another seed"

@@ -10,19 +10,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kcli.coordinator.group.classic.protocol import ClassicProtocol
+from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.targets import reconciliation
 from kcli.coordinator.group.offsets.table import OffsetTable
-from kcli.coordinator.group.records import OffsetRecord
+from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord
 from kcli.coordinator.transaction import init
 from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_TIMESTAMP, Offset
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.records.consumer_offsets import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    OffsetCommitKey,
+    decode_key,
+)
 from kcli.replica.leader import Followers, LeaderState
 from kcli.replica.waiting import CommitQueue
+from kcli.server.coordinators import loader, shards
+from kcli.server.coordinators.groups import GroupRunner
+from kcli.server.coordinators.loader import Replay
 from kcli.server.coordinators.marker_sender import MarkerSender
+from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.coordinators.transaction_verification import (
     TransactionalClient,
@@ -33,6 +46,7 @@ from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import PartitionLog
 from kcli.testing.actors.exactly_once import COPIES
+from kcli.testing.sim import group_part
 from kcli.testing.sim.replication_story import run_seed
 
 
@@ -140,6 +154,75 @@ def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_reads, "_aborted", lambda *_: ())
 
 
+def forgets_members(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator of a consumer group does not load the epochs and partitions of the members."""
+    load = ConsumerLog._apply
+
+    def apply(log: ConsumerLog, record: ConsumerRecord) -> None:
+        if not isinstance(record.key, ConsumerGroupCurrentMemberAssignmentKey):
+            load(log, record)
+
+    patch.setattr(ConsumerLog, "_apply", apply)
+
+
+def forgets_classic_members(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator of a classic group loads the generation, but no members."""
+    replay = ClassicProtocol.replay
+
+    def replay_without_members(protocol: ClassicProtocol, record: GroupRecord, *, live: bool) -> None:
+        if not live and record.metadata is not None:
+            record = replace(record, metadata=replace(record.metadata, members=()))
+        replay(protocol, record, live=live)
+
+    patch.setattr(ClassicProtocol, "replay", replay_without_members)
+
+
+def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator answers as soon as its records are appended."""
+
+    async def at_once(runner: GroupRunner) -> None:
+        while runner._in_flight:
+            _, writes = runner._in_flight.popleft()
+            runner._finish(writes, ErrorCode.NONE)
+        runner._committer = None
+
+    patch.setattr(ShardRunner, "_await_commits", at_once)
+
+
+def assigns_before_the_release(patch: pytest.MonkeyPatch) -> None:
+    """A member of a consumer group gets a partition while another member still has it."""
+    with_free = reconciliation._with_free
+    patch.setattr(
+        reconciliation,
+        "_with_free",
+        lambda member, kept, target, _: with_free(member, kept, target, lambda *_: None),
+    )
+
+
+def does_not_wait_for_the_release(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator of a consumer group takes a partition away although the member still reports it."""
+    patch.setattr(reconciliation, "overlaps", lambda *_: False)
+
+
+def loads_only_committed_offsets(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator leaves out the offsets above the high watermark that it has at the beginning of its load."""
+    load = loader.load
+
+    async def load_committed(leader: LeaderPartition, *, replay: Replay, **rest: Any) -> int:
+        high_watermark = leader.log.high_watermark
+
+        def replay_committed(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
+            match decode_key(key):
+                case OffsetCommitKey(group=group_part.GROUP) if offset >= high_watermark:
+                    pass
+                case _:
+                    replay(key, value, offset, producer_id)
+
+        return await load(leader, replay=replay_committed, **rest)
+
+    patch.setattr(shards, "load", load_committed)
+
+
 RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     acks_before_the_high_watermark: 0,
     no_truncation: 5,
@@ -151,6 +234,12 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     a_batch_is_not_verified: 112,
     consumers_read_open_transactions: 112,
     aborted_transactions_are_not_listed: 112,
+    forgets_members: 4,
+    forgets_classic_members: 22,
+    answers_before_the_commit: 2,
+    assigns_before_the_release: 2,
+    does_not_wait_for_the_release: 2,
+    loads_only_committed_offsets: 61,
 }
 
 
@@ -169,15 +258,12 @@ def _notices(seed: int) -> str:
     except AssertionError as error:
         return str(error)
     except ExceptionGroup as group:
-        found = group.subgroup(AssertionError)
+        found: BaseException | None = group.subgroup(AssertionError)
         assert found is not None, f"{group}"
-        return str(_first_leaf(found))
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        return str(found)
     return ""
-
-
-def _first_leaf(group: BaseExceptionGroup[AssertionError]) -> BaseException:
-    first = group.exceptions[0]
-    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def main(seeds: int, *names: str) -> None:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kcli.client.connection import Connection
 from kcli.errors import ErrorCode, NetworkException
@@ -58,6 +58,42 @@ PASSING = frozenset(
 )
 
 
+Fetched = tuple[TopicPartition, f.PartitionData]
+
+
+class Link(Protocol):
+    """The way of a client to its broker or brokers."""
+
+    @property
+    def losses(self) -> int:
+        """The number of data losses (`Ledger.losses`) at the time when the link was opened."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the last request went to the broker that was responsible for it at that time."""
+
+    async def ask(self, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
+        """Sends a request. Returns the answer."""
+
+    async def fetch(self, positions: dict[TopicPartition, int]) -> list[Fetched]:
+        """Reads records of partitions from the given positions."""
+
+    def close(self) -> None: ...
+
+
+class ActorWorld(Protocol):
+    """The world that an actor needs: a cluster, and links to it."""
+
+    @property
+    def cluster(self) -> SimCluster: ...
+
+    @property
+    def rng(self) -> random.Random: ...
+
+    async def open_link(self, name: str) -> Link:
+        """Opens a link for the client `name`."""
+
+
 @dataclass(slots=True)
 class World:
     """The state that all actors share."""
@@ -71,28 +107,57 @@ class World:
     """Whether all producers have finished writing."""
     topic_ids: dict[str, uuid.UUID] = field(default_factory=dict)
 
+    @property
+    def coordinator_life(self) -> int:
+        """A number that grows when another coordinator, or a new process, serves the groups."""
+        return self.cluster.node.life
+
+    @property
+    def coordinator_began_s(self) -> float:
+        """The time before which the present life of the coordinator did not serve the groups."""
+        return self.cluster.node.began_s
+
+    async def open_link(self, name: str) -> Link:
+        losses = self.ledger.losses
+        address = Address(self.cluster.node.name, BROKER_PORT)
+        host = self.cluster.network.host(name)
+        connection = await Connection.open(host, address, name, REQUEST_TIMEOUT_S)
+        return NodeLink(connection, losses, self.topic_ids)
+
 
 @dataclass(slots=True)
-class Link:
-    """A connection, and the number of data losses (`Ledger.losses`) at the time when the connection was opened."""
+class NodeLink:
+    """A connection to the only broker."""
 
     connection: Connection
     losses: int
+    topic_ids: dict[str, uuid.UUID]
+
+    @property
+    def is_current(self) -> bool:
+        return True
 
     async def ask(self, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
         connection = self.connection
         version = min(connection.version_for(key), at_most)
         return await connection.request(message, key, version=version, timeout=REQUEST_TIMEOUT_S)
 
+    async def fetch(self, positions: dict[TopicPartition, int]) -> list[Fetched]:
+        response = await self.ask(fetch_request(positions, self.topic_ids), ApiKey.FETCH)
+        assert response.error_code is ErrorCode.NONE, f"fetch failed with {response.error_code!r}"
+        return partitions_of(response, self.topic_ids)
+
+    def close(self) -> None:
+        self.connection.close()
+
 
 class Actor(ABC):
     """A client on its own simulated machine. The client connects, works, and connects again after a failure."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: ActorWorld, name: str) -> None:
         self.world = world
         self.name = name
         self.rng = random.Random(world.rng.randrange(1 << 62))
-        self.host = world.cluster.network.host(name)
         self.link: Link | None = None
 
     async def run(self) -> None:
@@ -107,14 +172,11 @@ class Actor(ABC):
                 await asyncio.sleep(BACKOFF_S * (1 + self.rng.random()))
 
     async def _connected(self) -> None:
-        losses = self.world.ledger.losses
-        address = Address(self.world.cluster.node.name, BROKER_PORT)
-        connection = await Connection.open(self.host, address, self.name, REQUEST_TIMEOUT_S)
-        self.link = Link(connection, losses)
+        link = self.link = await self.world.open_link(self.name)
         try:
-            await self.work(self.link)
+            await self.work(link)
         finally:
-            connection.close()
+            link.close()
             self.link = None
 
     @property
@@ -143,6 +205,8 @@ class Producer(Actor):
 
     The producer repeats each request until an answer arrives.
     """
+
+    world: World
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, big: bool) -> None:
         super().__init__(world, name)
@@ -289,6 +353,8 @@ class Consumer(Actor):
     If `sessions` is True, the consumer uses incremental fetches (KIP-227).
     """
 
+    world: World
+
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, sessions: bool) -> None:
         super().__init__(world, name)
         self.positions = dict.fromkeys(partitions, 0)
@@ -382,9 +448,7 @@ def fetch_request(
     )
 
 
-def partitions_of(
-    response: f.FetchResponse, topic_ids: dict[str, uuid.UUID]
-) -> list[tuple[TopicPartition, f.PartitionData]]:
+def partitions_of(response: f.FetchResponse, topic_ids: dict[str, uuid.UUID]) -> list[Fetched]:
     names: dict[uuid.UUID | None, str] = {topic_id: name for name, topic_id in topic_ids.items()}
     return [
         (TopicPartition(topic.topic or names[topic.topic_id], part.partition_index), part)
@@ -393,8 +457,19 @@ def partitions_of(
     ]
 
 
+class Readings(Protocol):
+    """The part of a ledger that learns which records clients have read."""
+
+    @property
+    def losses(self) -> int: ...
+
+    def acknowledged(
+        self, partition: TopicPartition, offset: int, content: Content, *, losses: int
+    ) -> None: ...
+
+
 def read_into(
-    ledger: Ledger, partition: TopicPartition, position: int, data: f.PartitionData, link: Link
+    ledger: Readings, partition: TopicPartition, position: int, data: f.PartitionData, link: Link
 ) -> int:
     """Compares the records from `position` with the `Ledger`. Returns the next position."""
     for at, header in iter_batches(data.records or b""):
@@ -414,7 +489,7 @@ def read_into(
     return position
 
 
-async def reset_offset(ledger: Ledger, link: Link, partition: TopicPartition, position: int) -> int:
+async def reset_offset(ledger: Readings, link: Link, partition: TopicPartition, position: int) -> int:
     """Returns the new position after OFFSET_OUT_OF_RANGE. Fails if no records were lost or deleted."""
     assert ledger.losses or partition[0].startswith(RETAINED), f"{partition}: {position} is out of range"
     earliest = await _listed_offset(link, partition, EARLIEST)

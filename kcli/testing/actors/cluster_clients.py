@@ -86,12 +86,20 @@ class ClusterClient:
         self._connections: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
-    async def ask(self, broker: int, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
+    async def ask(
+        self,
+        broker: int,
+        message: object,
+        key: ApiKey,
+        *,
+        at_most: int = 99,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Any:
         """Sends a request to a broker. After an error in TROUBLE, the next request opens a new connection."""
         connection = await self._connection(broker)
         try:
             version = min(connection.version_for(key), at_most)
-            return await connection.request(message, key, version=version, timeout=REQUEST_TIMEOUT_S)
+            return await connection.request(message, key, version=version, timeout=timeout_s)
         except TROUBLE:
             connection.close()
             raise

@@ -5,6 +5,7 @@ They send heartbeats, give up and take over partitions, and are late at times.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 
 from kcli.errors import ErrorCode
@@ -12,8 +13,8 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import BACKOFF_S, Link, World
-from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, Member
+from kcli.testing.actors.clients import BACKOFF_S, Link
+from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, GroupWorld, Member, NoCoordinator
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 # Settings of the broker with short session time-outs, so that a run need not wait for the usual time-outs.
@@ -34,10 +35,15 @@ ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTAN
 
 class ConsumerMember(Member):
     def __init__(
-        self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
+        self, world: GroupWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
     ) -> None:
         super().__init__(world, name, group, topics, instance=instance)
         self._epoch = 0
+        self._uncertain: dict[int, int] = {}
+        """The number of heartbeats without an answer since the last answer, by the life of the coordinator."""
+        self._tells_all = False
+        """Whether the next heartbeat has all fields, because the last one got no answer. The answer to a heartbeat with
+        all fields always has the assignment."""
 
     def die(self) -> None:
         super().die()
@@ -49,57 +55,83 @@ class ConsumerMember(Member):
         if code in BEGIN_ANEW:
             self._epoch = 0
         elif code is ErrorCode.FENCED_INSTANCE_ID:
-            self._member_id, self._epoch = "", 0
+            self.member_id, self._epoch = "", 0
         else:
             assert code in NOT_NOW or code in ASK_AGAIN, f"{self.name}: {code!r}"
         raise Again
 
     def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
-        return replace(group, member_id=self._member_id, member_epoch=self._epoch)
+        return replace(group, member_id=self.member_id, member_epoch=self._epoch)
 
     async def _join(self, link: Link) -> None:
         """Sends a heartbeat with all fields, to join. The member owns no partition, because its connection is new."""
-        if not self._member_id:
-            self._member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
-        await self._beat(
-            link,
-            ch.ConsumerGroupHeartbeatRequest(
-                group_id=self.group,
-                member_id=self._member_id,
-                member_epoch=self._epoch,
-                instance_id=self._instance,
-                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-                subscribed_topic_names=tuple(self._topics),
-            ),
-        )
+        if not self.member_id:
+            self.member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
+        self._tells_all = True
+        await self._beat(link)
 
     async def _poll(self, link: Link) -> None:
-        await self._beat(
-            link,
-            ch.ConsumerGroupHeartbeatRequest(
-                group_id=self.group,
-                member_id=self._member_id,
-                member_epoch=self._epoch,
-                instance_id=self._instance,
-                topic_partitions=tuple(
-                    ch.RequestTopicPartitions(topic_id=self.world.topic_ids[topic], partitions=(index,))
-                    for topic, index in self.owned
-                ),
-            ),
-        )
+        await self._beat(link)
         await self._use(link)
 
-    async def _beat(self, link: Link, request: ch.ConsumerGroupHeartbeatRequest) -> None:
-        response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
-        self._check(response.error_code)
+    def _heartbeat(self) -> ch.ConsumerGroupHeartbeatRequest:
+        request = ch.ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=self._epoch,
+            instance_id=self._instance,
+            topic_partitions=tuple(
+                ch.RequestTopicPartitions(topic_id=self.world.topic_ids[topic], partitions=(index,))
+                for topic, index in self.owned
+            ),
+        )
+        if not self._tells_all:
+            return request
+        names = tuple(self._topics)
+        return replace(request, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS, subscribed_topic_names=names)
+
+    async def _beat(self, link: Link) -> None:
+        request, self._tells_all = self._heartbeat(), True
+        sent_s = self._now_s
+        try:
+            response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        except NoCoordinator as error:
+            life = self.world.coordinator_life
+            self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done
+            raise
+        code = response.error_code
+        self._take_heartbeat(link, code, sent_s)
+        self._check_fence(link, code)
+        self._check(code)
+        self._uncertain.clear()
+        assert response.member_epoch >= self._epoch, (
+            f"{self.name}: {self._epoch} became {response.member_epoch}"
+        )
         self._epoch = self.generation = response.member_epoch
-        if response.assignment is None:
+        if response.assignment is not None:
+            await self._take_assignment(link, response.assignment)
+        else:
             self._owns(link, tuple(self.owned))
-            return
-        names = {topic_id: name for name, topic_id in self.world.topic_ids.items()}
+        self._tells_all = False
+
+    def _check_fence(self, link: Link, code: ErrorCode) -> None:
+        """Checks that a coordinator refuses no epoch that is in the log.
+
+        It accepts the present epoch of a member and the epoch before. A member may be further behind only if the
+        coordinator has carried out more than one heartbeat of which the member did not get the answer.
+        """
+        if code is ErrorCode.FENCED_MEMBER_EPOCH and link.is_current and self._epoch > 0:
+            is_known = self.world.ledger.has_member(self.group, self.member_id, self._epoch)
+            uncertain = self._uncertain.get(self.world.coordinator_life, 0)
+            assert not is_known or uncertain > 1, (
+                f"{self.name}: the coordinator refuses the epoch {self._epoch}"
+            )
+
+    async def _take_assignment(self, link: Link, assignment: ch.Assignment) -> None:
+        names: dict[uuid.UUID | None, str] = {each: name for name, each in self.world.topic_ids.items()}
         wanted: tuple[TopicPartition, ...] = tuple(
             TopicPartition(names[topic.topic_id], index)
-            for topic in response.assignment.topic_partitions
+            for topic in assignment.topic_partitions
             for index in topic.partitions
         )
         if any(each not in wanted for each in self.owned):
@@ -114,15 +146,15 @@ class ConsumerMember(Member):
             self.owned |= await self._committed(link, new)
 
     def _owns(self, link: Link, partitions: tuple[TopicPartition, ...]) -> None:
-        self.world.ledger.owns(self.group, self._epoch, self._identity, partitions, losses=link.losses)
+        self.world.ledger.owns(self.group, self._epoch, self.identity, partitions, losses=link.losses)
         self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self._epoch}")
 
     async def _leave(self, link: Link) -> None:
-        if self._member_id and self._epoch > 0:
+        if self.member_id and self._epoch > 0:
             stays = self._instance is not None and not self.world.ending and self.rng.random() < 0.5
             request = ch.ConsumerGroupHeartbeatRequest(
                 group_id=self.group,
-                member_id=self._member_id,
+                member_id=self.member_id,
                 member_epoch=STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH,
                 instance_id=self._instance,
             )
@@ -132,4 +164,4 @@ class ConsumerMember(Member):
                 return
             gone = BEGIN_ANEW | {ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID}
             assert response.error_code in gone, f"{self.name} may not leave: {response.error_code!r}"
-        self._member_id, self._epoch = "", 0
+        self.member_id, self._epoch = "", 0

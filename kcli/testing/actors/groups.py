@@ -1,8 +1,14 @@
-"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die."""
+"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die.
+
+A member works with one broker or with a cluster. Its `GroupWorld` and its `Link` contain the differences.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Iterable
+from typing import Protocol
 
 from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.errors import ErrorCode
@@ -26,18 +32,20 @@ from kcli.testing.actors.clients import (
     BACKOFF_S,
     PASSING,
     Actor,
+    ActorWorld,
     Link,
-    World,
-    fetch_request,
-    partitions_of,
+    Readings,
     read_into,
     reset_offset,
 )
 
 SESSION_TIMEOUT_MS = 6_000
+# A coordinator remembers a member at least for this time, also if the clock of the coordinator is too fast.
+REMEMBERED_S = SESSION_TIMEOUT_MS / 1000 * 0.9
 # The time for which a join waits for the other members. It is shorter than the time that a client waits for an answer.
 REBALANCE_TIMEOUT_MS = 8_000
 PROTOCOL = "range"
+NEVER = float("-inf")
 # Errors after which the member tries again, because the coordinator has moved or is loading.
 NOT_NOW = PASSING | {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 # Errors after which the member has to join again, with its id or as a new member.
@@ -48,11 +56,59 @@ class Again(Exception):
     """Raised if the member must find the coordinator and join again."""
 
 
+class NoCoordinator(Exception):
+    """Raised by a `Link` if the request got no answer of a coordinator. A member keeps its partitions, and finds the
+    coordinator with the next request. `may_be_done` tells whether a coordinator may have carried out the request."""
+
+    def __init__(self, why: str, *, may_be_done: bool) -> None:
+        super().__init__(why)
+        self.may_be_done = may_be_done
+
+
+class GroupPromises(Readings, Protocol):
+    """The part of a ledger that checks the promises about groups."""
+
+    def owns(
+        self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
+    ) -> None: ...
+
+    def commit_acknowledged(
+        self, group: str, partition: TopicPartition, offset: int, *, losses: int
+    ) -> None: ...
+
+    def committed_offset(self, group: str, partition: TopicPartition) -> int: ...
+
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool: ...
+
+
+class GroupWorld(ActorWorld, Protocol):
+    """The world that a member needs."""
+
+    @property
+    def ledger(self) -> GroupPromises: ...
+
+    @property
+    def ending(self) -> bool: ...
+
+    @property
+    def topic_ids(self) -> dict[str, uuid.UUID]: ...
+
+    @property
+    def coordinator_life(self) -> int:
+        """A number that grows when another coordinator, or a new process, serves the group."""
+
+    @property
+    def coordinator_began_s(self) -> float:
+        """The time before which the present life of the coordinator did not serve the group."""
+
+
 class Member(Actor):
     """One consumer of a group. If `instance` is given, it is a static member (KIP-345)."""
 
+    world: GroupWorld
+
     def __init__(
-        self, world: World, name: str, group: str, topics: dict[str, int], *, instance: str | None
+        self, world: GroupWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
     ) -> None:
         super().__init__(world, name)
         self.group = group
@@ -63,12 +119,15 @@ class Member(Actor):
         self.asleep = False
         self._instance = instance
         self._topics = topics
-        self._member_id = ""
+        self.member_id = ""
         self._life = 0
-        """The life of the node (`SimNode.life`) in which it assigned the member id."""
+        """The life of the coordinator (`GroupWorld.coordinator_life`) in which it assigned the member id."""
+        self._heard_s = NEVER
+        """The time at which the last heartbeat with a good answer was sent."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self.raise_failure()
         self.leaving = False
         if self._task is None or self._task.done() or self._task.cancelling():
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
@@ -85,9 +144,9 @@ class Member(Actor):
         assert self._task is not None, "it was started"
         self._task.cancel()
         if self.link is not None:
-            self.link.connection.close()
+            self.link.close()
         self._stop_owning()
-        self._member_id = ""
+        self.member_id = ""
 
     async def stopped(self) -> None:
         """Leaves the group. Raises the error of the member's task."""
@@ -102,23 +161,24 @@ class Member(Actor):
 
     @property
     def is_done(self) -> bool:
-        return self.leaving and not self._member_id
+        return self.leaving and not self.member_id
 
     def _stop_owning(self) -> None:
         self.owned = {}
         self.generation = -1
+        self._heard_s = NEVER
 
     async def work(self, link: Link) -> None:
         self._stop_owning()
-        if self.leaving:
-            await self._leave(link)
-            return
         try:
+            if self.leaving:
+                await self._leave(link)
+                return
             await self._find(link)
             await self._join(link)
             while not self.leaving:
-                await self._poll(link)
-        except Again:
+                await self._stay(link)
+        except (Again, NoCoordinator):
             self._stop_owning()
             await self.pause(0.0, BACKOFF_S)
 
@@ -136,10 +196,10 @@ class Member(Actor):
             return
         # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid
         # again.
-        restarted = self.world.cluster.node.life != self._life
+        restarted = self.world.coordinator_life != self._life or not self._is_current
         forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
         if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
-            self._member_id = ""
+            self.member_id = ""
         else:
             assert code in NOT_NOW or code in REJOIN, f"{self.name}: {code!r}"
         raise Again
@@ -150,26 +210,26 @@ class Member(Actor):
             group_id=self.group,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-            member_id=self._member_id,
+            member_id=self.member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
             protocols=(j.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
         )
         joined = await link.ask(request, ApiKey.JOIN_GROUP)
         if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = joined.member_id
+            self.member_id = joined.member_id
             raise Again
         self._check(joined.error_code)
-        if joined.member_id != self._member_id:
-            self._member_id, self._life = joined.member_id, self.world.cluster.node.life
+        if joined.member_id != self.member_id:
+            self.member_id, self._life = joined.member_id, self.world.coordinator_life
         await self._sync(link, joined)
 
     async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:
-        leads = joined.leader == self._member_id and not joined.skip_assignment
+        leads = joined.leader == self.member_id and not joined.skip_assignment
         request = s.SyncGroupRequest(
             group_id=self.group,
             generation_id=joined.generation_id,
-            member_id=self._member_id,
+            member_id=self.member_id,
             group_instance_id=self._instance,
             protocol_type="consumer",
             protocol_name=PROTOCOL,
@@ -179,19 +239,19 @@ class Member(Actor):
         self._check(synced.error_code)
         partitions = decode_assignment(synced.assignment)
         self.world.ledger.owns(
-            self.group, joined.generation_id, self._identity, partitions, losses=link.losses
+            self.group, joined.generation_id, self.identity, partitions, losses=link.losses
         )
         positions = await self._committed(link, partitions)
         self.generation, self.owned = joined.generation_id, positions
         self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self.generation}")
 
     @property
-    def _identity(self) -> str:
+    def identity(self) -> str:
         """The id under which the `Ledger` stores the member.
 
         A static member keeps this id when it returns with a new member id.
         """
-        return self._instance or self._member_id
+        return self._instance or self.member_id
 
     def _assign(self, members: list[str]) -> tuple[s.SyncGroupRequestAssignment, ...]:
         everything = [(topic, index) for topic, count in self._topics.items() for index in range(count)]
@@ -206,6 +266,12 @@ class Member(Actor):
             raw = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=parts))
             assignments.append(s.SyncGroupRequestAssignment(member_id=member, assignment=raw))
         return tuple(assignments)
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the last answer came from the right coordinator. A former coordinator answers until it learns that
+        another broker is the coordinator now."""
+        return self.link is None or self.link.is_current
 
     async def _committed(
         self, link: Link, partitions: tuple[TopicPartition, ...]
@@ -233,7 +299,8 @@ class Member(Actor):
             for part in topic.partitions:
                 self._check(part.error_code)
                 partition = TopicPartition(topic.name, part.partition_index)
-                assert part.committed_offset >= floors[partition] or losses != self.world.ledger.losses, (
+                exempt = losses != self.world.ledger.losses or not link.is_current
+                assert part.committed_offset >= floors[partition] or exempt, (
                     f"{self.group} {partition}: committed {floors[partition]}, fetched {part.committed_offset}"
                 )
                 found[partition] = max(part.committed_offset, 0)
@@ -246,18 +313,47 @@ class Member(Actor):
         """
         return group
 
+    async def _stay(self, link: Link) -> None:
+        """Sends a heartbeat and uses the partitions. Without a coordinator, the member only reads."""
+        try:
+            await self._poll(link)
+        except NoCoordinator:
+            await self._read(link)
+            await self.pause(0.0, BACKOFF_S)
+
     async def _poll(self, link: Link) -> None:
         request = h.HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
-            member_id=self._member_id,
+            member_id=self.member_id,
             group_instance_id=self._instance,
         )
+        sent_s = self._now_s
         response = await link.ask(request, ApiKey.HEARTBEAT)
+        self._take_heartbeat(link, response.error_code, sent_s)
         if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
             await self._commit(link)  # as real consumers do before they give up partitions
         self._check(response.error_code)
         await self._use(link)
+
+    @property
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _take_heartbeat(self, link: Link, code: ErrorCode, sent_s: float) -> None:
+        """Checks that the coordinator has not forgotten the member before the session ended. A new coordinator gives a
+        new session to each member that is in the log."""
+        if not link.is_current:
+            return
+        if code is ErrorCode.NONE:
+            self._heard_s = sent_s
+        if code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return
+        silent_s = self._now_s - self._heard_s
+        assert silent_s > REMEMBERED_S, f"{self.name} is forgotten {silent_s:.3f} s after its last heartbeat"
+        if self._heard_s > NEVER and self.world.ledger.has_member(self.group, self.member_id):
+            served_s = self._now_s - self.world.coordinator_began_s
+            assert served_s > REMEMBERED_S, f"{self.name} is not known to the coordinator of {served_s:.3f} s"
 
     async def _use(self, link: Link) -> None:
         """Reads the owned partitions, commits, and waits a while."""
@@ -265,16 +361,19 @@ class Member(Actor):
             await self._read(link)
             if self.rng.random() < 0.6:
                 await self._commit(link)
-        while self.asleep:
-            await self.pause(0.1, 1.0)
+        if self.asleep:
+            await self._sleep(link)
         await self.pause(0.0, 1.0)
 
+    async def _sleep(self, link: Link) -> None:
+        """Does nothing for a while. The member does not know then whether it is still in the group, and commits."""
+        while self.asleep:
+            await self.pause(0.1, 1.0)
+        if self.owned:
+            await self._commit(link)
+
     async def _read(self, link: Link) -> None:
-        response = await link.ask(fetch_request(self.owned, self.world.topic_ids), ApiKey.FETCH)
-        assert response.error_code is ErrorCode.NONE, (
-            f"{self.name}: fetch failed with {response.error_code!r}"
-        )
-        for partition, data in partitions_of(response, self.world.topic_ids):
+        for partition, data in await link.fetch(self.owned):
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 position = self.owned[partition]
                 self.owned[partition] = await reset_offset(self.world.ledger, link, partition, position)
@@ -293,7 +392,7 @@ class Member(Actor):
         request = oc.OffsetCommitRequest(
             group_id=self.group,
             generation_id_or_member_epoch=self.generation,
-            member_id=self._member_id,
+            member_id=self.member_id,
             group_instance_id=self._instance,
             topics=tuple(
                 oc.OffsetCommitRequestTopic(name=name, partitions=tuple(parts))
@@ -310,10 +409,9 @@ class Member(Actor):
                 )
 
     async def _leave(self, link: Link) -> None:
-        if self._member_id and self._instance is None:
-            request = lg.LeaveGroupRequest(
-                group_id=self.group, members=(lg.MemberIdentity(member_id=self._member_id),)
-            )
+        if self.member_id and self._instance is None:
+            identity = lg.MemberIdentity(member_id=self.member_id)
+            request = lg.LeaveGroupRequest(group_id=self.group, members=(identity,))
             response = await link.ask(request, ApiKey.LEAVE_GROUP)
             assert response.error_code is ErrorCode.NONE or response.error_code in NOT_NOW, (
                 f"{self.name} may not leave: {response.error_code!r}"
@@ -321,4 +419,4 @@ class Member(Actor):
             if response.error_code is not ErrorCode.NONE:
                 await self.pause(0.0, BACKOFF_S)
                 return
-        self._member_id = ""
+        self.member_id = ""

@@ -57,6 +57,8 @@ class Refused(Exception):
 class TransactionalProducer(Actor):
     """Runs one transaction after another. After an error it calls InitProducerId, as a restarted producer does."""
 
+    world: World
+
     def __init__(self, world: World, name: str, partitions: list[TopicPartition], *, new: bool) -> None:
         super().__init__(world, name)
         self.transactions: list[Transaction] = []
@@ -217,6 +219,8 @@ def _merged(topics: tuple[ap.AddPartitionsToTxnTopic, ...]) -> tuple[ap.AddParti
 
 class CommittedReader(Actor):
     """Reads all partitions once, as a consumer with isolation.level=read_committed does."""
+
+    world: World
 
     def __init__(self, world: World, name: str, partitions: list[TopicPartition]) -> None:
         super().__init__(world, name)

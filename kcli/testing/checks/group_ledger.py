@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable
 
 from kcli.client.admin.consumer_protocol import decode_assignment
@@ -22,10 +23,12 @@ from kcli.protocol.records.consumer_offsets import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerOffsetsKey,
     ConsumerOffsetsValue,
     CurrentTopicPartitions,
     GroupMetadataKey,
     GroupMetadataValue,
+    LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
     TargetTopicPartitions,
@@ -48,6 +51,12 @@ class GroupLedger:
         """The number of times that each group has begun again with a lower generation or epoch."""
         self._targets: dict[str, dict[str, frozenset[_IdPartition]]] = {}
         self._owned: dict[str, dict[str, frozenset[_IdPartition]]] = {}
+        self._epochs: dict[tuple[str, str], int] = {}
+        """The last epoch of each member of a consumer group."""
+        self._classic_members: dict[str, frozenset[str]] = {}
+        self.unanswered: Counter[tuple[str, str, int, int]] = Counter()
+        """The number of equal commits without an answer, by group, topic, partition and offset. The broker may get such
+        a commit after a later commit of the same member, through another connection."""
 
     def forget(self) -> None:
         """Forgets all records, because some may be lost. The caller reads the log again."""
@@ -55,9 +64,18 @@ class GroupLedger:
         self._generations.clear()
         self._targets.clear()
         self._owned.clear()
+        self._epochs.clear()
+        self._classic_members.clear()
 
     def committed_offset(self, group: str, topic: str, partition: int) -> int:
         return self._committed.get((group, topic, partition), -1)
+
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:
+        """Whether the log has a member, and if `epoch` is given, whether the member is in this epoch."""
+        known = self._epochs.get((group, member_id))
+        if known is None:
+            return epoch is None and member_id in self._classic_members.get(group, ())
+        return epoch in (None, known)
 
     def generation(self, group: str) -> int:
         """Returns the newest generation or epoch in the log, or −1 for a group that never had a member."""
@@ -100,7 +118,10 @@ class GroupLedger:
         assert isinstance(value, OffsetCommitValue), "the value of an offset's key"
         place = (key.group, key.topic, key.partition)
         before = -1 if again else self._committed.get(place, -1)
-        assert value.offset >= before, f"the committed offset of {place} went from {before} to {value.offset}"
+        is_late = self.unanswered[*place, value.offset] > 0
+        assert value.offset >= before or is_late, (
+            f"the committed offset of {place} went from {before} to {value.offset}"
+        )
         self._committed[place] = value.offset
 
     def _take_classic(self, group: str, value: ConsumerOffsetsValue | None, *, again: bool) -> None:
@@ -109,6 +130,7 @@ class GroupLedger:
             return
         assert isinstance(value, GroupMetadataValue), "the value of a group's key"
         self._moves_on(group, value.generation, again=again)
+        self._classic_members[group] = frozenset(member.member_id for member in value.members)
         assigned = [each for member in value.members for each in decode_assignment(member.assignment)]
         assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
 
@@ -130,10 +152,26 @@ class GroupLedger:
         owned = self._owned.setdefault(group, {})
         if value is None:
             owned.pop(member, None)
+            self._epochs.pop((group, member), None)
             return
+        self._member_moves_on(group, member, value.member_epoch, again=again)
         owned[member] = _partitions((*value.assigned_partitions, *value.partitions_pending_revocation))
         if not again:
             _check_disjoint(group, "members", owned)
+
+    def _member_moves_on(self, group: str, member: str, to: int, *, again: bool) -> None:
+        """Sets the epoch of a member. It is negative while a static member is away."""
+        before = self._epochs.get((group, member), -1)
+        assert to >= before or to < 0 or again, f"{member} of {group} went from {before} to {to}"
+        if to >= 0:
+            self._epochs[group, member] = to
+
+
+def group_of(key: ConsumerOffsetsKey) -> str:
+    """The group of a record with this key."""
+    if isinstance(key, LegacyOffsetCommitKey | OffsetCommitKey | GroupMetadataKey):
+        return key.group
+    return key.group_id
 
 
 def _partitions(

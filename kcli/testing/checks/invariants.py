@@ -15,23 +15,20 @@ checks these promises:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.model.ids import Offset
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
+from kcli.protocol.batches.batch import BatchHeader, Record
 from kcli.testing.checks.group_ledger import GroupLedger
+from kcli.testing.checks.replica_log import read_batches
 
 if TYPE_CHECKING:
     from kcli.server.broker_role import BrokerRole
     from kcli.server.node import Node
     from kcli.server.partitions.leader_partition import LeaderPartition
-    from kcli.storage.log.log import PartitionLog
-
-READ_BYTES = 1 << 20
 
 Sequence = tuple[int, int, int]
 """Producer id, producer epoch and sequence number."""
@@ -132,7 +129,7 @@ class Ledger:
         assert high_watermark >= history.end, (
             f"{leader}: high watermark {history.end} went to {high_watermark}"
         )
-        for header, records in _read(log, history.end, high_watermark):
+        for header, records in read_batches(log, history.end, high_watermark):
             assert header.base_offset == history.end, (
                 f"{leader}: a batch begins at {header.base_offset}, the last one ended at {history.end}"
             )
@@ -210,7 +207,7 @@ class Ledger:
         found: dict[int, Content] = {}
         history.sequences = {}
         history.open_transactions = {}
-        for header, records in _read(log, log.log_start_offset, log.log_end_offset):
+        for header, records in read_batches(log, log.log_start_offset, log.log_end_offset):
             for record in records:
                 known = before.get(record.offset)
                 content = (record.key, record.value)
@@ -324,6 +321,10 @@ class Ledger:
         """Returns the committed offset, or −1 if the group has not committed an offset."""
         return self._groups.committed_offset(group, *partition)
 
+    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:
+        """Returns whether the log has a member, and if `epoch` is given, whether the member is in this epoch."""
+        return self._groups.has_member(group, member_id, epoch)
+
     def generation(self, group: str) -> int:
         """Returns the newest generation in the log, or −1 for a group that never had a member."""
         return self._groups.generation(group)
@@ -340,23 +341,6 @@ def _not_superseded(offsets: list[int], records: dict[int, Content]) -> list[int
     return [
         offset for offset in offsets if last[records[offset][0]] == offset and records[offset][1] is not None
     ]
-
-
-def _read(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Yields the batches from `start` to `end` with their records. Checks their checksums."""
-    offset = Offset(start)
-    while offset < end:
-        content = log.read(offset, READ_BYTES, end_offset=Offset(end)).read()
-        if not content:
-            return
-        for position, header in iter_batches(content):
-            if header.next_offset <= offset:
-                continue
-            assert crc_is_valid(content, position, header), (
-                f"{log.path}: bad checksum at {header.base_offset}"
-            )
-            yield header, list(read_records(content, position))
-            offset = header.next_offset
 
 
 def _broker(node: Node) -> BrokerRole:

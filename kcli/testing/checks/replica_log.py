@@ -15,7 +15,7 @@ from kcli.errors import CorruptRecordError
 from kcli.model.buffers import Buffer
 from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches, read_records
+from kcli.protocol.batches.batch import BatchHeader, Record, crc_is_valid, iter_batches, read_records
 from kcli.storage.files import LOG_SUFFIX, offset_of
 from kcli.storage.log.log import PartitionLog
 from kcli.testing.sim.disk import SimDisk
@@ -114,6 +114,23 @@ def read_more(log: PartitionLog, replica: ReplicaLog, *, is_compacted: bool = Fa
             if batch.next_offset > offset:
                 replica.append(batch)
                 offset = Offset(batch.next_offset)
+
+
+def read_batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Yields the batches from `start` to `end` with their records. Checks their checksums."""
+    offset = Offset(start)
+    while offset < end:
+        content = log.read(offset, READ_BYTES, end_offset=Offset(end)).read()
+        if not content:
+            return
+        for position, header in iter_batches(content):
+            if header.next_offset <= offset:
+                continue
+            assert crc_is_valid(content, position, header), (
+                f"{log.path}: bad checksum at {header.base_offset}"
+            )
+            yield header, list(read_records(content, position))
+            offset = header.next_offset
 
 
 def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> ReplicaLog:

@@ -590,9 +590,28 @@ class ReplicationWatch:
 
     # At the end.
 
-    def is_settled(self) -> bool:
-        """Whether every partition has a leader, all replicas are in sync and equal, and no transaction is open."""
-        return all(self._is_settled(partition) for partition in self.partitions.values())
+    def is_settled(self, topic: str | None = None) -> bool:
+        """Whether every partition has a leader, all replicas are in sync and equal, and no transaction is open. If
+        `topic` is given, only the partitions of this topic count."""
+        return all(
+            self._is_settled(partition)
+            for name, partition in self.partitions.items()
+            if topic in (None, name.topic)
+        )
+
+    def life_of(self, node_id: int) -> int:
+        """The life of a broker. 0 for a broker that does not exist, such as NO_LEADER."""
+        machine = self._machines.get(node_id)
+        return 0 if machine is None else machine.life
+
+    def is_led_by(self, partition: Partition, node_id: int) -> bool:
+        """Whether a broker is the leader of a partition, in its own metadata and in the newest metadata."""
+        image = partition.image
+        return (
+            image is not None
+            and image.leader == node_id
+            and self._known_epoch(self._machines[node_id], partition) == image.leader_epoch
+        )
 
     def is_in_sync(self) -> bool:
         """Whether every partition has a leader, and all its replicas are in the ISR and have all their records."""

@@ -49,6 +49,8 @@ class SimNode:
         self.is_member = True
         """Whether the node belongs to the cluster. Faults and clients ignore a machine that does not."""
         self.life = 0
+        self.began_s = 0.0
+        """The time at which the present life began."""
         self.running: Node | None = None
         self.alive: Node | None = None
         """The node from the beginning of its start to the end of its stop. A node may already lead partitions before it
@@ -127,6 +129,7 @@ class SimNode:
         """
         if self._start is None:
             self.life += 1
+            self.began_s = self._loop.time()
             self._loop.note(f"{self.name} starts its life {self.life}")
             self.process = SimProcess(f"{self.name} life {self.life}")
             self._start = self.process.spawn(self._run(), name=f"start {self.name}")

@@ -1,13 +1,14 @@
 """One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
 
-In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. Meanwhile nodes and
-networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and brokers are restarted one
-by one. Brokers join and leave. An administrator moves replicas and changes configs. Some topics have retention or
-compaction, and one is deleted and created again. In some stories, a copier copies records exactly once, in
-transactions. In the second phase, all links are repaired and all nodes run. Within a time limit every partition must
-have a leader, all replicas must be in sync, all replicas must be equal, no transaction may be open, and no directory of
-a deleted topic may be left. Consumers must have read every acknowledged record exactly once and in order. After every
-iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
+In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. In some stories, the
+members of a consumer group read a topic (`GroupPart`), or a copier copies records exactly once, in transactions.
+Meanwhile nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and
+brokers are restarted one by one. Brokers join and leave. An administrator moves replicas and changes configs. Some
+topics have retention or compaction, and one is deleted and created again. In the second phase, all links are repaired
+and all nodes run. Within a time limit every partition must have a leader, all replicas must be in sync, all replicas
+must be equal, no transaction may be open, and no directory of a deleted topic may be left. Consumers must have read
+every acknowledged record exactly once and in order. After every iteration of the event loop, `ReplicationWatch`,
+`QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from kcli.testing.checks.quorum_watch import QuorumWatch
 from kcli.testing.checks.replication_watch import ReplicationWatch
 from kcli.testing.sim.cluster import BOTH, DATA, SimCluster, SimNode
 from kcli.testing.sim.cluster_faults import ClusterFaults, Failing
+from kcli.testing.sim.group_part import GroupPart, GroupSettings
 from kcli.testing.sim.loop import SimLoop, simulate_noted
 from kcli.testing.sim.network import Weather
 
@@ -78,11 +80,13 @@ class Settings:
     spares: tuple[int, ...]
     """The ids of brokers that join while the faults happen."""
     copying: Copying | None
+    group: GroupSettings | None
 
     @classmethod
     def of(cls, seed: int, rng: random.Random) -> Settings:
         """Chooses the settings of a seed. Choices that were added later have their own random numbers, so that they do
         not change the earlier choices of the seed."""
+        group = GroupSettings.of(seed)
         failing = rng.choice(
             (
                 Failing.KILLS,
@@ -105,12 +109,15 @@ class Settings:
                 spike_s=rng.choice((0.05, 0.5)),
                 cut_chance=rng.choice((0.0, 0.1)),
             ),
-            overrides=_overrides(failing, rng) | _directories(failing, random.Random(f"directories {seed}")),
+            overrides=_overrides(failing, rng)
+            | _directories(failing, random.Random(f"directories {seed}"))
+            | (group.overrides if group else {}),
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
             spares=spares,
             copying=Copying.of(seed),
+            group=group,
         )
 
 
@@ -207,6 +214,12 @@ class Outcome:
     transactions_aborted: int = 0
     takeovers: int = 0
     """The number of copiers that took over from another one."""
+    generations: int = 0
+    """The last generation or epoch of the group with members. 0 if there is no such group."""
+    coordinator_changes: int = 0
+    """The number of changes of the coordinator while members owned partitions."""
+    read_by_members: int = 0
+    committed_by_members: int = 0
     faults: dict[str, int] = field(default_factory=dict)
 
 
@@ -259,6 +272,10 @@ class ReplicationStory:
         self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
         self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
         self.copier: ExactlyOnce | None = None
+        self.group: GroupPart | None = None
+        if settings.group is not None:
+            partitions = settings.topics[0].partitions
+            self.group = GroupPart(self.world, settings.group, partitions, seed)
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -290,6 +307,8 @@ class ReplicationStory:
             if machine.alive is not None and machine.alive.broker is not None:
                 self.coordinator_watch.check(machine.alive.broker)
         self.watch.check(acted)
+        if self.group is not None:
+            self.group.watch.check()
 
     @property
     def _running(self) -> list[Node]:
@@ -318,6 +337,8 @@ class ReplicationStory:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.faults.run(end))
             group.create_task(self.administrator.run(end))
+            if self.group is not None:
+                group.create_task(self.group.run(end))
         await self._calm()
 
     # Calm.
@@ -336,6 +357,8 @@ class ReplicationStory:
             await eventually(
                 lambda: self.copier is None or self.copier.is_done, CALM_S, "the copier finishes"
             )
+        if self.group is not None:
+            await self.group.finish()
         await self._eventually_settled()
         await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
@@ -400,6 +423,8 @@ class ReplicationStory:
             await node.start(0.0)
         await eventually(self._nodes_have_settled, CALM_S, "all nodes run again")
         await self._eventually_settled()
+        if self.group is not None:
+            await self.group.check_end()
         return compared
 
     def _check_absent(self) -> None:
@@ -412,6 +437,7 @@ class ReplicationStory:
 
     def _outcome(self, compared: int) -> Outcome:
         partitions = self.watch.partitions.values()
+        group = None if self.group is None else self.group.watch
         return Outcome(
             trace=self.loop.trace,
             turns=self.loop.turns,
@@ -432,6 +458,10 @@ class ReplicationStory:
             transactions_committed=0 if self.copier is None else self.copier.ledger.committed,
             transactions_aborted=0 if self.copier is None else self.copier.ledger.aborted,
             takeovers=0 if self.copier is None else self.copier.takeovers,
+            generations=0 if group is None else group.generation,
+            coordinator_changes=0 if group is None else group.coordinator_changes,
+            read_by_members=0 if group is None else group.records_read,
+            committed_by_members=0 if group is None else group.commits,
             faults=self.faults.counts,
         )
 
@@ -457,7 +487,11 @@ def main(first: int, count: int) -> None:
         f"{sum(each.isr_changes for each in told)} changes of ISRs, "
         f"{sum(each.compared_batches for each in told)} batches compared, "
         f"{sum(each.transactions_committed for each in told)} transactions committed, "
-        f"{sum(each.transactions_aborted for each in told)} aborted, {sum(each.takeovers for each in told)} takeovers"
+        f"{sum(each.transactions_aborted for each in told)} aborted, {sum(each.takeovers for each in told)} takeovers, "
+        f"{sum(each.generations for each in told)} generations of groups, "
+        f"{sum(each.coordinator_changes for each in told)} changes of coordinators with members, "
+        f"{sum(each.read_by_members for each in told)} records read and "
+        f"{sum(each.committed_by_members for each in told)} offsets committed by members"
     )
     sys.exit(len(told) < count)
 
