@@ -38,6 +38,20 @@ PARTITIONS_PER_STEP = 100
 """The partitions that one step of a decision changes, or the names that it checks. This takes a few milliseconds."""
 
 
+def in_steps(
+    work: Generator[None, None, R], per_step: int = PARTITIONS_PER_STEP
+) -> Generator[Sequence[MetadataRecord], None, R]:
+    """Does work that prepares a decision. One step of the decision has `per_step` steps of this work."""
+    try:
+        while True:
+            for _ in range(per_step):
+                next(work)
+            yield ()
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
 class StepCounter:
     """Counts the partitions or names on which one step of a decision has worked."""
 
