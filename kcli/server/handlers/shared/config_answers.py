@@ -28,7 +28,6 @@ class EntriesKind:
     api_version: int
     with_synonyms: bool
     with_documentation: bool
-    wanted: frozenset[str] | None
     resource_type: int
     broker: str
     """The broker id. It is empty for other resources: if their overrides are equal, their entries are equal too."""
