@@ -38,13 +38,11 @@ PARTITIONS_PER_STEP = 100
 """The partitions that one step of a decision changes, or the names that it checks. This takes a few milliseconds."""
 
 
-def in_steps(
-    work: Generator[None, None, R], per_step: int = PARTITIONS_PER_STEP
-) -> Generator[Sequence[MetadataRecord], None, R]:
-    """Does work that prepares a decision. One step of the decision has `per_step` steps of this work."""
+def in_steps(work: Generator[None, None, R]) -> Generator[Sequence[MetadataRecord], None, R]:
+    """Does work that prepares a decision. One step of the decision has PARTITIONS_PER_STEP steps of this work."""
     try:
         while True:
-            for _ in range(per_step):
+            for _ in range(PARTITIONS_PER_STEP):
                 next(work)
             yield ()
     except StopIteration as end:
