@@ -28,7 +28,7 @@ from kcli.config.describe import (
 from kcli.config.not_built import ONE_LOOP, feature_not_built
 from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.start_up import check
-from kcli.config.topic import TOPIC, LogConfig
+from kcli.config.topic import KAFKA_DEFAULTS, TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.java_order import hash_order
 
@@ -198,7 +198,7 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_stor
         if name not in TOPIC:
             raise InvalidConfigurationException(f"Unknown topic config name: {name}")
     try:
-        config = LogConfig.resolve(texts, {})
+        config = KAFKA_DEFAULTS.overridden(texts)
     except ConfigError as error:
         raise InvalidConfigurationException(error.message) from None
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:

@@ -275,4 +275,7 @@ def _field_name(name: str) -> str:
     return name.replace(".", "_")
 
 
+KAFKA_DEFAULTS = LogConfig.resolve({}, {})
+"""The configuration of a topic without overrides, on a broker whose file sets no key."""
+
 FIELD_NAMES = tuple(field.name for field in fields(LogConfig))

@@ -187,14 +187,14 @@ INCREMENTAL_ALTER_CONFIGS: ControllerApi[IncrementalAlterConfigsRequest, Increme
     ControllerApi(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         lambda controller, request, _context, _now_ms: config_requests.incremental(
-            controller.image, controller.settings, request
+            lambda: controller.image, controller.settings, request
         ),
     )
 )
 ALTER_CONFIGS: ControllerApi[AlterConfigsRequest, AlterConfigsResponse] = ControllerApi(
     ApiKey.ALTER_CONFIGS,
     lambda controller, request, _context, _now_ms: config_requests.replacing(
-        controller.image, controller.settings, request
+        lambda: controller.image, controller.settings, request
     ),
 )
 UPDATE_FEATURES: ControllerApi[UpdateFeaturesRequest, UpdateFeaturesResponse] = ControllerApi(
@@ -267,10 +267,10 @@ ALLOCATE_PRODUCER_IDS: ControllerApi[AllocateProducerIdsRequest, AllocateProduce
 
 def _alter_client_quotas(
     controller: Controller, request: AlterClientQuotasRequest, context: ControllerRequestContext, _now_ms: int
-) -> Decision[AlterClientQuotasResponse]:
+) -> Steps[AlterClientQuotasResponse]:
     from kcli.controller.client_quotas import alter_client_quotas
 
-    return alter_client_quotas(controller.image, request, resolvable=context.resolvable)
+    return alter_client_quotas(lambda: controller.image, request, resolvable=context.resolvable)
 
 
 def _alter_user_scram_credentials(

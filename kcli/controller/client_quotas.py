@@ -7,14 +7,26 @@ default entity of its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Protocol
 
 from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.quota import CLIENTS, IPS
-from kcli.controller.decision import NO_ERROR, ApiError, Decision, decide
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    NO_ERROR,
+    ApiError,
+    Decision,
+    StepCounter,
+    Steps,
+    in_steps,
+    too_many_records,
+)
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
 from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
-from kcli.model.java_order import hash_order, map_order, string_hash
+from kcli.model.java_order import hash_order, hash_order_steps, map_order, string_hash
+from kcli.model.steps import last_of, sorted_steps
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -35,6 +47,9 @@ from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
+ENTRY_STEPS = 10
+"""The check of an entry takes as long as the check of this number of keys."""
+
 # The largest rounding error that a whole number may have after arithmetic on doubles.
 _FRACTION_MAX = 1e-6
 _INTEGER_MAX = {ConfigType.INT: ("an INT", 2.0**31 - 1), ConfigType.LONG: ("a LONG", 2.0**63)}
@@ -51,52 +66,122 @@ class _Named(Protocol):
     def entity_name(self) -> str | None: ...
 
 
-def entity_of(parts: Sequence[_Named]) -> QuotaEntity:
-    return tuple(sorted(((part.entity_type, part.entity_name) for part in parts), key=lambda part: part[0]))
+def entity_of(parts: Sequence[_Named]) -> Generator[None, None, QuotaEntity]:
+    """The entity of an entry in a request. Yields after each part."""
+    named = []
+    for part in parts:
+        named.append((part.entity_type, part.entity_name))
+        yield
+    return tuple((yield from sorted_steps(named, itemgetter(0))))
+
+
+def entity_data(entity: QuotaEntity) -> Generator[None, None, tuple[ResponseEntityData, ...]]:
+    """The entity in a response. Yields after each part."""
+    data = []
+    for kind, name in entity:
+        data.append(ResponseEntityData(entity_type=kind, entity_name=name))
+        yield
+    return tuple(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The records of one entity, or its error. `present` has the quotas on which the records are based."""
+
+    entry: RequestEntryData
+    data: tuple[ResponseEntityData, ...]
+    present: Mapping[str, float] | None = None
+    records: Sequence[MetadataRecord] = ()
+    error: ApiError = NO_ERROR
 
 
 def alter_client_quotas(
-    image: MetadataImage, request: AlterClientQuotasRequest, *, resolvable: Callable[[str], bool]
-) -> Decision[AlterClientQuotasResponse]:
-    """Alters quotas. `resolvable` returns True for an IP address, and for a host name for which an IP address is
-    found."""
-    records: list[MetadataRecord] = []
-    errors: dict[QuotaEntity, ApiError] = {}
-    for entry in request.entries:
-        entity = entity_of(entry.entity)
-        try:
-            if entity in errors:
-                raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
-            records += _alter(image, entry, entity, resolvable)
-            errors[entity] = NO_ERROR
-        except KafkaError as error:
-            errors[entity] = ApiError.of(error)
-    response = AlterClientQuotasResponse(
-        entries=tuple(
-            ResponseEntryData(
-                error_code=error.code,
-                error_message=error.message,
-                entity=tuple(ResponseEntityData(entity_type=kind, entity_name=name) for kind, name in entity),
-            )
-            for entity, error in errors.items()
+    image: Callable[[], MetadataImage],
+    request: AlterClientQuotasRequest,
+    *,
+    resolvable: Callable[[str], bool],
+) -> Steps[AlterClientQuotasResponse]:
+    """Alters quotas. `resolvable` returns True for an IP address, and for a host name for which an IP
+    address is found.
+
+    Checks the entries in steps, and then makes one decision. `image` returns the present metadata.
+    """
+    prepared = yield from in_steps(_prepare_all(image, request, resolvable))
+    records: tuple[MetadataRecord, ...] = ()
+    if not request.validate_only:
+        quotas = image().client_quotas
+        for entity, each in prepared.items():
+            # Between two steps, another request may have changed the quotas of the entity.
+            if each.records and quotas.get(entity) is not each.present:
+                prepared[entity] = last_of(_prepare(image(), each.entry, entity, resolvable))
+        records = tuple([record for each in prepared.values() for record in each.records])
+    entries = []
+    step = StepCounter()
+    # If the response is large, the records are appended before it is complete. It is sent when they are committed.
+    for each in prepared.values():
+        if step.is_full:
+            yield records
+            records = ()
+        entries.append(
+            ResponseEntryData(error_code=each.error.code, error_message=each.error.message, entity=each.data)
         )
-    )
-    return decide([] if request.validate_only else records, response)
+    return Decision(records, AlterClientQuotasResponse(entries=tuple(entries)))
+
+
+def _prepare_all(
+    image: Callable[[], MetadataImage], request: AlterClientQuotasRequest, resolvable: Callable[[str], bool]
+) -> Generator[None, None, dict[QuotaEntity, _Prepared]]:
+    prepared: dict[QuotaEntity, _Prepared] = {}
+    count = 0
+    for entry in request.entries:
+        entity = yield from entity_of(entry.entity)
+        if entity in prepared:
+            count -= len(prepared[entity].records)
+            error = yield from _duplicate(entity)
+            prepared[entity] = _Prepared(entry, prepared[entity].data, error=ApiError.of(error))
+        else:
+            prepared[entity] = yield from _prepare(image(), entry, entity, resolvable)
+        count += len(prepared[entity].records)
+        if count > MAX_RECORDS_PER_BATCH and not request.validate_only:
+            raise too_many_records()
+        for _ in range(ENTRY_STEPS):
+            yield
+    return prepared
+
+
+def _prepare(
+    image: MetadataImage, entry: RequestEntryData, entity: QuotaEntity, resolvable: Callable[[str], bool]
+) -> Generator[None, None, _Prepared]:
+    data = yield from entity_data(entity)
+    present = image.client_quotas.get(entity)
+    try:
+        records = yield from _alter(present or {}, entry, entity, resolvable)
+        return _Prepared(entry, data, present, records)
+    except KafkaError as error:
+        return _Prepared(entry, data, error=ApiError.of(error))
+
+
+def _duplicate(entity: QuotaEntity) -> Generator[None, None, KafkaError]:
+    return InvalidRequestException(f"Ignoring duplicate entity {(yield from _java_text(entity))}")
 
 
 def _alter(
-    image: MetadataImage, entry: RequestEntryData, entity: QuotaEntity, resolvable: Callable[[str], bool]
-) -> list[MetadataRecord]:
+    present: Mapping[str, float],
+    entry: RequestEntryData,
+    entity: QuotaEntity,
+    resolvable: Callable[[str], bool],
+) -> Generator[None, None, list[MetadataRecord]]:
     ops = {op.key: op for op in entry.ops}
     if len(ops) < len(entry.ops):
         # For a repeated key, Kafka uses the message for a repeated entity.
-        raise InvalidRequestException(f"Ignoring duplicate entity {_java_text(entity)}")
+        raise (yield from _duplicate(entity))
     keys = _keys_of(entity, resolvable)
-    present: Mapping[str, float] = image.client_quotas.get(entity, {})
     names = dict(entity)
-    parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in _order(names))
+    kinds = yield from hash_order_steps(names, capacity=len(names))
+    parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in kinds)
     records: list[MetadataRecord] = []
-    for key in _order(ops):
+    for key in (yield from hash_order_steps(ops, capacity=len(ops))):
+        yield
         op = ops[key]
         if op.remove:
             if key in present:
@@ -154,10 +239,13 @@ def _check_value(keys: ConfigDef, key: str, value: float) -> None:
         raise InvalidRequestException(f"{key} cannot be a fractional value.")
 
 
-def _java_text(entity: QuotaEntity) -> str:
+def _java_text(entity: QuotaEntity) -> Generator[None, None, str]:
     """The entity in the text form of Kafka's class ClientQuotaEntity, for error messages."""
     names = dict(entity)
-    parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in hash_order(names))
+    parts = []
+    for kind in (yield from hash_order_steps(names)):
+        parts.append(f"{kind}={'null' if names[kind] is None else names[kind]}")
+        yield
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 from kcli.controller.configs import ConfigChange, ResourceChange, alter_all
-from kcli.controller.decision import Decision, decide
+from kcli.controller.decision import Decision, StepCounter, Steps
 from kcli.controller.settings import ControllerSettings
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigOperation
@@ -15,59 +18,68 @@ from kcli.protocol.messages.incremental_alter_configs import (
 )
 
 
+def incremental_changes(resource: incremental_alter_configs.AlterConfigsResource) -> Iterator[ConfigChange]:
+    """The operations on the keys of a resource. Raises ValueError for an unknown operation."""
+    for config in resource.configs:
+        yield ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
+
+
+def replacing_changes(resource: alter_configs.AlterConfigsResource) -> Iterator[ConfigChange]:
+    """The new values of a resource."""
+    for config in resource.configs:
+        yield ConfigChange(config.name, ConfigOperation.SET, config.value)
+
+
 def incremental(
-    image: MetadataImage, settings: ControllerSettings, request: IncrementalAlterConfigsRequest
-) -> Decision[IncrementalAlterConfigsResponse]:
+    image: Callable[[], MetadataImage], settings: ControllerSettings, request: IncrementalAlterConfigsRequest
+) -> Steps[IncrementalAlterConfigsResponse]:
     """Changes single keys of each resource (KIP-339)."""
-    asked = [
-        ResourceChange(
-            resource.resource_type,
-            resource.resource_name,
-            [
-                ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
-                for config in resource.configs
-            ],
-        )
-        for resource in request.resources
-    ]
-    records, errors = alter_all(image, asked, settings)
-    response = IncrementalAlterConfigsResponse(
-        responses=tuple(
+    asked = (
+        ResourceChange(each.resource_type, each.resource_name, partial(incremental_changes, each))
+        for each in request.resources
+    )
+    records, errors = yield from alter_all(image, asked, settings, validate_only=request.validate_only)
+    responses = []
+    step = StepCounter()
+    # If the response is large, the records are appended before it is complete. It is sent when they are committed.
+    for resource, error in zip(request.resources, errors, strict=True):
+        if step.is_full:
+            yield records
+            records = ()
+        responses.append(
             incremental_alter_configs.AlterConfigsResourceResponse(
                 error_code=error.code,
                 error_message=error.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource, error in zip(request.resources, errors, strict=True)
         )
-    )
-    return decide([] if request.validate_only else records, response)
+    return Decision(records, IncrementalAlterConfigsResponse(responses=tuple(responses)))
 
 
 def replacing(
-    image: MetadataImage, settings: ControllerSettings, request: AlterConfigsRequest
-) -> Decision[AlterConfigsResponse]:
+    image: Callable[[], MetadataImage], settings: ControllerSettings, request: AlterConfigsRequest
+) -> Steps[AlterConfigsResponse]:
     """Replaces all keys of each resource (AlterConfigs, the older API)."""
-    asked = [
+    asked = (
         ResourceChange(
-            resource.resource_type,
-            resource.resource_name,
-            [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs],
-            replace_all=True,
+            each.resource_type, each.resource_name, partial(replacing_changes, each), replace_all=True
         )
-        for resource in request.resources
-    ]
-    records, errors = alter_all(image, asked, settings)
-    response = AlterConfigsResponse(
-        responses=tuple(
+        for each in request.resources
+    )
+    records, errors = yield from alter_all(image, asked, settings, validate_only=request.validate_only)
+    responses = []
+    step = StepCounter()
+    for resource, error in zip(request.resources, errors, strict=True):
+        if step.is_full:
+            yield records
+            records = ()
+        responses.append(
             alter_configs.AlterConfigsResourceResponse(
                 error_code=error.code,
                 error_message=error.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource, error in zip(request.resources, errors, strict=True)
         )
-    )
-    return decide([] if request.validate_only else records, response)
+    return Decision(records, AlterConfigsResponse(responses=tuple(responses)))

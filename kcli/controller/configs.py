@@ -3,11 +3,13 @@
 A change is valid if the whole resulting configuration is valid. If a key is set to its present value, no record is
 written. A key of a broker is an exception: the record makes the broker read the key again, for example to load a
 renewed key store (KIP-226).
+
+A request may have thousands of resources or keys, so they are checked in steps. Then one decision changes all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,7 +21,14 @@ from kcli.config.group import GROUP
 from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH, NO_ERROR, ApiError
+from kcli.controller.decision import (
+    MAX_RECORDS_PER_BATCH,
+    NO_ERROR,
+    ApiError,
+    decide,
+    in_steps,
+    too_many_records,
+)
 from kcli.controller.policies import ConfigsToAlter
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
@@ -29,7 +38,8 @@ from kcli.errors import (
 )
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
-from kcli.model.java_order import hash_order
+from kcli.model.java_order import hash_order, hash_order_steps
+from kcli.model.steps import last_of
 from kcli.protocol.records.metadata import (
     ClearElrRecord,
     ConfigRecord,
@@ -41,6 +51,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
 """The length limit of a configuration value, in characters. Kafka has this limit because the length field of its
 strings is an int16."""
+RESOURCE_STEPS = 10
+"""The check of a resource takes as long as the check of this number of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +77,8 @@ def topic_config_records(
 
 def incremental_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
-) -> NewValues:
-    """The new values of the keys that the operations change.
+) -> Generator[None, None, NewValues]:
+    """The new values of the keys that the operations change. Yields after each key.
 
     Raises InvalidConfigurationException for APPEND or SUBTRACT on a key that is not a list.
     """
@@ -80,6 +92,7 @@ def incremental_values(
                 values[change.name] = None
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
                 values[change.name] = _listed(resource, change, present.get(change.name))
+        yield
     return values
 
 
@@ -104,21 +117,33 @@ def _items(text: str | None) -> list[str]:
     return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
-def replacing_values(image: MetadataImage, resource: ConfigResource, wanted: NewValues) -> NewValues:
-    """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration."""
+def replacing_values(
+    image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
+) -> Generator[None, None, NewValues]:
+    """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration.
+    Yields after each key."""
+    wanted: dict[str, str | None] = {}
+    for change in changes:
+        wanted[change.name] = change.value
+        yield
     return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
 
 
 def alter(
     image: MetadataImage, resource: ConfigResource, values: NewValues, settings: ControllerSettings
-) -> list[MetadataRecord]:
-    """The records that change an existing resource. Raises KafkaError if the change is invalid."""
+) -> Generator[None, None, list[MetadataRecord]]:
+    """The records that change an existing resource. Yields after each key. Raises KafkaError if the change is
+    invalid."""
     present = image.config(resource)
     is_broker = resource.type is ConfigResourceType.BROKER
-    changed = [name for name in hash_order(values) if is_broker or values[name] != present.get(name)]
+    changed = []
     after: dict[str, str | None] = dict(present)
-    for name in changed:
+    for name in (yield from hash_order_steps(values)):
+        yield
         value = values[name]
+        if not is_broker and value == present.get(name):
+            continue
+        changed.append(name)
         _check_min_insync_replicas(image, resource, name, value)
         if value is None:
             after.pop(name, None)
@@ -136,7 +161,11 @@ def alter(
     check_exists(image, resource)
     new = {name: values[name] for name in changed}
     settings.policies.check_configs(ConfigsToAlter(resource.type.name, resource.name, new))
-    return [_record(resource, name, values[name]) for name in changed]
+    records: list[MetadataRecord] = []
+    for name in changed:
+        records.append(_record(resource, name, values[name]))
+        yield
+    return records
 
 
 def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
@@ -216,38 +245,106 @@ _DEFINITIONS: Mapping[ConfigResourceType, ConfigDef] = {
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """The change of one resource in a request: operations on single keys, or all new values (legacy AlterConfigs)."""
+    """The change of one resource in a request: operations on single keys, or all new values (legacy AlterConfigs).
+
+    `changes` is a function, because a request may have thousands of keys, and each key is read in its own step.
+    """
 
     resource_type: int
     resource_name: str
-    changes: Sequence[ConfigChange]
+    changes: Callable[[], Iterable[ConfigChange]]
     replace_all: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The records of one resource, or its error. `image` is the metadata on which they are based."""
+
+    asked: ResourceChange
+    image: MetadataImage
+    records: Sequence[MetadataRecord] = ()
+    error: ApiError = NO_ERROR
+
+
 def alter_all(
-    image: MetadataImage, asked: Iterable[ResourceChange], settings: ControllerSettings
-) -> tuple[list[MetadataRecord], list[ApiError]]:
-    """The records of the valid changes, and the result of each change, in the order of the request."""
+    image: Callable[[], MetadataImage],
+    asked: Iterable[ResourceChange],
+    settings: ControllerSettings,
+    *,
+    validate_only: bool,
+) -> Generator[Sequence[MetadataRecord], None, tuple[tuple[MetadataRecord, ...], list[ApiError]]]:
+    """The records of the valid changes, and the result of each change, in the order of the request.
+
+    Checks the changes in steps. `image` returns the present metadata, so the records fit to the metadata of the last
+    step. Raises PolicyViolationException if the records are too many for one batch.
+    """
+    prepared = yield from in_steps(_prepare_all(image, asked, settings, validate_only=validate_only))
+    if validate_only:
+        return (), [each.error for each in prepared]
+    now = image()
     records: list[MetadataRecord] = []
-    errors: list[ApiError] = []
+    for place, each in enumerate(prepared):
+        # Between two steps, another request may have changed the resource.
+        if each.image is not now and each.records and _has_changed(each, now):
+            prepared[place] = last_of(_prepare(now, each.asked, settings))
+        records += prepared[place].records
+    decision = decide([*records, *clear_elr_records(now, records)], [each.error for each in prepared])
+    return decision.records, decision.response
+
+
+def _prepare_all(
+    image: Callable[[], MetadataImage],
+    asked: Iterable[ResourceChange],
+    settings: ControllerSettings,
+    *,
+    validate_only: bool,
+) -> Generator[None, None, list[_Prepared]]:
+    prepared = []
+    count = 0
     for change in asked:
-        try:
-            records += _alter_one(image, change, settings)
-            errors.append(NO_ERROR)
-        except KafkaError as error:
-            errors.append(ApiError.of(error))
-    return [*records, *clear_elr_records(image, records)], errors
+        prepared.append((yield from _prepare(image(), change, settings)))
+        count += len(prepared[-1].records)
+        if count > MAX_RECORDS_PER_BATCH and not validate_only:
+            raise too_many_records()
+        for _ in range(RESOURCE_STEPS):
+            yield
+    return prepared
+
+
+def _prepare(
+    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings
+) -> Generator[None, None, _Prepared]:
+    try:
+        return _Prepared(asked, image, (yield from _alter_one(image, asked, settings)))
+    except KafkaError as error:
+        return _Prepared(asked, image, error=ApiError.of(error))
+
+
+def _has_changed(prepared: _Prepared, now: MetadataImage) -> bool:
+    """Whether the present metadata may give other records for a resource."""
+    resource, before = _resource(prepared.asked), prepared.image
+    if now.config(resource) != before.config(resource) or elr_enabled(now) != elr_enabled(before):
+        return True
+    try:
+        check_exists(now, resource)
+    except KafkaError:
+        return True
+    return False
+
+
+def _resource(asked: ResourceChange) -> ConfigResource:
+    if asked.resource_type not in _RESOURCE_TYPES:
+        raise InvalidRequestException(f"Unknown resource type {asked.resource_type}")
+    return ConfigResource(ConfigResourceType(asked.resource_type), asked.resource_name)
+
+
+_RESOURCE_TYPES = frozenset(ConfigResourceType)
 
 
 def _alter_one(
     image: MetadataImage, asked: ResourceChange, settings: ControllerSettings
-) -> list[MetadataRecord]:
-    if asked.resource_type not in ConfigResourceType.__members__.values():
-        raise InvalidRequestException(f"Unknown resource type {asked.resource_type}")
-    resource = ConfigResource(ConfigResourceType(asked.resource_type), asked.resource_name)
-    if asked.replace_all:
-        wanted = {change.name: change.value for change in asked.changes}
-        values = replacing_values(image, resource, wanted)
-    else:
-        values = incremental_values(image, resource, asked.changes)
-    return alter(image, resource, values, settings)
+) -> Generator[None, None, list[MetadataRecord]]:
+    resource = _resource(asked)
+    new_values = replacing_values if asked.replace_all else incremental_values
+    values = yield from new_values(image, resource, asked.changes())
+    return (yield from alter(image, resource, values, settings))

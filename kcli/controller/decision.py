@@ -40,6 +40,18 @@ PARTITIONS_PER_STEP = 100
 milliseconds."""
 
 
+def in_steps(work: Generator[None, None, R]) -> Generator[Sequence[MetadataRecord], None, R]:
+    """Does work that prepares a decision. One step of the decision has PARTITIONS_PER_STEP steps of this work."""
+    try:
+        while True:
+            for _ in range(PARTITIONS_PER_STEP):
+                next(work)
+            yield ()
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
 class StepCounter:
     """Counts the partitions or names on which one step of a decision has worked."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,7 @@ from kcli.controller.decision import (
     Decision,
     StepCounter,
     Steps,
+    in_steps,
     too_many_records,
 )
 from kcli.controller.election import Election, ElectionRules, PartitionTarget, may_lead, partition_change
@@ -249,20 +250,46 @@ def elect_leaders(controller: Controller, request: el.ElectLeadersRequest) -> St
         election = _ELECTIONS[request.election_type]
     except KeyError:
         raise InvalidRequestException(f"Unknown election type {request.election_type}") from None
-    image, index = controller.image, controller.index
+    everywhere = request.topic_partitions is None
+    asked = yield from in_steps(_asked(controller.image, request))
+    index = controller.index
     needed = index.not_preferred if election is Election.PREFERRED else index.leaderless
-    if request.topic_partitions is None:
-        asked = [(topic.name, tuple(topic.partitions)) for topic in image.topics]
-        count = len(needed)
-    else:
-        asked = [(each.topic, tuple(each.partitions)) for each in request.topic_partitions]
-        ids = image.topics.ids
-        count = sum(
-            (ids[name], number) in needed for name, numbers in asked if name in ids for number in set(numbers)
-        )
+    ids = controller.image.topics.ids
+    count = len(needed) if everywhere else (yield from in_steps(_count_needed(asked, ids, needed)))
     if count > MAX_RECORDS_PER_BATCH:
         raise too_many_records()
-    return _elect_asked(PartitionUpdates(controller), asked, election, request.topic_partitions is None)
+    return (yield from _elect_asked(PartitionUpdates(controller), asked, election, everywhere))
+
+
+def _asked(
+    image: MetadataImage, request: el.ElectLeadersRequest
+) -> Generator[None, None, list[tuple[str, Sequence[int]]]]:
+    """The topics of a request, with the numbers of their partitions. Yields after each topic."""
+    asked: list[tuple[str, Sequence[int]]] = []
+    if request.topic_partitions is None:
+        for topic in image.topics:
+            asked.append((topic.name, tuple(topic.partitions)))
+            yield
+    else:
+        for each in request.topic_partitions:
+            asked.append((each.topic, each.partitions))
+            yield
+    return asked
+
+
+def _count_needed(
+    asked: Iterable[tuple[str, Sequence[int]]], ids: Mapping[str, uuid.UUID], needed: Keys
+) -> Generator[None, None, int]:
+    """The number of partitions in a request that need a leader. Yields after each partition."""
+    found = set()
+    for name, numbers in asked:
+        topic_id = ids.get(name)
+        for number in () if topic_id is None else numbers:
+            if (topic_id, number) in needed:
+                found.add((topic_id, number))
+            yield
+        yield
+    return len(found)
 
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}

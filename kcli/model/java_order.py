@@ -41,13 +41,15 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
     return sorted(distinct, key=lambda key: _bucket(hash_of(key), table))
 
 
-def hash_order_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
-    """Does the work of `hash_order` in steps, and returns its result.
+def hash_order_steps(
+    names: Iterable[str], *, capacity: int = DEFAULT_CAPACITY
+) -> Generator[None, None, list[str]]:
+    """Does the work of `map_order` for names in steps, and returns its result.
 
     This generator yields after each name, so that a request with many names does not delay other clients.
     """
     distinct = list(dict.fromkeys(names))
-    table = _table_size(len(distinct), DEFAULT_CAPACITY)
+    table = _table_size(len(distinct), capacity)
     buckets = {}
     for name in distinct:
         buckets[name] = _bucket(string_hash(name), table)

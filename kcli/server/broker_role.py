@@ -51,7 +51,7 @@ from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
 from kcli.storage.directory import LogDirectory
-from kcli.storage.store.store import LogStore
+from kcli.storage.store.store import STRAYS_SHOWN, LogStore
 
 if TYPE_CHECKING:
     from kcli.server.coordinators.group_lag import GroupLagSampler
@@ -295,8 +295,13 @@ class BrokerRole:
             removed = self._given.removed_topics(Offset(image.offset + 1))
             deleted = [log for log in strays if removed.has(log.topic, log.topic_id)]
             kept = [log for log in strays if not removed.has(log.topic, log.topic_id)]
-            for log in kept:
-                _log.warning("%s is stray: no topic of this cluster, or no replica of this node", log.path)
+            if kept:
+                shown = ", ".join(log.path for log in kept[:STRAYS_SHOWN])
+                _log.warning(
+                    "%d logs are stray: no topic of this cluster, or no replica of this node: %s",
+                    len(kept),
+                    shown,
+                )
             logs.set_aside(deleted, kept)
             _log.info(
                 "%d logs of deleted topics are deleted, %d strays are set aside", len(deleted), len(kept)

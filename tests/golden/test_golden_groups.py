@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,9 @@ class OneTopic:
 
     def names(self) -> tuple[str, ...]:
         return (self._topic.name,)
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.topic(name) is not None]
 
 
 @pytest.mark.parametrize("group_id", CONSUMERS)

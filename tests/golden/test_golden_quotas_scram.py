@@ -68,7 +68,9 @@ def test_alterations_write_the_quota_records_that_kafka_wrote(golden: Path, writ
     replayer = ImageReplayer(MetadataImage())
     ours: list[object] = []
     for argv in commands(golden, "_rate", "_percentage"):
-        decision = alter_client_quotas(replayer.image, quota_request(argv), resolvable=lambda _: True)
+        with pytest.raises(StopIteration) as last:
+            next(alter_client_quotas(lambda: replayer.image, quota_request(argv), resolvable=lambda _: True))
+        decision = last.value.value
         assert decision.response.entries[0].error_message is None
         ours += decision.records
         replayer.replay(decision.records, last_offset=len(ours), epoch=1, timestamp_ms=0)

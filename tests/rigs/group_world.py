@@ -104,6 +104,9 @@ class TopicTable:
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self.by_name))
 
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.topic(name) is not None]
+
     def put(self, name: str, racks: list[tuple[str, ...]]) -> bool:
         """Whether it is new."""
         known = self.by_name.get(name)

@@ -14,7 +14,7 @@ import os
 import random
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +76,9 @@ class OneTopic:
 
     def names(self) -> tuple[str, ...]:
         return (TOPIC,)
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.topic(name) is not None]
 
 
 class Coordinator:

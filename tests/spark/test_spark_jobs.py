@@ -222,9 +222,11 @@ def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
 
 
-def test_a_stream_ends_cleanly_on_sigterm(
-    broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stream_ends_cleanly_on_a_signal(
+    broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str], number: signal.Signals
 ) -> None:
+    """SIGTERM reaches one process. Ctrl-C reaches the driver, the JVM and the Python workers too."""
     name = topic(1)
     produce(broker.bootstrap, name, [{"value": f"v{nth}"} for nth in range(10)])
     path = tmp_path / "out"
@@ -237,6 +239,7 @@ def test_a_stream_ends_cleanly_on_sigterm(
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        start_new_session=True,
     )
     try:
         deadline = time.monotonic() + 90
@@ -244,7 +247,10 @@ def test_a_stream_ends_cleanly_on_sigterm(
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "no micro-batch was committed"
             time.sleep(0.2)
-        process.send_signal(signal.SIGTERM)
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()

@@ -78,6 +78,9 @@ class TopicsView(Protocol):
     def topic(self, name: str) -> Topic | None: ...
     def topic_by_id(self, topic_id: uuid.UUID) -> Topic | None: ...
     def names(self) -> tuple[str, ...]: ...
+    def existing(self, names: Iterable[str]) -> list[str]:
+        """The names of topics that exist, in the same order. A member may subscribe to thousands of other names."""
+        ...
 
 
 class NoTopics:
@@ -94,10 +97,13 @@ class NoTopics:
     def names(self) -> tuple[str, ...]:
         return ()
 
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return []
+
 
 def metadata_hash(topics: TopicsView, names: Iterable[str]) -> int:
     """The hash of all these topics, as the signed number in a record. Topics that do not exist are left out."""
-    found = [topic for topic in map(topics.topic, sorted(names)) if topic is not None]
+    found = [topic for topic in map(topics.topic, sorted(topics.existing(names))) if topic is not None]
     if not found:
         return NO_HASH
     value = xxh3_64_intdigest(b"".join(_UINT64.pack(topic.hash) for topic in found))

@@ -7,7 +7,8 @@ must not keep these memoryviews after it has handled the request.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import uuid
+from collections.abc import Generator, Sequence
 from struct import Struct, error
 from typing import TypeVar, cast
 
@@ -42,6 +43,10 @@ T = TypeVar("T")
 TOPICS_AT_ONCE = 100
 """Requests and responses with more topics than this are decoded and encoded in steps. The client chooses the number of
 topics in a request. Producers seldom send more topics in one request."""
+PARTITIONS_AT_ONCE = 500
+"""The same limit for the partitions of all topics together."""
+PARTITIONS_PER_STEP = 5
+"""Partitions that are decoded or encoded in one step."""
 
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13
@@ -72,16 +77,23 @@ def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceReque
 
 def decode_few_topics(version: int, frame: Buffer, at: int) -> ProduceRequest | None:
     """Does the same as `decode_produce_request`, but returns None if the request has more than TOPICS_AT_ONCE
-    topics."""
+    topics or PARTITIONS_AT_ONCE partitions."""
     try:
         flexible = version >= FLEXIBLE_FROM
         transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
         if count > TOPICS_AT_ONCE:
             return None
         topics = []
+        left = PARTITIONS_AT_ONCE
         for _ in range(count):
-            topic, at = _decode_topic(version, flexible, frame, at)
-            topics.append(topic)
+            name, topic_id, count, at = _decode_topic_head(version, flexible, frame, at)
+            left -= count
+            if left < 0:
+                return None
+            partitions, at = _decode_partitions(flexible, frame, at, count)
+            if flexible:
+                at = read_tags(frame, at)
+            topics.append(TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)))
         if flexible:
             at = read_tags(frame, at)
         return ProduceRequest(
@@ -94,14 +106,22 @@ def decode_few_topics(version: int, frame: Buffer, at: int) -> ProduceRequest | 
 def decode_produce_request_steps(
     version: int, frame: Buffer, at: int
 ) -> Generator[None, None, ProduceRequest]:
-    """Does the same as `decode_produce_request`, in steps. Yields after each topic."""
+    """Does the same as `decode_produce_request`, in steps. Yields after a few partitions."""
     try:
         flexible = version >= FLEXIBLE_FROM
         transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
         topics = []
         for _ in range(count):
-            topic, at = _decode_topic(version, flexible, frame, at)
-            topics.append(topic)
+            name, topic_id, left, at = _decode_topic_head(version, flexible, frame, at)
+            partitions: list[PartitionProduceData] = []
+            while left > 0:
+                some, at = _decode_partitions(flexible, frame, at, min(left, PARTITIONS_PER_STEP))
+                partitions += some
+                left -= PARTITIONS_PER_STEP
+                yield
+            if flexible:
+                at = read_tags(frame, at)
+            topics.append(TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)))
             yield
         if flexible:
             at = read_tags(frame, at)
@@ -134,13 +154,22 @@ def _decode_head(flexible: bool, frame: Buffer, at: int) -> tuple[str | None, in
     return transactional_id, acks, timeout_ms, count, at
 
 
-def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple[TopicProduceData, int]:
+def _decode_topic_head(
+    version: int, flexible: bool, frame: Buffer, at: int
+) -> tuple[str, uuid.UUID | None, int, int]:
+    """Reads the name and the id of a topic, the number of its partitions, and the position after them."""
     name, topic_id = "", None
     if version >= TOPIC_ID_FROM:
         topic_id, at = read_uuid(frame, at)
     else:
         name, at = read_present_string(frame, at, flexible, "name")
     count, at = read_count(frame, at, flexible, "partitionData", _PARTITION_SIZE_MIN)
+    return name, topic_id, count, at
+
+
+def _decode_partitions(
+    flexible: bool, frame: Buffer, at: int, count: int
+) -> tuple[list[PartitionProduceData], int]:
     partitions = []
     for _ in range(count):
         (index,) = INT32.unpack_from(frame, at)
@@ -160,9 +189,22 @@ def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> tuple
         if flexible:
             at = read_tags(frame, at)
         partitions.append(PartitionProduceData(index=index, records=cast("bytes | None", records)))
-    if flexible:
-        at = read_tags(frame, at)
-    return TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)), at
+    return partitions, at
+
+
+def has_few_partitions(topics: Sequence[TopicProduceData]) -> bool:
+    """Whether a request with these topics is decoded, and served, without a pause."""
+    return len(topics) <= TOPICS_AT_ONCE and (
+        sum([len(topic.partition_data) for topic in topics]) <= PARTITIONS_AT_ONCE
+    )
+
+
+def answers_few_partitions(response: ProduceResponse) -> bool:
+    """Whether a response is encoded without a pause."""
+    topics = response.responses
+    return len(topics) <= TOPICS_AT_ONCE and (
+        sum([len(topic.partition_responses) for topic in topics]) <= PARTITIONS_AT_ONCE
+    )
 
 
 def encode_produce_response(response: ProduceResponse, version: int, correlation_id: int) -> bytes:
@@ -177,11 +219,17 @@ def encode_produce_response(response: ProduceResponse, version: int, correlation
 def encode_produce_response_steps(
     response: ProduceResponse, version: int, correlation_id: int
 ) -> Generator[None, None, bytes]:
-    """Does the same as `encode_produce_response`, in steps. Yields after each topic."""
+    """Does the same as `encode_produce_response`, in steps. Yields after a few partitions."""
     flexible = version >= FLEXIBLE_FROM
     parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
     for topic in response.responses:
-        _encode_topic(parts, topic, version, flexible)
+        _encode_topic_head(parts, topic, version, flexible)
+        for partition in topic.partition_responses:
+            parts.append(_encode_partition(partition, version, flexible))
+            if len(parts) % PARTITIONS_PER_STEP == 0:
+                yield
+        if flexible:
+            parts.append(b"\x00")
         yield
     return _encoded(parts, response, version, correlation_id)
 
@@ -196,9 +244,13 @@ def _encoded(parts: list[bytes], response: ProduceResponse, version: int, correl
     return _FRAME_HEAD.pack(len(body) + 4, correlation_id) + body
 
 
-def _encode_topic(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
+def _encode_topic_head(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
     parts.append(pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.name, flexible))
     parts.append(pack_count(len(topic.partition_responses), flexible))
+
+
+def _encode_topic(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
+    _encode_topic_head(parts, topic, version, flexible)
     parts += [_encode_partition(partition, version, flexible) for partition in topic.partition_responses]
     if flexible:
         parts.append(b"\x00")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
 from kcli.coordinator.group.topics import Topic
 from kcli.metadata.image import MetadataImage, TopicImage
@@ -22,6 +23,10 @@ class ImageTopics:
 
     def names(self) -> tuple[str, ...]:
         return self._image.topics.names
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        ids = self._image.topics.ids
+        return [name for name in names if name in ids]
 
     def topic(self, name: str) -> Topic | None:
         return self._topic(self._image.topics.topic(name))

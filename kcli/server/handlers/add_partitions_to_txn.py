@@ -36,6 +36,7 @@ from kcli.server.requests.turns import Steps, nested_steps, next_turn, run_in_tu
 ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)
 
 TRANSACTIONS_PER_TURN = 20
+ANSWERS_PER_TURN = 100
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
@@ -53,8 +54,6 @@ def handle(
     rights = context.rights
     if context.api_version >= _BATCHED_FROM:
         rights.require(CLUSTER_ACTION)
-        if all(transaction.verify_only for transaction in request.transactions):
-            context.facts.is_of_kind(VERIFICATION)
         return _of_brokers(context, request)
     rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
@@ -114,12 +113,18 @@ async def _of_brokers(
     answer may wait for other replicas.
     """
     begun = []
+    are_verified = True
     for at, transaction in enumerate(request.transactions, start=1):
+        are_verified = are_verified and transaction.verify_only
         begun.append((transaction, await _begin(context, transaction)))
         if at % TRANSACTIONS_PER_TURN == 0:
             await next_turn()
+    if are_verified:
+        context.facts.is_of_kind(VERIFICATION)
     results = []
-    for transaction, answer in begun:
+    for at, (transaction, answer) in enumerate(begun, start=1):
+        if at % ANSWERS_PER_TURN == 0:
+            await next_turn()
         codes = await finished(answer)
         topics = run_in_turns(_results(transaction.topics, codes.__getitem__), PARTITIONS_PER_TURN)
         result = AddPartitionsToTxnResult(

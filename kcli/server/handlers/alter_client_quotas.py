@@ -12,33 +12,26 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.controller.api import ALTER_CLIENT_QUOTAS
-from kcli.controller.client_quotas import entity_of
+from kcli.controller.client_quotas import entity_data, entity_of
 from kcli.errors import KafkaError
 from kcli.metadata.image import IP
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    RequestEntryData,
-    ResponseEntityData,
     ResponseEntryData,
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.access import ALTER_CONFIGS_CLUSTER, whole_request
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.answers import finished
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, run_in_turns
 
 ACCESS = whole_request(ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    addresses = {
-        part.entity_name
-        for entry in request.entries
-        for part in entry.entity
-        if part.entity_type == IP and part.entity_name
-    }
-    resolved = await asyncio.to_thread(_resolved, sorted(addresses)) if addresses else ()
+    addresses = await finished(run_in_turns(_addresses(request), REFUSALS_PER_TURN))
+    resolved = await asyncio.to_thread(_resolved, addresses) if addresses else ()
     asked = replace(controller_context(context), resolvable=lambda address: address in resolved)
     return await context.ports.channel.send(ALTER_CLIENT_QUOTAS, request, asked)
 
@@ -46,22 +39,33 @@ async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> Alt
 def error_response(
     _context: NodeContext, request: AlterClientQuotasRequest, error: KafkaError
 ) -> AlterClientQuotasResponse | Awaitable[AlterClientQuotasResponse]:
-    def refused(entry: RequestEntryData) -> ResponseEntryData:
-        return ResponseEntryData(
-            error_code=error.code,
-            error_message=error.message,
-            entity=tuple(
-                ResponseEntityData(entity_type=kind, entity_name=name)
-                for kind, name in entity_of(entry.entity)
-            ),
-        )
-
-    entries = in_turns(request.entries, refused, REFUSALS_PER_TURN)
-    return then(entries, lambda each: AlterClientQuotasResponse(entries=tuple(each)))
+    return run_in_turns(_refused(request, error), REFUSALS_PER_TURN)
 
 
-def _resolved(addresses: list[str]) -> frozenset[str]:
-    return frozenset(address for address in addresses if _is_resolvable(address))
+def _refused(request: AlterClientQuotasRequest, error: KafkaError) -> Steps[AlterClientQuotasResponse]:
+    entries = []
+    for entry in request.entries:
+        entity = yield from entity_of(entry.entity)
+        data = yield from entity_data(entity)
+        entries.append(ResponseEntryData(error_code=error.code, error_message=error.message, entity=data))
+        yield
+    return AlterClientQuotasResponse(entries=tuple(entries))
+
+
+def _addresses(request: AlterClientQuotasRequest) -> Steps[set[str]]:
+    """The names of the IP entities of a request."""
+    addresses = set()
+    for entry in request.entries:
+        for part in entry.entity:
+            if part.entity_type == IP and part.entity_name:
+                addresses.add(part.entity_name)
+            yield
+        yield
+    return addresses
+
+
+def _resolved(addresses: set[str]) -> frozenset[str]:
+    return frozenset(address for address in sorted(addresses) if _is_resolvable(address))
 
 
 def _is_resolvable(address: str) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from kcli.controller.api import ALTER_CONFIGS
-from kcli.controller.configs import ConfigChange
+from kcli.controller.config_requests import replacing_changes
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
-from kcli.model.configs import ConfigOperation, ConfigResourceType
+from kcli.model.configs import ConfigResourceType
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -32,14 +33,18 @@ from kcli.server.requests.access import (
     per_resource,
 )
 from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     errors = await checked(
-        context, request.resources, lambda resource: _check(context, resource), _changes, replace_all=True
+        context,
+        request.resources,
+        lambda resource: _check(context, resource),
+        replacing_changes,
+        replace_all=True,
     )
     accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
@@ -64,19 +69,12 @@ def error_response(
     return then(refused, lambda responses: AlterConfigsResponse(responses=tuple(responses)))
 
 
-def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
-    check_keys(
-        (config.name for config in resource.configs),
-        [config.name for config in resource.configs if config.value is None],
-    )
+def _check(context: NodeContext, resource: AlterConfigsResource) -> Steps[None]:
+    yield from check_keys(resource.configs, lambda config: config.value is None)
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequestException(f"Unknown resource type {resource.resource_type}")
     require_alter(context, resource)
-    check_resource(context, resource, _changes(resource))
-
-
-def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
-    return [ConfigChange(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
+    check_resource(context, resource, partial(replacing_changes, resource))
 
 
 def _refused(

@@ -24,6 +24,7 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import ALTER_CLUSTER, whole_request
+from kcli.server.requests.answers import finished
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, next_turn, run_in_turns
 
 ACCESS = whole_request(ALTER_CLUSTER)
@@ -46,7 +47,7 @@ async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) ->
                 count += 1
                 if count % PARTITIONS_PER_TURN == 0:
                     await next_turn()
-    return AlterReplicaLogDirsResponse(results=_topics(results))
+    return await finished(run_in_turns(_topics(results), REFUSALS_PER_TURN))
 
 
 def error_response(
@@ -64,7 +65,7 @@ def _failed(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Steps[Alter
                 partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code))
                 yield
             yield
-    return AlterReplicaLogDirsResponse(results=_topics(results))
+    return (yield from _topics(results))
 
 
 async def _alter(context: BrokerContext, topic: str, number: int, path: str) -> ErrorCode:
@@ -79,8 +80,9 @@ async def _alter(context: BrokerContext, topic: str, number: int, path: str) -> 
 
 def _topics(
     results: dict[str, list[AlterReplicaLogDirPartitionResult]],
-) -> tuple[AlterReplicaLogDirTopicResult, ...]:
-    return tuple(
-        AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions))
-        for name, partitions in results.items()
-    )
+) -> Steps[AlterReplicaLogDirsResponse]:
+    topics = []
+    for name, partitions in results.items():
+        topics.append(AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions)))
+        yield
+    return AlterReplicaLogDirsResponse(results=tuple(topics))

@@ -21,6 +21,7 @@ from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
 from kcli.server.requests.answers import then
+from kcli.server.requests.rights import EVERY_NAME
 
 ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
@@ -47,7 +48,7 @@ def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
 def _heartbeat(
     context: BrokerContext, request: ConsumerGroupHeartbeatRequest, seen: Container[str]
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
-    if any(name not in seen for name in request.subscribed_topic_names or ()):
+    if seen is not EVERY_NAME and any(name not in seen for name in request.subscribed_topic_names or ()):
         return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     caller = Caller(
         api_version=context.api_version,

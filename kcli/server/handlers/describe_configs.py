@@ -131,14 +131,14 @@ def _entries(
         context.api_version,
         request.include_synonyms,
         request.include_documentation,
-        wanted,
         resource.resource_type,
         resource.resource_name if of_broker else "",
         frozenset(overrides.items()),
     )
-    return context.ports.config_answers.entries(
-        dynamic, kind, lambda: _results(_described(dynamic, resource, overrides), wanted, request)
+    entries = context.ports.config_answers.entries(
+        dynamic, kind, lambda: _results(_described(dynamic, resource, overrides), None, request)
     )
+    return entries if wanted is None else tuple([entry for entry in entries if entry.name in wanted])
 
 
 def _check(context: NodeContext, image: MetadataImage, resource: DescribeConfigsResource) -> None:

@@ -7,6 +7,8 @@ directories and endpoints of the voters (KIP-853).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.errors import (
     KafkaError,
     NotLeaderOrFollowerException,
@@ -23,21 +25,23 @@ from kcli.protocol.messages.describe_quorum import (
     ResponseTopicData,
 )
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.handlers.shared.raft_requests import names_metadata_log
 from kcli.server.quorum.metadata_log import PARTITION
 from kcli.server.quorum.view import QuorumReplica
 from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
 
 ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
-def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(
+    context: NodeContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
     """Describes the partition of the metadata log. If the request names another partition, each partition in the
     response gets UNKNOWN_TOPIC_OR_PARTITION.
     """
-    asked = [
-        (topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics
-    ]
-    if asked != [(CLUSTER_METADATA_TOPIC, [PARTITION])]:
+    if not names_metadata_log(request.topics):
         return _refused(request, UnknownTopicOrPartitionException)
     if not context.ports.quorum.is_leader:
         return _refused(request, NotLeaderOrFollowerException)
@@ -45,22 +49,19 @@ def handle(context: NodeContext, request: DescribeQuorumRequest) -> DescribeQuor
     return DescribeQuorumResponse(topics=(topic,), nodes=_nodes(context))
 
 
-def _refused(request: DescribeQuorumRequest, error: type[KafkaError]) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(
-        topics=tuple(
-            ResponseTopicData(
-                topic_name=topic.topic_name,
-                partitions=tuple(
-                    ResponsePartitionData(
-                        partition_index=each.partition_index,
-                        error_code=error.code,
-                        error_message=error.default_message,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
+def _refused(
+    request: DescribeQuorumRequest, error: type[KafkaError]
+) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
+    refused = nested_steps(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, each: ResponsePartitionData(
+            partition_index=each.partition_index, error_code=error.code, error_message=error.default_message
+        ),
+        lambda topic, partitions: ResponseTopicData(topic_name=topic.topic_name, partitions=partitions),
+    )
+    return then(
+        run_in_turns(refused, REFUSALS_PER_TURN), lambda topics: DescribeQuorumResponse(topics=topics)
     )
 
 

@@ -10,6 +10,7 @@ from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model import topic_names
 from kcli.model.acl import ResourceType
+from kcli.model.steps import sorted_steps
 from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -22,7 +23,7 @@ from kcli.server.handlers.shared.cluster_view import view_partition
 from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import EVERY_NAME, Rights
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns, sorted_steps
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC)
 
@@ -93,7 +94,7 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Ste
     all_topics = not request.topics
     names: Sequence[str] = image.topics.names
     if not all_topics:
-        names = yield from sorted_steps(tuple({topic.name for topic in request.topics}))
+        names = yield from sorted_steps(tuple({topic.name for topic in request.topics}), str)
     cursor = request.cursor
     if cursor is None:
         return names

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
-from kcli.controller.configs import ConfigChange
+from kcli.controller.config_requests import incremental_changes
 from kcli.controller.decision import ApiError
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
@@ -48,13 +49,17 @@ async def handle(
     context: NodeContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     errors = await checked(
-        context, request.resources, lambda resource: _check(context, resource), _changes, replace_all=False
+        context,
+        request.resources,
+        lambda resource: _check(context, resource),
+        incremental_changes,
+        replace_all=False,
     )
     accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
     own, others = await finished(run_in_turns(_split(accepted), REFUSALS_PER_TURN))
     if not request.validate_only:
         for resource in own:
-            broker_loggers.apply(_changes(resource))
+            broker_loggers.apply(incremental_changes(resource))
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if others:
         answer = await ask_controller(context, INCREMENTAL_ALTER_CONFIGS, replace(request, resources=others))
@@ -95,20 +100,22 @@ def error_response(
     return then(refused, lambda responses: IncrementalAlterConfigsResponse(responses=tuple(responses)))
 
 
-def _check(context: NodeContext, resource: AlterConfigsResource) -> None:
+def _check(context: NodeContext, resource: AlterConfigsResource) -> Steps[None]:
     require_alter(context, resource)
-    nulls = [
-        config.name
-        for config in resource.configs
-        if config.value is None and config.config_operation != ConfigOperation.DELETE
-    ]
-    check_keys((config.name for config in resource.configs), nulls)
+    yield from check_keys(
+        resource.configs,
+        lambda config: config.value is None and config.config_operation != ConfigOperation.DELETE,
+    )
     for config in resource.configs:
-        if config.config_operation not in ConfigOperation.__members__.values():
+        if config.config_operation not in _OPERATIONS:
             raise InvalidRequestException(
                 f"Unknown config operation {config.config_operation} for {config.name}"
             )
-    check_resource(context, resource, _changes(resource))
+        yield
+    check_resource(context, resource, partial(incremental_changes, resource))
+
+
+_OPERATIONS = frozenset(ConfigOperation)
 
 
 def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
@@ -119,13 +126,6 @@ def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
     return (
         None if is_refused and resource.resource_type == ConfigResourceType.BROKER_LOGGER else error.message
     )
-
-
-def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
-    return [
-        ConfigChange(config.name, ConfigOperation(config.config_operation), config.value)
-        for config in resource.configs
-    ]
 
 
 def _told(

@@ -5,7 +5,7 @@ Filters by state (v4+, KIP-518) and type (v5+, KIP-848) ignore case.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.server.handlers.ports import BrokerContext
@@ -27,8 +27,8 @@ def handle(
 
 
 def _listed(context: BrokerContext, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
-    states = {state.lower() for state in request.states_filter}
-    types = {group_type.lower() for group_type in request.types_filter}
+    states = yield from _in_lower_case(request.states_filter)
+    types = yield from _in_lower_case(request.types_filter)
     rights = context.rights
     sees_all = rights.allows(DESCRIBE_CLUSTER, traced=True)
     groups = []
@@ -42,3 +42,11 @@ def _listed(context: BrokerContext, request: ListGroupsRequest) -> Steps[ListGro
                 groups.append(group)
             yield
     return ListGroupsResponse(groups=tuple(groups))
+
+
+def _in_lower_case(names: Iterable[str]) -> Steps[set[str]]:
+    lowered = set()
+    for name in names:
+        lowered.add(name.lower())
+        yield
+    return lowered

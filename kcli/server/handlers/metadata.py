@@ -40,7 +40,7 @@ from kcli.server.requests.access import (
 from kcli.server.requests.answers import then
 from kcli.server.requests.operations import NOT_REQUESTED
 from kcli.server.requests.rights import EVERY_NAME, Rights
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
@@ -87,14 +87,17 @@ def _response(
     )
 
 
-def error_response(_context: BrokerContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
-    return MetadataResponse(
-        topics=tuple(
-            MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error.code)
-            for topic in request.topics or ()
+def error_response(
+    _context: BrokerContext, request: MetadataRequest, error: KafkaError
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    topics = in_turns(
+        request.topics or (),
+        lambda topic: MetadataResponseTopic(
+            name=topic.name or "", topic_id=topic.topic_id, error_code=error.code
         ),
-        error_code=error.code,
+        REFUSALS_PER_TURN,
     )
+    return then(topics, lambda failed: MetadataResponse(topics=tuple(failed), error_code=error.code))
 
 
 def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataImage) -> Steps[TopicArray]:
@@ -193,7 +196,9 @@ def _by_name(
     if missing and _may_create(context, request):
         if not rights.allows(CREATE_CLUSTER, traced=True):
             creatable = yield from rights.allowed_steps(CREATE_TOPIC, missing)
-        created = [name for name in missing if name in creatable]
+        created = missing
+        if creatable is not EVERY_NAME:
+            created = [name for name in missing if name in creatable]
         context.ports.topics.create_missing(created, controller_context(context))
     unknown = []
     for name in missing:

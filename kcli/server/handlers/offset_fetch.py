@@ -31,7 +31,7 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, nested_steps, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
 ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
@@ -46,7 +46,15 @@ GROUPS_PER_TURN = 100
 def handle(
     context: BrokerContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
-    groups = _groups(context.api_version, request)
+    return then(
+        run_in_turns(_groups(context.api_version, request), PARTITIONS_PER_TURN),
+        lambda groups: _fetch_groups(context, request, groups),
+    )
+
+
+def _fetch_groups(
+    context: BrokerContext, request: OffsetFetchRequest, groups: tuple[OffsetFetchRequestGroup, ...]
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     # The rights come first: a client without rights must not wait for the writes of a group.
     checks = context.rights.allowed_steps(DESCRIBE_GROUP, (group.group_id for group in groups))
     return then(
@@ -75,30 +83,29 @@ def _fetch_allowed(
 def error_response(
     context: BrokerContext, request: OffsetFetchRequest, error: KafkaError
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
-    groups = _groups(context.api_version, request)
-    failed = in_turns(
-        groups,
-        lambda group: OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code),
-        REFUSALS_PER_TURN,
-    )
-    return then(
-        failed,
-        lambda answers: run_in_turns(
-            _lowered(context.api_version, groups, tuple(answers)), REFUSALS_PER_TURN
-        ),
-    )
+    return run_in_turns(_failed(context.api_version, request, error), REFUSALS_PER_TURN)
 
 
-def _groups(version: int, request: OffsetFetchRequest) -> tuple[OffsetFetchRequestGroup, ...]:
+def _failed(version: int, request: OffsetFetchRequest, error: KafkaError) -> Steps[OffsetFetchResponse]:
+    groups = yield from _groups(version, request)
+    failed = []
+    for group in groups:
+        failed.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code))
+        yield
+    return (yield from _lowered(version, groups, tuple(failed)))
+
+
+def _groups(version: int, request: OffsetFetchRequest) -> Steps[tuple[OffsetFetchRequestGroup, ...]]:
     """Returns the groups of the request in the form of version 8, for any version of the request."""
     if version >= _BATCHED_FROM:
         return request.groups
     topics = None
     if request.topics is not None:
-        topics = tuple(
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        )
+        asked = []
+        for topic in request.topics:
+            asked.append(OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes))
+            yield
+        topics = tuple(asked)
     return (OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
 
 
@@ -177,12 +184,11 @@ def _fetch(
                 yield
     if group.topics is not None and len(wanted) < len(asked):
         found += yield from _refused([each for each in asked if each[0] not in seen])
-    return OffsetFetchResponseGroup(
-        group_id=group.group_id,
-        topics=tuple(
-            [OffsetFetchResponseTopics(name=name, partitions=tuple(parts)) for name, parts in found]
-        ),
-    )
+    topics = []
+    for name, parts in found:
+        topics.append(OffsetFetchResponseTopics(name=name, partitions=tuple(parts)))
+        yield
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=tuple(topics))
 
 
 def _refused(

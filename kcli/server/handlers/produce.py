@@ -51,7 +51,7 @@ from kcli.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM, TOPICS_AT_ONCE
+from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM, has_few_partitions
 from kcli.replica.waiting import ProduceWait
 from kcli.server.coordinators.transaction_verification import VerificationResults
 from kcli.server.handlers.ports import BrokerContext
@@ -68,7 +68,7 @@ from kcli.server.partitions.parked import ParkedProduce
 from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
 from kcli.server.requests.answers import finished, is_unfinished, then
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import in_turns, run_in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
@@ -77,7 +77,10 @@ ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 APPENDED_PER_TURN = 50
 """Topics of a large request that are appended in one iteration of the event loop. A refused topic takes 10 µs, and a
-batch takes 20 µs."""
+batch takes 20 µs. A topic with more than PARTITIONS_PER_STEP partitions counts several times."""
+PARTITIONS_PER_STEP = 4
+TOPICS_PER_TURN = 100
+"""Topics of a large request whose transactions are read in one iteration of the event loop."""
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
@@ -128,10 +131,10 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.acks not in (ACKS_ALL, 0, 1):
         return error_response(context, request, InvalidRequiredAcksException())
-    if len(request.topic_data) <= TOPICS_AT_ONCE:
+    if has_few_partitions(request.topic_data):
         return _authorized(context, request, list(transactional_batches(context, request.topic_data)))
     # The dispatch has copied the frame of such a request, so the records may be kept for later turns.
-    transactional = run_in_turns(transactional_steps(context, request), TOPICS_AT_ONCE)
+    transactional = run_in_turns(transactional_steps(context, request), TOPICS_PER_TURN)
     return then(transactional, partial(_authorized, context, request))
 
 
@@ -147,7 +150,7 @@ def _authorized(
     if context.authorizer.is_open is True:
         return _when_led(context, request, transactional, EVERY_NAME)
     names = _partition_topics(context, request)
-    if len(request.topic_data) <= TOPICS_AT_ONCE:
+    if has_few_partitions(request.topic_data):
         return _when_led(context, request, transactional, context.rights.allowed(WRITE_TOPIC, names))
     allowed = context.rights.allowed_in_turns(WRITE_TOPIC, names)
     return then(allowed, partial(_when_led, context, request, transactional))
@@ -161,7 +164,7 @@ def _when_led(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Appends the batches of the request. If this broker may soon become the leader of a partition, first waits for the
     leadership."""
-    if len(request.topic_data) <= TOPICS_AT_ONCE:
+    if has_few_partitions(request.topic_data):
         held = context.ports.replicas.hold(_partitions(context, request, allowed))
         if held is not None:
             return _after_hold(context, _kept(request), allowed, held)
@@ -198,7 +201,7 @@ def _verified(
         return _produce(context, request, allowed, NO_VERDICTS)
     verdicts = verified(context, request, allowed, transactional)
     if is_unfinished(verdicts):
-        kept = request if len(request.topic_data) > TOPICS_AT_ONCE else _kept(request)
+        kept = _kept(request) if has_few_partitions(request.topic_data) else request
         return then(verdicts, partial(_produce, context, kept, allowed))
     return _produce(context, request, allowed, verdicts)
 
@@ -237,12 +240,8 @@ def _produce(
     """Appends to every partition of the allowed topics. Returns None if acks=0. Returns an awaitable if a thread checks
     a batch, or if records wait for their commit."""
     progress = Progress(context.ports.clock.now_ms(), allowed, verdicts, [], {})
-    if len(request.topic_data) > TOPICS_AT_ONCE:
-        topics = in_turns(
-            range(len(request.topic_data)),
-            partial(_append_topic, context, request, progress),
-            APPENDED_PER_TURN,
-        )
+    if not has_few_partitions(request.topic_data):
+        topics = run_in_turns(_append_steps(context, request, progress), APPENDED_PER_TURN)
         return then(topics, partial(_appended_all, context, request, progress))
     appended = [_append_topic(context, request, progress, nth) for nth in range(len(request.topic_data))]
     return _appended_all(context, request, progress, appended)
@@ -264,17 +263,13 @@ async def _opened(
     """Waits until the batches that a thread checks are also appended. Then answers as it does for a request without
     such batches."""
     await asyncio.wait(progress.later.values())
-    topics = tuple(
-        replace(
-            topic,
-            partition_responses=tuple(
-                progress.later[place].result() if (place := (nth, row)) in progress.later else part
-                for row, part in enumerate(topic.partition_responses)
-            ),
-        )
-        for nth, topic in enumerate(response.responses)
-    )
-    answer = _answer(context, request, ProduceResponse(responses=topics), progress.pending)
+    topics = list(response.responses)
+    changed: dict[int, list[PartitionProduceResponse]] = {}
+    for (nth, row), task in progress.later.items():
+        changed.setdefault(nth, [*topics[nth].partition_responses])[row] = task.result()
+    for nth, rows in changed.items():
+        topics[nth] = replace(topics[nth], partition_responses=tuple(rows))
+    answer = _answer(context, request, ProduceResponse(responses=tuple(topics)), progress.pending)
     return await answer if is_unfinished(answer) else answer
 
 
@@ -289,33 +284,60 @@ def _answer(
     return _with_endpoints(context, response)
 
 
-def error_response(context: BrokerContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+def error_response(
+    context: BrokerContext, request: ProduceRequest, error: KafkaError
+) -> ProduceResponse | Awaitable[ProduceResponse]:
     """The response with this error for every partition of the request."""
     if request.acks == 0:
         raise ProtocolError(f"Produce with acks=0 failed: {error.message}")
-    return ProduceResponse(
-        responses=tuple(
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=tuple(_failed(part.index, error) for part in topic.partition_data),
-            )
-            for topic in request.topic_data
-        )
+    topics = nested_steps(
+        request.topic_data,
+        lambda topic: topic.partition_data,
+        lambda _, part: _failed(part.index, error),
+        lambda topic, rows: TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=rows
+        ),
     )
+    return then(run_in_turns(topics, REFUSALS_PER_TURN), lambda rows: ProduceResponse(responses=rows))
+
+
+def _append_steps(
+    context: BrokerContext, request: ProduceRequest, progress: Progress
+) -> Steps[list[TopicProduceResponse]]:
+    """Appends the batches of a large request. Yields after each topic, and after a few partitions."""
+    topics = []
+    for nth, topic in enumerate(request.topic_data):
+        part = _append_topic(context, request, progress, nth, 0, PARTITIONS_PER_STEP)
+        yield
+        if len(topic.partition_data) > PARTITIONS_PER_STEP:
+            rows = [*part.partition_responses]
+            for begin in range(PARTITIONS_PER_STEP, len(topic.partition_data), PARTITIONS_PER_STEP):
+                end = begin + PARTITIONS_PER_STEP
+                rows += _append_topic(context, request, progress, nth, begin, end).partition_responses
+                yield
+            part = replace(part, partition_responses=tuple(rows))
+        topics.append(part)
+    return topics
 
 
 def _append_topic(
-    context: BrokerContext, request: ProduceRequest, progress: Progress, nth: int
+    context: BrokerContext,
+    request: ProduceRequest,
+    progress: Progress,
+    nth: int,
+    begin: int = 0,
+    end: int | None = None,
 ) -> TopicProduceResponse:
+    """Appends the batches of a topic, or only those from row `begin` to row `end`."""
     topic = request.topic_data[nth]
-    context.ports.metrics.requests.answered(context.api_key, len(topic.partition_data))
+    partitions = topic.partition_data[begin:end]
+    context.ports.metrics.requests.answered(context.api_key, len(partitions))
     name = topic.name
     if context.api_version >= TOPIC_ID_FROM:
         found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
         if found is None:
             error = UnknownTopicIdException()
-            rows = tuple(_failed(part.index, error) for part in topic.partition_data)
+            rows = tuple(_failed(part.index, error) for part in partitions)
             return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows)
         name = found.name
     if progress.allowed is not EVERY_NAME and name not in progress.allowed:
@@ -323,14 +345,14 @@ def _append_topic(
         rows = tuple(
             [
                 _refused(context, name, part.index, len(part.records or b""), refused, None)
-                for part in topic.partition_data
+                for part in partitions
             ]
         )
         return TopicProduceResponse(topic_id=topic.topic_id, partition_responses=rows, name=topic.name)
     rows = tuple(
         [
             _append(context, request, name, part, (nth, row), progress)
-            for row, part in enumerate(topic.partition_data)
+            for row, part in enumerate(partitions, begin)
         ]
     )
     return TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)

@@ -40,7 +40,7 @@ from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
 from kcli.protocol.wire.packing import INT32, read_header_tags, read_request_header
 from kcli.protocol.wire.produce_codec import (
-    TOPICS_AT_ONCE,
+    answers_few_partitions,
     decode_few_topics,
     decode_produce_request_steps,
     encode_produce_response,
@@ -83,8 +83,9 @@ DECODED_AT_ONCE_BYTES = 1000
 takes at least a byte. Larger frames are decoded in several iterations of the event loop."""
 FETCHED_PARTITIONS_PER_TURN = 200
 """Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
-TOPICS_PER_TURN = 200
-"""Topics of a Produce request or response that are decoded or encoded in one turn. A topic takes 3 to 5 µs."""
+TOPICS_PER_TURN = 100
+"""Topics, or groups of a few partitions, of a Produce request or response that are decoded or encoded in one turn. A
+topic takes 3 to 5 µs."""
 ELEMENTS_PER_TURN = 500
 """Elements of arrays that are encoded or decoded in one iteration of the event loop. An element takes 1 to 3 µs, so a
 turn takes about a millisecond.
@@ -505,7 +506,7 @@ def _decode_produce(version: int, frame: memoryview, at: int) -> ProduceRequest 
 
 
 def _encode_produce(response: ProduceResponse, version: int, correlation_id: int) -> bytes | Awaitable[bytes]:
-    if len(response.responses) <= TOPICS_AT_ONCE:
+    if answers_few_partitions(response):
         return encode_produce_response(response, version, correlation_id)
     return run_in_turns(encode_produce_response_steps(response, version, correlation_id), TOPICS_PER_TURN)
 

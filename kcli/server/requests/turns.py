@@ -10,7 +10,6 @@ If all items fit into the first slice, the work runs immediately, without a task
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
@@ -24,8 +23,6 @@ Shaped = TypeVar("Shaped")
 REFUSALS_PER_TURN = 500
 """The number of parts of a refused request that get their error in one iteration of the event loop. A part takes 1
 µs."""
-
-_SORTED_AT_ONCE = 100
 
 Steps = Generator[None, None, T]
 """Work that yields after each step and returns its result."""
@@ -70,21 +67,6 @@ def nested_steps(
         shaped.append(shape(group, tuple(results)))
         yield
     return tuple(shaped)
-
-
-def sorted_steps(texts: Sequence[str]) -> Steps[list[str]]:
-    """Sorts texts in steps, because a sort of 200,000 names without a pause takes 0.1 s."""
-    runs = []
-    for begin in range(0, len(texts), _SORTED_AT_ONCE):
-        runs.append(sorted(texts[begin : begin + _SORTED_AT_ONCE]))
-        yield
-    if len(runs) <= 1:
-        return runs[0] if runs else []
-    merged = []
-    for text in heapq.merge(*runs):
-        merged.append(text)
-        yield
-    return merged
 
 
 async def next_turn() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kcli.controller import brokers, leadership
 from kcli.controller.api import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_PARTITION,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
@@ -18,6 +19,7 @@ from kcli.controller.api import (
     CREATE_PARTITIONS,
     DELETE_TOPICS,
     ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
     UNREGISTER_BROKER,
     ControllerApi,
     ControllerRequestContext,
@@ -26,6 +28,7 @@ from kcli.controller.decision import Decision, Steps
 from kcli.controller.partition_index import PartitionIndex
 from kcli.errors import ErrorCode, PolicyViolationException
 from kcli.metadata.image import LeaderRecoveryState
+from kcli.protocol.messages import alter_client_quotas as quotas
 from kcli.protocol.messages import alter_partition as ap
 from kcli.protocol.messages import alter_partition_reassignments as reassign
 from kcli.protocol.messages import alter_user_scram_credentials as scram
@@ -34,6 +37,7 @@ from kcli.protocol.messages import broker_heartbeat as hb
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.messages import elect_leaders as el
+from kcli.protocol.messages import incremental_alter_configs as configs
 from kcli.protocol.messages import unregister_broker as ub
 from kcli.protocol.records.metadata import BrokerRegistrationChangeRecord, ConfigRecord, PartitionChangeRecord
 from rigs.controller import FEATURES, ControllerRig
@@ -442,3 +446,74 @@ def test_a_credential_that_is_removed_while_names_are_checked_is_unknown(rig: Co
     assert {each.user: each.error_code for each in results} == dict.fromkeys(
         names, ErrorCode.RESOURCE_NOT_FOUND
     )
+
+
+def retention(*topics: str) -> configs.IncrementalAlterConfigsRequest:
+    change = configs.AlterableConfig(name="retention.ms", config_operation=0, value="7")
+    return configs.IncrementalAlterConfigsRequest(
+        resources=tuple(
+            configs.AlterConfigsResource(resource_type=2, resource_name=name, configs=(change,))
+            for name in topics
+        )
+    )
+
+
+def test_changed_configs_fit_to_the_decisions_between_the_steps(rig: ControllerRig) -> None:
+    for name in ("u", "v"):
+        rig.create(name)
+    names = ("t", "u", "v", "unknown")
+    steps = INCREMENTAL_ALTER_CONFIGS.decide(
+        rig.controller, retention(*names), ControllerRequestContext(), rig.now_ms
+    )
+    assert not isinstance(steps, Decision)
+    for _ in range(20):
+        assert next(steps) == ()  # the first two topics have been checked
+    rig.obey(rig.decide(INCREMENTAL_ALTER_CONFIGS, retention("t")))
+    rig.obey(rig.decide(DELETE_TOPICS, dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="u"),))))
+    found: list[Any] = []
+    with pytest.raises(StopIteration) as last:
+        while True:
+            found += next(steps)
+    found += last.value.value.records
+    assert [(record.resource_name, record.value) for record in found] == [("v", "7")]
+    answers = [each.error_code for each in last.value.value.response.responses]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answers == [ErrorCode.NONE, unknown, ErrorCode.NONE, unknown]
+
+
+def quota(*users: str) -> quotas.AlterClientQuotasRequest:
+    return quotas.AlterClientQuotasRequest(
+        entries=tuple(
+            quotas.RequestEntryData(
+                entity=(quotas.RequestEntityData(entity_type="user", entity_name=user),),
+                ops=(quotas.OpData(key="request_percentage", value=5.0),),
+            )
+            for user in users
+        )
+    )
+
+
+def test_changed_quotas_fit_to_the_decisions_between_the_steps(rig: ControllerRig) -> None:
+    context = ControllerRequestContext()
+    steps = ALTER_CLIENT_QUOTAS.decide(rig.controller, quota("a", "b", "c"), context, rig.now_ms)
+    assert not isinstance(steps, Decision)
+    for _ in range(10):
+        assert next(steps) == ()
+    rig.obey(rig.decide(ALTER_CLIENT_QUOTAS, quota("a")))
+    found: list[Any] = []
+    with pytest.raises(StopIteration) as last:
+        while True:
+            found += next(steps)
+    found += last.value.value.records
+    assert [record.entity[0].entity_name for record in found] == ["b", "c"]
+    assert [each.error_code for each in last.value.value.response.entries] == [ErrorCode.NONE] * 3
+
+
+def test_too_many_changes_are_refused_as_a_whole(rig: ControllerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.controller.configs.MAX_RECORDS_PER_BATCH", 1)
+    monkeypatch.setattr("kcli.controller.client_quotas.MAX_RECORDS_PER_BATCH", 1)
+    rig.create("u")
+    with pytest.raises(PolicyViolationException, match="excessively large batch operation"):
+        rig.decide(INCREMENTAL_ALTER_CONFIGS, retention("t", "u"))
+    with pytest.raises(PolicyViolationException, match="excessively large batch operation"):
+        rig.decide(ALTER_CLIENT_QUOTAS, quota("a", "b"))

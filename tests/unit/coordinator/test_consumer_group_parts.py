@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ class Topics:
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._topics))
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.topic(name) is not None]
 
 
 def heartbeat(shard: GroupShard, epoch: int, **fields: Any) -> Ready:

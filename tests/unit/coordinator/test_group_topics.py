@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 
 from kcli.coordinator.group.topics import NO_HASH, NoTopics, Topic, metadata_hash
 
@@ -23,6 +24,9 @@ class Known:
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._topics)
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.topic(name) is not None]
 
 
 def test_everything_about_a_topic_counts() -> None:

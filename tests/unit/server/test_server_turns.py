@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 
 import pytest
 
+from kcli.model.steps import sorted_steps
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import (
     Steps,
@@ -16,7 +17,6 @@ from kcli.server.requests.turns import (
     nested_steps,
     next_turn,
     run_in_turns,
-    sorted_steps,
     turns_given,
 )
 from rigs.loops import on_a_loop
@@ -119,8 +119,8 @@ async def test_nested_parts_are_counted_together() -> None:
 @on_a_loop
 async def test_names_are_sorted_as_at_once() -> None:
     names = [f"{number * 7919 % 1000}" for number in range(1000)]
-    assert await finished(run_in_turns(sorted_steps(names), per_turn=10)) == sorted(names)
-    assert run_in_turns(sorted_steps([]), per_turn=10) == []
+    assert await finished(run_in_turns(sorted_steps(names, str), per_turn=10)) == sorted(names)
+    assert run_in_turns(sorted_steps([], str), per_turn=10) == []
 
 
 @on_a_loop

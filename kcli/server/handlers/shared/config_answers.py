@@ -29,7 +29,6 @@ class EntriesKind:
     api_version: int
     with_synonyms: bool
     with_documentation: bool
-    wanted: frozenset[str] | None
     resource_type: int
     broker: str
     """The broker id, or an empty text for other resources. Two other resources with equal overrides also have equal

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
@@ -33,19 +34,28 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+class Config(Protocol):
+    """A key of such a resource, with its value."""
+
+    @property
+    def name(self) -> str: ...
+
+
+C = TypeVar("C", bound=Config)
 ResultT = TypeVar("ResultT")
 A = TypeVar("A", bound=Resource)
 
 
 RESOURCES_PER_TURN = 50
-"""Resources that are checked in one iteration of the event loop. A resource takes 5 µs, and 2 µs more for each key."""
+"""Resources, or keys of one resource, that are checked in one iteration of the event loop. A resource takes 5 µs, and
+a key takes 2 µs."""
 
 
 async def checked(
     context: NodeContext,
     resources: Sequence[A],
-    check: Callable[[A], None],
-    changes_of: Callable[[A], Sequence[ConfigChange]],
+    check: Callable[[A], Steps[None]],
+    changes_of: Callable[[A], Iterable[ConfigChange]],
     *,
     replace_all: bool,
 ) -> list[ApiError]:
@@ -60,13 +70,13 @@ async def checked(
     for place in await finished(run_in_turns(_brokers(resources, errors), REFUSALS_PER_TURN)):
         resource = resources[place]
         try:
-            await _check_broker(context, resource.resource_name, changes_of(resource), replace_all)
+            await _check_broker(context, resource.resource_name, partial(changes_of, resource), replace_all)
         except KafkaError as error:
             errors[place] = ApiError(error.code, error.message)
     return errors
 
 
-def _check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Steps[list[ApiError]]:
+def _check_resources(resources: Sequence[A], check: Callable[[A], Steps[None]]) -> Steps[list[ApiError]]:
     """The result of the check of each resource. If a resource occurs twice, both entries are refused."""
     counts: Counter[tuple[int, str]] = Counter()
     for resource in resources:
@@ -78,7 +88,7 @@ def _check_resources(resources: Sequence[A], check: Callable[[A], None]) -> Step
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestException("Each resource must appear at most once.")
-            check(resource)
+            yield from check(resource)
             errors.append(NO_ERROR)
         except KafkaError as error:
             errors.append(ApiError(error.code, error.message))
@@ -149,15 +159,25 @@ def is_on_controller(context: NodeContext) -> bool:
     return context.is_forwarded or context.listener in context.ports.config.controller_listener_names
 
 
-def check_keys(names: Iterable[str], null_names: Sequence[str]) -> None:
-    """Raises KafkaError for duplicate keys, and for a null value if the operation needs a value."""
+def check_keys(configs: Sequence[C], is_null: Callable[[C], bool]) -> Steps[None]:
+    """Raises KafkaError for duplicate keys, and for a null value if the operation needs a value. `is_null` returns True
+    for such a value."""
+    names = set()
+    null_names = []
+    for config in configs:
+        names.add(config.name)
+        if is_null(config):
+            null_names.append(config.name)
+        yield
     if null_names:
         raise InvalidRequestException(f"Null value not supported for : {', '.join(null_names)}")
-    if any(count > 1 for count in Counter(names).values()):
+    if len(names) < len(configs):
         raise InvalidRequestException("Error due to duplicate config keys")
 
 
-def check_resource(context: NodeContext, resource: Resource, changes: Sequence[ConfigChange]) -> None:
+def check_resource(
+    context: NodeContext, resource: Resource, changes: Callable[[], Iterable[ConfigChange]]
+) -> None:
     """Raises KafkaError if this server does not change such a resource, or if a log level is invalid."""
     match resource.resource_type:
         case ConfigResourceType.TOPIC | ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS:
@@ -167,7 +187,7 @@ def check_resource(context: NodeContext, resource: Resource, changes: Sequence[C
                 require_own_id(context, resource.resource_name)
         case ConfigResourceType.BROKER_LOGGER:
             require_own_id(context, resource.resource_name)
-            broker_loggers.check(changes)
+            broker_loggers.check(changes())  # the names of loggers are few, and any other name is refused
         case unknown:
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
@@ -185,27 +205,26 @@ def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> No
 
 
 async def _check_broker(
-    context: NodeContext, name: str, changes: Sequence[ConfigChange], replace_all: bool
+    context: NodeContext, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
 ) -> None:
     """Raises KafkaError if this broker cannot apply the change. Blocks the event loop for up to 3 ms, because the whole
-    configuration is checked.
+    configuration is checked. A thousand keys that Kafka does not know take 30 ms more.
     """
     config = context.ports.dynamic_config
-    preparation = config.preparation(_overrides(context, name, changes, replace_all), own=bool(name))
+    overrides = await _overrides(context, name, changes, replace_all)
+    preparation = config.preparation(overrides, own=bool(name))
     # A request may name the same broker as 1, 01, 001 and so on, so other clients have a turn before each check.
     await (asyncio.sleep(0) if preparation is None else asyncio.to_thread(preparation))
-    config.validate(_overrides(context, name, changes, replace_all), own=bool(name))
+    config.validate(await _overrides(context, name, changes, replace_all), own=bool(name))
 
 
-def _overrides(
-    context: NodeContext, name: str, changes: Sequence[ConfigChange], replace_all: bool
+async def _overrides(
+    context: NodeContext, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
 ) -> dict[str, str]:
     """The dynamic configs of the broker, or the defaults of all brokers, as they will be after the change."""
     image = context.ports.metadata
     resource = ConfigResource(ConfigResourceType.BROKER, name)
-    if replace_all:
-        values = replacing_values(image, resource, {change.name: change.value for change in changes})
-    else:
-        values = incremental_values(image, resource, changes)
+    new_values = replacing_values if replace_all else incremental_values
+    values = await finished(run_in_turns(new_values(image, resource, changes()), REFUSALS_PER_TURN))
     after = {**image.config(resource), **values}
     return {key: value for key, value in after.items() if value is not None}

@@ -7,6 +7,7 @@ batch is read, and not only the first one (CVE-2018-17196).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Container, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from kcli.errors import InvalidPidMappingException
@@ -28,6 +29,7 @@ from kcli.server.requests.turns import Steps
 
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
+PARTITIONS_PER_STEP = 10
 
 
 class TransactionalBatch(NamedTuple):
@@ -38,10 +40,13 @@ class TransactionalBatch(NamedTuple):
 
 
 def transactional_steps(context: BrokerContext, request: ProduceRequest) -> Steps[list[TransactionalBatch]]:
-    """Finds the transactional batches of a large request. Yields after each topic."""
+    """Finds the transactional batches of a large request. Yields after each topic, and after a few partitions."""
     found: list[TransactionalBatch] = []
     for topic in request.topic_data:
-        found += transactional_batches(context, (topic,))
+        for begin in range(0, len(topic.partition_data), PARTITIONS_PER_STEP):
+            some = topic.partition_data[begin : begin + PARTITIONS_PER_STEP]
+            found += transactional_batches(context, (replace(topic, partition_data=some),))
+            yield
         yield
     return found
 

@@ -44,10 +44,18 @@ def check_cluster_id(context: NodeContext, cluster_id: str | None) -> None:
 
 def check_partition(topics: Sequence[_Topic]) -> None:
     """Raises InvalidRequestException if the request has any partition except the metadata partition."""
-    if [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics] != [
-        (CLUSTER_METADATA_TOPIC, [PARTITION])
-    ]:
+    if not names_metadata_log(topics):
         raise InvalidRequestException(f"The quorum has the partition {CLUSTER_METADATA_TOPIC}-0 and no other")
+
+
+def names_metadata_log(topics: Sequence[_Topic]) -> bool:
+    """Whether the request names the metadata partition and no other partition."""
+    return (
+        len(topics) == 1
+        and topics[0].topic_name == CLUSTER_METADATA_TOPIC
+        and len(topics[0].partitions) == 1
+        and topics[0].partitions[0].partition_index == PARTITION
+    )
 
 
 async def ask_raft(context: NodeContext, request: RaftRequest, kind: type[R]) -> R:

@@ -110,7 +110,7 @@ class Targets:
 
     def _spec(self, group: ConsumerGroup) -> GroupSpec:
         topics = self._topics()
-        known = {name: topics.topic(name) for name in group.subscribed}
+        known = {name: topics.topic(name) for name in topics.existing(group.subscribed)}
         counts: dict[uuid.UUID, int] = {
             topic.topic_id: topic.partition_count for topic in known.values() if topic is not None
         }
@@ -119,7 +119,7 @@ class Targets:
         for member in group.members.values():
             names = group.names_of(member)
             if names not in ids_of:
-                found = (known[name] for name in names)
+                found = [known[name] for name in names if name in known]
                 ids_of[names] = tuple(topic.topic_id for topic in found if topic is not None)
             members[member.member_id] = Subscriber(
                 member.instance_id, ids_of[names], group.target_of(member.member_id)
