@@ -20,6 +20,7 @@ import re
 import shutil
 import struct
 import sys
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,9 +40,10 @@ from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_to_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
-from kcli.runtime.disk import make_durable_dir, replace_file
+from kcli.runtime.disk import SystemDisk, make_durable_dir, replace_file
 from kcli.security.acls.configured import node_authorizer
 from kcli.server.formatting.format import FormatError, FormatRequest, Machine, format_directories
+from kcli.storage.meta_properties import read_meta_properties
 from kcli.storage.store.ownership import LOCK_FILE
 
 CLUSTER_FILE = "cluster.properties"
@@ -95,6 +97,15 @@ class ClusterNode:
         """The address for clients."""
         listener = self.config.advertised_listeners[0]
         return str(Address(listener.host, listener.port))
+
+    @property
+    def directory_id(self) -> uuid.UUID | None:
+        """The id of the directory with the metadata log. None if meta.properties is missing or invalid."""
+        try:
+            found = read_meta_properties(SystemDisk(), self.config.metadata_log_dir)
+        except (OSError, StorageError):
+            return None
+        return None if found is None else found.directory_id
 
     @property
     def pid(self) -> int | None:

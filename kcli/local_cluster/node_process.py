@@ -13,6 +13,8 @@ from kcli.server.logging.rotation import bound_output_file
 
 READY_LINE = b"Kafka Server started"
 """The part of the log line with which a node reports that clients can connect."""
+START_LINE = b"When the server has started"
+"""The part of the log line that a node in the background writes first."""
 SERVER_COMMAND = (sys.executable, "-m", "kcli.server.main")
 LOG_DIR = "LOG_DIR"
 """The environment variable with the directory of a node's log files, as in Kafka."""
@@ -106,7 +108,20 @@ class NodeProcess:
         return [*lines, *_last_lines(self.output_file, self._read)][-count:]
 
 
+def last_start_is_over(output_file: Path) -> bool:
+    """Whether the node was ready after its last start in the background. False without the output of such a start."""
+    try:
+        tail = _tail(output_file, 0)
+    except OSError:
+        return False
+    return tail.rfind(READY_LINE) > tail.rfind(START_LINE)
+
+
 def _last_lines(path: Path, began: int) -> list[str]:
+    return _tail(path, began).decode("utf-8", "replace").splitlines()
+
+
+def _tail(path: Path, began: int) -> bytes:
     with path.open("rb") as file:
         file.seek(max(began, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-        return file.read().decode("utf-8", "replace").splitlines()
+        return file.read()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.cluster import ClusterDescription
-from kcli.client.admin.quorum import QuorumDescription
+from kcli.client.admin.quorum import QuorumDescription, QuorumReplica
 from kcli.client.admin.topics import PartitionDescription, TopicDescription
 from kcli.client.config import client_config
 from kcli.errors import KcliError
 from kcli.local_cluster.directory import ClusterNode, LocalCluster
+from kcli.local_cluster.node_process import last_start_is_over
 
 ANSWER_LIMIT_MS = 3000
-"""A node that is ready answers in milliseconds, also on a busy machine. A longer wait means that it is starting."""
-RUNNING, STARTING, DOWN = "running", "starting", "down"
+"""A node that is ready answers in milliseconds, also on a busy machine. A longer wait means that it is starting, or
+that its process hangs or is paused."""
+RUNNING, STARTING, NO_ANSWER, DOWN = "running", "starting", "no answer", "down"
 ACTIVE, FENCED, UNREGISTERED = "active", "fenced", "unregistered"
 LEADER, VOTER, OBSERVER = "leader", "voter", "observer"
 
@@ -118,7 +121,7 @@ def node_status(node: ClusterNode, pid: int | None, reported: Reported) -> NodeS
         pid=pid,
         address=node.address if config.is_broker else None,
         controller_port=config.controller_listeners[0].port if config.is_controller else None,
-        quorum=_place_in_quorum(node.node_id, reported.quorum),
+        quorum=_place_in_quorum(node, reported.quorum),
         broker=_registration(node.node_id, reported.brokers) if config.is_broker else None,
         rack=config.rack,
         leads=leads[node.node_id] if is_known else None,
@@ -130,8 +133,9 @@ def _state(node: ClusterNode, pid: int | None, reported: Reported) -> str:
     if pid is None:
         return DOWN
     # A node that is only a controller is not asked, because it serves no clients.
-    is_ready = node.node_id in reported.answering or not node.config.is_broker
-    return RUNNING if is_ready else STARTING
+    if node.node_id in reported.answering or not node.config.is_broker:
+        return RUNNING
+    return NO_ANSWER if last_start_is_over(node.output_file) else STARTING
 
 
 def _counts(partitions: Sequence[PartitionDescription] | None) -> tuple[Mapping[int, int], Mapping[int, int]]:
@@ -148,14 +152,20 @@ def _counts(partitions: Sequence[PartitionDescription] | None) -> tuple[Mapping[
     return leads, missing
 
 
-def _place_in_quorum(node_id: int, quorum: QuorumDescription | None) -> str | None:
+def _place_in_quorum(node: ClusterNode, quorum: QuorumDescription | None) -> str | None:
     if quorum is None:
         return None
-    if node_id == quorum.leader_id:
-        return LEADER
-    if node_id in [voter.id for voter in quorum.voters]:
-        return VOTER
-    return OBSERVER if node_id in [each.id for each in quorum.observers] else None
+    directory_id = node.directory_id
+    if _is_among(quorum.voters, node.node_id, directory_id):
+        return LEADER if node.node_id == quorum.leader_id else VOTER
+    return OBSERVER if _is_among(quorum.observers, node.node_id, directory_id) else None
+
+
+def _is_among(replicas: Sequence[QuorumReplica], node_id: int, directory_id: uuid.UUID | None) -> bool:
+    """Whether a replica has the node's id and directory id. A voter from the configuration (kraft.version 0) has no
+    directory id. A node with a new disk is another replica than before (KIP-853).
+    """
+    return any(each.id == node_id and each.directory_id in (None, directory_id) for each in replicas)
 
 
 def _registration(node_id: int, brokers: ClusterDescription | None) -> str | None:

@@ -1,4 +1,5 @@
-"""`kcli cluster`: three real nodes of one parent, a node that is killed, a rolling stop, and the same data again."""
+"""`kcli cluster`: three real nodes of one parent, a node that is killed or paused, a rolling stop, and the same data
+again."""
 
 from __future__ import annotations
 
@@ -114,6 +115,15 @@ def test_a_cluster_is_started_watched_stopped_and_started_again(directory: str) 
         time.sleep(0.2)
     again = wait_until_active(directory)
     assert again[1]["pid"] == rows[1]["pid"] and again[2]["address"] == rows[2]["address"]
+
+    paused = again[3]["pid"]
+    assert isinstance(paused, int)
+    os.kill(paused, signal.SIGSTOP)
+    try:
+        assert status(directory)[3]["state"] == "no answer"
+    finally:
+        os.kill(paused, signal.SIGCONT)
+    wait_until_active(directory)
 
     assert "has stopped" in kcli("cluster", "down", "--dir", directory)
     assert {row["state"] for row in status(directory).values()} == {"down"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import uuid
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,9 @@ def cluster(tmp_path: Path) -> LocalCluster:
     return create_cluster(tmp_path, nodes, {}, system_machine())
 
 
-def replica(node_id: int) -> QuorumReplica:
+def replica(node_id: int, directory_id: uuid.UUID | None = None) -> QuorumReplica:
     return QuorumReplica(
-        id=node_id, directory_id=None, log_end_offset=1, last_fetch_ms=1, last_caught_up_ms=1
+        id=node_id, directory_id=directory_id, log_end_offset=1, last_fetch_ms=1, last_caught_up_ms=1
     )
 
 
@@ -77,6 +79,62 @@ def test_values_that_no_server_reports_are_unknown(cluster: LocalCluster) -> Non
     found = node_status(cluster.nodes[0], 7, Reported())
     assert (found.state, found.pid) == ("starting", 7)
     assert (found.quorum, found.broker, found.leads, found.under_replicated) == (None, None, None, None)
+
+
+def test_a_voter_is_a_node_with_the_directory_of_the_voter(cluster: LocalCluster) -> None:
+    """A node whose disk was replaced is another replica than the voter with its id (KIP-853)."""
+    ids = [node.directory_id for node in cluster.nodes]
+    assert REPORTED.quorum is not None and None not in ids
+    quorum = dataclasses.replace(
+        REPORTED.quorum,
+        voters=(replica(1, uuid.uuid4()), replica(2, ids[1]), replica(3, uuid.uuid4())),
+        observers=(replica(3, ids[2]), replica(4, ids[3])),
+    )
+    reported = dataclasses.replace(REPORTED, quorum=quorum)
+    found = [node_status(node, 7, reported).quorum for node in cluster.nodes]
+    assert found == [None, "leader", "observer", "observer"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "invalid"])
+def test_a_node_without_readable_meta_properties_has_no_place(cluster: LocalCluster, damage: str) -> None:
+    node = cluster.nodes[0]
+    file = node.directory / "data" / "meta.properties"
+    assert REPORTED.quorum is not None
+    quorum = dataclasses.replace(REPORTED.quorum, voters=(replica(1, node.directory_id), replica(2)))
+    reported = dataclasses.replace(REPORTED, quorum=quorum)
+    assert node_status(node, 7, reported).quorum == "voter"
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_text("")
+    assert node_status(node, 7, reported).quorum is None
+
+
+START = "[…] INFO When the server has started, its log is only in node-1 (…)\n"
+READY = "[…] INFO [KafkaRaftServer nodeId=1] Kafka Server started (…)\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "state"),
+    [
+        (None, "starting"),
+        (START, "starting"),
+        (START + READY + START, "starting"),
+        (START + READY, "no answer"),
+        (START + START + READY + "Traceback\n", "no answer"),
+    ],
+)
+def test_a_node_that_was_ready_and_does_not_answer_is_not_starting(
+    cluster: LocalCluster, output: str | None, state: str
+) -> None:
+    node = cluster.nodes[2]
+    if output is not None:
+        node.output_file.write_text(output)
+    assert node_status(node, 7, REPORTED).state == state
+    assert node_status(node, 7, Reported()).state == state
+    assert node_status(node, None, REPORTED).state == "down"
+    answering = dataclasses.replace(REPORTED, answering=frozenset({3}))
+    assert node_status(node, 7, answering).state == "running"
 
 
 def test_a_cluster_without_processes_is_down(cluster: LocalCluster) -> None:
