@@ -44,7 +44,7 @@ from kcli.testing.checks.replica_log import (
     read_log,
     read_more,
 )
-from kcli.testing.sim.cluster import DATA, SimCluster, SimNode
+from kcli.testing.sim.cluster import SimCluster, SimNode
 
 Progress = tuple[int, int, int, int]
 """The end, the number of truncations, the high watermark and the start of a log."""
@@ -259,7 +259,7 @@ class ReplicationWatch:
         """Reads a replica in a failed directory from its files. The replica may have appended a batch just before the
         failure, in the same iteration of the event loop. The leader may still learn of this append.
         """
-        replica.batches = read_disk(machine.disk, self._directory(machine), partition.name)
+        replica.batches = read_disk(machine.disk, directory_of(machine, partition.name), partition.name)
 
     def _check_bounds(self, partition: Partition, node_id: int, log: PartitionLog) -> None:
         offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
@@ -533,7 +533,7 @@ class ReplicationWatch:
                 continue
             failed = replica.log is not None and replica.log.directory.error is not None
             replica.log = replica.progress = None
-            found = read_disk(machine.disk, self._directory(machine), partition.name)
+            found = read_disk(machine.disk, directory_of(machine, partition.name), partition.name)
             is_equal = found.batches[-1:] == replica.batches.batches[-1:]
             if partition.name.topic in self._retained | self._compacted and not found.batches:
                 is_equal = True  # all segments but an empty one were deleted
@@ -548,9 +548,6 @@ class ReplicationWatch:
                 f"{replica.batches.batches[-1:]}"
             )
             replica.batches = found
-
-    def _directory(self, machine: SimNode) -> str:
-        return machine.properties.get("log.dirs", DATA)
 
     # Reports of clients.
 
@@ -630,7 +627,7 @@ class ReplicationWatch:
                 continue
             for node_id in partition.image.replicas:
                 machine = self._machines[node_id]
-                found = read_disk(machine.disk, self._directory(machine), partition.name)
+                found = read_disk(machine.disk, directory_of(machine, partition.name), partition.name)
                 expected, batches = partition.committed.batches, found.batches
                 if partition.name.topic in self._retained:
                     start = max(partition.log_start, found.start)
@@ -654,7 +651,7 @@ class ReplicationWatch:
             committed = self.partitions[name].committed.batches
             for node_id in self.partitions[name].replicas:
                 machine = self._machines[node_id]
-                found = read_disk(machine.disk, self._directory(machine), name).batches
+                found = read_disk(machine.disk, directory_of(machine, name), name).batches
                 removed = max(removed, len(committed) - len(found))
         return removed
 
@@ -666,14 +663,18 @@ class ReplicationWatch:
         image = self.partitions[name].image
         assert image is not None
         by_node = {
-            node_id: latest_values(
-                self._machines[node_id].disk, self._directory(self._machines[node_id]), name
-            )
-            for node_id in image.replicas
+            machine.node_id: latest_values(machine.disk, directory_of(machine, name), name)
+            for machine in map(self._machines.__getitem__, image.replicas)
         }
         first, *others = by_node.values()
         assert all(each == first for each in others), f"{name}: replicas have other last values: {by_node}"
         return first
+
+
+def directory_of(machine: SimNode, name: TopicPartition) -> str:
+    """The log directory of a machine with the replica of a partition. The first directory if there is no replica."""
+    directories = machine.log_dirs
+    return next((each for each in directories if str(name) in machine.disk.directories(each)), directories[0])
 
 
 def maximal_isr(leader: LeaderPartition) -> tuple[int, ...]:

@@ -75,6 +75,10 @@ class SimNode:
         return "controller" in self.roles
 
     @property
+    def log_dirs(self) -> list[str]:
+        return self.properties["log.dirs"].split(",")
+
+    @property
     def properties(self) -> dict[str, str]:
         listeners = []
         if self.is_broker:

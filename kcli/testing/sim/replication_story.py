@@ -103,7 +103,7 @@ class Settings:
                 spike_s=rng.choice((0.05, 0.5)),
                 cut_chance=rng.choice((0.0, 0.1)),
             ),
-            overrides=_overrides(failing, rng),
+            overrides=_overrides(failing, rng) | _directories(failing, random.Random(f"directories {seed}")),
             topics=_topics(rng),
             consumers=rng.randint(1, 2),
             has_passing_topic=rng.random() < 0.3,
@@ -113,6 +113,11 @@ class Settings:
 
 def _spares(roles: dict[int, str], rng: random.Random) -> tuple[int, ...]:
     return (max(roles) + 1,) if rng.random() < 0.3 else ()
+
+
+def _directories(failing: Failing, rng: random.Random) -> dict[str, str]:
+    """A second log directory for some of the stories whose disks fail. A broker continues if it fails."""
+    return {"log.dirs": f"{DATA},/more"} if failing is Failing.DISKS and rng.random() < 0.5 else {}
 
 
 def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
@@ -330,7 +335,8 @@ class ReplicationStory:
         return [
             f"{name} on {machine.name}"
             for machine in self.cluster.members
-            for name in machine.disk.directories(DATA)
+            for directory in machine.log_dirs
+            for name in machine.disk.directories(directory)
             if name.startswith(f"{PASSING}-")
             and not (name.endswith(STRAY_SUFFIX) and _lacks_old_metadata(machine))
         ]
