@@ -47,7 +47,6 @@ SECURITY_STORIES = (
     "sec-txn-idempotent-autocreate",
 )
 
-# The story cl-node-down waits for time-outs of clients for two minutes, so it is played by hand (rigs/replay).
 CLUSTER_STORIES = (
     "cl-storage-format",
     "cl-cluster",
@@ -55,6 +54,7 @@ CLUSTER_STORIES = (
     "cl-groups-failover",
     "cl-leader-election",
     "cl-log-dirs",
+    pytest.param("cl-node-down", marks=pytest.mark.full),  # its clients wait for time-outs for two minutes
     "cl-quorum-dynamic",
     "cl-reassign",
     "cl-topics",
