@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcli.config.features import (
+    CONTROLLER_REGISTRATION_FROM,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     FEATURES,
     KRAFT_VERSION,
@@ -112,14 +113,18 @@ def _invalid(name: str, level: int, reason: str) -> InvalidUpdateVersionExceptio
 
 
 def _check_supported(image: MetadataImage, settings: ControllerSettings, name: str, level: int) -> None:
-    """Raises KafkaError unless the controllers and every broker support the feature level."""
+    """Raises KafkaError unless the controllers and every broker support the feature level.
+
+    The features of a static voter are unknown until it has registered. Dynamic voters need no registration, as in
+    Kafka.
+    """
     nodes = [(f"Local controller {settings.node_id}", settings.supported_features)]
+    nodes += [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
     nodes += [
         (f"Controller {controller.id}", controller.features)
         for controller in image.controllers.values()
         if controller.id != settings.node_id
     ]
-    nodes += [(f"Broker {broker.id}", broker.features) for broker in image.brokers.values()]
     for node, features in nodes:
         supported = features.get(name, VersionRange(0, 0))
         if supported.min_version <= level <= supported.max_version:
@@ -128,6 +133,12 @@ def _check_supported(image: MetadataImage, settings: ControllerSettings, name: s
             raise _invalid(name, level, f"{node} does not support this feature.")
         raise _invalid(
             name, level, f"{node} only supports versions {supported.min_version}-{supported.max_version}"
+        )
+    if image.metadata_version < CONTROLLER_REGISTRATION_FROM.level:
+        return
+    for voter in sorted(settings.static_voters - image.controllers.keys() - {settings.node_id}):
+        raise _invalid(
+            name, level, f"controller {voter} has not registered, and may not support this feature"
         )
 
 

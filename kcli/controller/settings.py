@@ -37,6 +37,8 @@ class ControllerSettings:
     unclean_leader_election_enable: bool = False
     remote_log_storage_system_enable: bool = False
     kraft_version: int = 1
+    static_voters: frozenset[int] = frozenset()
+    """The ids of controller.quorum.voters. Empty if the voters are in the metadata log."""
     tokens: TokenSettings = TokenSettings()
     policies: Policies = NO_POLICIES
     static_config: Mapping[str, str] = field(default_factory=dict)

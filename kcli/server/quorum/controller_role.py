@@ -191,6 +191,7 @@ def controller_settings(
         unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
         remote_log_storage_system_enable=config.boolean("remote.log.storage.system.enable"),
         kraft_version=kraft_version,
+        static_voters=frozenset(config.quorum_voters),
         policies=policies,
         tokens=TokenSettings(
             config.text("delegation.token.secret.key") or None,

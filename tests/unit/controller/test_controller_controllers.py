@@ -56,3 +56,38 @@ def test_a_controller_that_does_not_support_a_level_stops_its_upgrade() -> None:
     refused = rig.obey(rig.decide(UPDATE_FEATURES, uf.UpdateFeaturesRequest(feature_updates=(update,))))
     assert refused.error_code is ErrorCode.INVALID_UPDATE_VERSION
     assert "Controller 8 only supports versions 7-26" in refused.error_message
+
+
+def upgraded(rig: ControllerRig, name: str, level: int) -> str | None:
+    """Raises the level of a feature. Returns the text of the error."""
+    update = uf.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1)
+    response = rig.obey(rig.decide(UPDATE_FEATURES, uf.UpdateFeaturesRequest(feature_updates=(update,))))
+    refused = response.error_code is ErrorCode.INVALID_UPDATE_VERSION
+    assert refused or response.error_code is ErrorCode.NONE
+    return response.error_message.partition("error: ")[2] if refused else None
+
+
+def test_a_static_voter_that_has_not_registered_stops_an_upgrade() -> None:
+    rig = ControllerRig({**FEATURES, "metadata.version": 25}, kraft_version=0, static_voters={1, 7, 8})
+    for missing in (7, 8):
+        assert upgraded(rig, "metadata.version", 26) == (
+            "Invalid update version 26 for feature metadata.version. "
+            f"controller {missing} has not registered, and may not support this feature"
+        )
+        register(rig, registration(missing))
+    assert upgraded(rig, "metadata.version", 26) is None
+
+
+def test_before_controllers_register_they_stop_no_upgrade() -> None:
+    rig = ControllerRig({"metadata.version": 14}, kraft_version=0, static_voters={1, 7, 8})
+    assert upgraded(rig, "metadata.version", 15) is None
+    missing = "controller 7 has not registered, and may not support this feature"
+    assert str(upgraded(rig, "metadata.version", 16)).endswith(missing)
+
+
+def test_nodes_are_checked_before_the_missing_registrations() -> None:
+    rig = ControllerRig({**FEATURES, "metadata.version": 25}, kraft_version=0, static_voters={1, 7, 8})
+    rig.add_brokers(2)
+    register(rig, registration(8, newest=25))
+    refused = str(upgraded(rig, "metadata.version", 26))
+    assert refused.endswith("Controller 8 only supports versions 7-25"), "controller 7 is checked last"
