@@ -22,14 +22,14 @@ from kcli.model.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker before and after the moves. Only the chosen topics count. Leaders are preferred leaders."""
+    """A broker before and after the moves. Only the chosen topics count."""
 
     broker: int
     rack: str | None
     replicas_before: int
     replicas_after: int
-    leaders_before: int
-    leaders_after: int
+    preferred_leaders_before: int
+    preferred_leaders_after: int
     bytes_before: int
     bytes_after: int
 

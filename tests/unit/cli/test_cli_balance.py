@@ -75,10 +75,11 @@ def test_dry_run_prints_the_plan_and_moves_nothing(call: Call, cluster: MovingCl
     assert done.code == 0
     lines = done.out.splitlines()
     assert [line for line in lines if " -> " in line and "(1.0 MB)" in line] == lines[:4]
-    assert lines[-4:] == [
-        "1       a           6 -> 4          3 -> 2          6.0 MB -> 4.0 MB",
-        "2       b           6 -> 4          3 -> 2          6.0 MB -> 4.0 MB",
-        "3       c           0 -> 4          0 -> 2          0 B -> 4.0 MB",
+    assert lines[-5:] == [
+        "Broker  Rack        Replicas        Preferred leaders  Bytes",
+        "1       a           6 -> 4          3 -> 2             6.0 MB -> 4.0 MB",
+        "2       b           6 -> 4          3 -> 2             6.0 MB -> 4.0 MB",
+        "3       c           0 -> 4          0 -> 2             0 B -> 4.0 MB",
         "Would move 4 replicas (4.0 MB) of 4 partitions in 1 batch.",
     ]
     assert not cluster.sent(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
@@ -94,6 +95,8 @@ def test_dry_run_as_rows(call: Call, format: str) -> None:
         moves, brokers = [json.loads(line) for line in lines[:4]], [json.loads(line) for line in lines[4:]]
         assert {move["copied_bytes"] for move in moves} == {1_000_000}
         assert [(each["broker"], each["replicas_after"]) for each in brokers] == [(1, 4), (2, 4), (3, 4)]
+        assert [each["preferred_leaders_before"] for each in brokers] == [3, 3, 0]
+        assert [each["preferred_leaders_after"] for each in brokers] == [2, 2, 2]
     else:
         assert lines[0].split("\t") == ["topic", "partition", "replicas", "target", "copied_bytes"]
         assert lines[5].split("\t")[:4] == ["broker", "rack", "replicas_before", "replicas_after"]

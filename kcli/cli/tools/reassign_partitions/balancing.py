@@ -149,11 +149,11 @@ def _show(output: Output, found: ClusterState, changes: Mapping[TopicPartition, 
             MoveRow(*partition, before[partition], target, copied_bytes(one, before, sizes)), _move_line
         )
     rows = broker_rows(found, changes)
-    output.say(_TABLE.format("Broker", "Rack", "Replicas", "Leaders", "Bytes").rstrip())
+    output.say(_TABLE.format("Broker", "Rack", "Replicas", "Preferred leaders", "Bytes").rstrip())
     output.rows(rows, _broker_line)
 
 
-_TABLE = "{:<8}{:<12}{:<16}{:<16}{}"
+_TABLE = "{:<8}{:<12}{:<16}{:<19}{}"
 
 
 def _move_line(row: MoveRow) -> str:
@@ -166,7 +166,7 @@ def _broker_line(row: BrokerRow) -> str:
         row.broker,
         row.rack or "-",
         f"{row.replicas_before} -> {row.replicas_after}",
-        f"{row.leaders_before} -> {row.leaders_after}",
+        f"{row.preferred_leaders_before} -> {row.preferred_leaders_after}",
         f"{bytes_text(row.bytes_before)} -> {bytes_text(row.bytes_after)}",
     )
 

@@ -107,7 +107,10 @@ function planView(outcome) {
   const loads = [
     { title: "Broker", cell: (row) => (row.rack ? `${row.broker} (${row.rack})` : row.broker) },
     { title: "Replicas", number: true, cell: (row) => both(row.replicas_before, row.replicas_after, number) },
-    { title: "Leaders", number: true, cell: (row) => both(row.leaders_before, row.leaders_after, number) },
+    {
+      title: "Preferred leaders", number: true,
+      cell: (row) => both(row.preferred_leaders_before, row.preferred_leaders_after, number),
+    },
     { title: "Records", number: true, cell: (row) => both(row.bytes_before, row.bytes_after, bytes) },
   ];
   const columns = [
