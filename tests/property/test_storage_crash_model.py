@@ -139,7 +139,7 @@ class CrashMachine(RuleBasedStateMachine):
         )
 
     def _survives(self, work: object) -> None:
-        """Runs it; where an armed fault strikes, the broker is gone, and started again on the disk it leaves."""
+        """Runs `work`. If an armed fault strikes, the broker dies, and a new broker starts on its disk."""
         assert callable(work)
         with contextlib.suppress(StorageError):
             work()
@@ -201,7 +201,7 @@ class CrashMachine(RuleBasedStateMachine):
 
     @rule(nth=st.integers(0, 5))
     def truncate(self, nth: int) -> None:
-        """Back to where a batch began that is not committed; a crash forgets what was, and compaction tells."""
+        """Truncates the log at the start of a batch that is neither committed nor compacted."""
         log = self.log
         committed = max(log.high_watermark, self.cleaned)
         places = [base for base in sorted(self.bases) if committed <= base < log.log_end_offset]
@@ -212,8 +212,8 @@ class CrashMachine(RuleBasedStateMachine):
         def work() -> None:
             self.safe = min(self.safe, offset)
             log.truncate_to(offset)
-            log.flush()  # until then a crash may bring it back, and a follower asks its leader
-            # After a crash there may be nothing where it was cut: the log ends with what lies before.
+            log.flush()  # before the flush, a crash may bring the records back
+            # After a crash, the log may end before the offset of the truncation.
             self.safe = max((each + 1 for each in self.written if each < offset), default=0)
 
         self.cut |= {each: pair for each, pair in self.written.items() if each >= offset}

@@ -1,7 +1,7 @@
-"""A deletion that clients were told of leaves nothing behind, whenever the node stops, is killed or loses power.
+"""An acknowledged deletion leaves no files, even if the node stops, is killed or loses power at any time.
 
-A node deletes topics while its disk remembers itself at every call. Each of these moments becomes a separate disk,
-once as after a SIGKILL and once as after a power failure, on which a node starts and lives for some minutes.
+A node deletes topics while its disk is copied at regular calls. A node starts on each copy, once as after a SIGKILL and
+once as after a power failure, and runs for some minutes.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ AFTER_DELETION_S = 90.0
 MOMENTS_PER_SEED = 4
 
 EVERY = 7
-"""Every so many calls of the disk become its own disk; tests begin at different calls."""
+"""The number of calls between two copies of the disk. Tests make their first copy at different calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The disk as a crash leaves it, and the topics whose deletion was acknowledged before."""
+    """The disk after a crash, and the topics whose deletion was acknowledged before."""
 
     disk: SimDisk
     deleted: frozenset[str]
 
 
 class WatchedDisk(SimDisk):
-    """Keeps a copy of itself at every so many calls while `watching`."""
+    """Copies itself after each EVERY calls while `watching` is true."""
 
     def __init__(self, now_ms: Callable[[], int], stall: Callable[[float], None], *, first: int) -> None:
         super().__init__(now_ms, stall)

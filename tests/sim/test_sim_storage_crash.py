@@ -230,7 +230,7 @@ RECOVERED_FROM = "/data/t-0/00000000000000000026.log"
 
 
 def killed_in_mid_life() -> tuple[SimDisk, Writer]:
-    """A disk with several segments, some of them past the recovery point, all of it flushed."""
+    """Returns a disk with several flushed segments, some of them above the recovery point."""
     store = open_store(formatted())
     writer = Writer(store.create("t", 0, None), random.Random(11))
     for nth in range(40):
@@ -244,9 +244,11 @@ def killed_in_mid_life() -> tuple[SimDisk, Writer]:
 def starts_or_tells(
     disk: SimDisk, writer: Writer, caplog: pytest.LogCaptureFixture, *, is_sealed: bool = False
 ) -> bool:
-    """Whether all that was flushed is there. Where it is not the start was refused, or the log tells of the cut.
+    """Returns whether the disk has all flushed records. If not, the start must be refused, or a line of the log must
+    report the cut.
 
-    `is_sealed`: the damage lies below the recovery point, which no start reads; the batch's checksum tells its reader.
+    `is_sealed` means that the damage is below the recovery point. No start reads this part, but a reader finds the
+    damage by the checksum of the batch.
     """
     safe = writer.log.log_end_offset
     caplog.clear()

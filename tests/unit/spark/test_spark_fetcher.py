@@ -55,7 +55,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OnePartition:
-    """A broker with one partition of ten records in batches of two; `faults` are fetch errors to give first."""
+    """A broker with one partition of ten records in batches of two. It answers the first fetches with `faults`."""
 
     def __init__(self) -> None:
         self.faults: list[ErrorCode] = []
@@ -67,9 +67,9 @@ class OnePartition:
         self.spoil = -1
         """The offset of a batch in which a bit is flipped."""
         self.base_shift = 0
-        """By so much the base offset of each batch is wrong."""
+        """The error that is added to the base offset of each batch."""
         self.cut = 0
-        """Of each batch so many bytes are missing."""
+        """The number of bytes that are missing at the end of each batch."""
         script: dict[ApiKey, ScriptedAnswer] = {
             ApiKey.METADATA: self.metadata,
             ApiKey.LIST_OFFSETS: self.list_offsets,
