@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kcli.errors import ErrorCode, NotControllerException
 from kcli.metadata.snapshot_file import SnapshotId
@@ -23,6 +22,7 @@ from kcli.raft.requests import (
 from kcli.raft.states.candidate import Candidate
 from kcli.raft.states.leader import Leader, Progress
 from kcli.raft.voters import ReplicaKey
+from kcli.raft.waiting import ParkedFetch
 
 NOT_A_MEMBER = -1
 """The id of a reader that is not a member of the quorum."""
@@ -35,24 +35,11 @@ MAX_PARKED = 500
 reader is answered immediately."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedFetch:
-    """A Fetch that waits at the end of the log. The leader answers it when there are new records, or without records at
-    `deadline`."""
-
-    request: FetchRequest
-    deadline: float
-
-
 class Leading:
-    """The work of a leader. `on_commit` is called when the high watermark rises. `parked` contains the Fetch requests
-    that wait, by their tokens."""
+    """The work of a leader."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self.parked: dict[int, ParkedFetch] = {}
-        self.on_commit: Callable[[float], None] = lambda _now: None
-        member.on_leadership_lost.append(self._refuse_parked)
 
     # --- the epoch begins and ends
 
@@ -82,8 +69,9 @@ class Leading:
         """Resigns if its check deadline has passed, and sends BeginQuorumEpoch when this is due. Returns True if the
         state changed."""
         member = self._member
-        for token in [token for token, fetch in self.parked.items() if fetch.deadline <= now]:
-            self._answer_fetch(token, self.parked.pop(token).request)
+        parked = member.waiting.fetches
+        for token in [token for token, fetch in parked.items() if fetch.deadline <= now]:
+            self._answer_fetch(token, parked.pop(token).request)
         if not member.other_voters:
             return False
         if now >= state.check_deadline:
@@ -112,11 +100,6 @@ class Leading:
         keys.sort(key=lambda key: state.progress_of(key).end_offset, reverse=True)
         self._member.become_resigned(tuple(keys), now)
 
-    def _refuse_parked(self) -> None:
-        for token in list(self.parked):
-            del self.parked[token]
-            self._refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
     # --- the log
 
     def append(self, values: tuple[bytes, ...]) -> None:
@@ -124,20 +107,21 @@ class Leading:
         if not isinstance(member.state, Leader) or member.shutting_down:
             raise NotControllerException
         member.append(DataBatch(member.epoch, values))
-        self._appended()
+        self._answer_parked()
 
     def append_controls(self, records: tuple[RaftControl, ...], now: float) -> Offset:
         """Appends records of the quorum. New voters are in force immediately. Returns the base offset."""
         member = self._member
         base_offset = member.append(ControlBatch(member.epoch, records))
-        self._appended()
+        self._answer_parked()
         member.state = replace(self._leader(), check_deadline=member.check_deadline(now))
         self.flushed(now)
         return base_offset
 
-    def _appended(self) -> None:
-        for token in list(self.parked):
-            self._answer_fetch(token, self.parked.pop(token).request)
+    def _answer_parked(self) -> None:
+        parked = self._member.waiting.fetches
+        for token in list(parked):
+            self._answer_fetch(token, parked.pop(token).request)
 
     def flushed(self, now: float) -> None:
         """Stores how far this node's own log is on disk, and updates the high watermark."""
@@ -157,9 +141,10 @@ class Leading:
     def _committed(self, high_watermark: Offset, now: float) -> None:
         member = self._member
         member.commit(high_watermark)
-        for token in list(self.parked):
-            self._answer_fetch(token, self.parked.pop(token).request)
-        self.on_commit(now)
+        self._answer_parked()
+        change = member.waiting.change
+        if change is not None and change.offset is not None and change.offset < high_watermark:
+            member.finish_change(ErrorCode.NONE)
         if member.voters.voter(member.key) is None and member.history.offset < high_watermark:
             self.resign(now)
 
@@ -177,7 +162,7 @@ class Leading:
         # its own. The error then makes it ask the next server.
         error = member.leader_only_error(request.epoch) or self._check_fetch(request)
         if error:
-            self._refuse_fetch(token, error)
+            member.refuse_fetch(token, error)
             return
         self._heard(request.replica, now)
         match member.log.check(request.fetch_offset, request.last_fetched_epoch):
@@ -200,7 +185,7 @@ class Leading:
         state = self._member.state
         if not isinstance(state, Leader):
             # The fetch committed the removal of this node from the voters.
-            self._refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._member.refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif (
             request.fetch_offset < end
             or request.high_watermark < state.high_watermark
@@ -209,7 +194,9 @@ class Leading:
         ):
             self._answer_fetch(token, request)
         else:
-            self.parked[token] = ParkedFetch(request, now + min(request.max_wait_s, LONGEST_WAIT_S))
+            self._member.waiting.fetches[token] = ParkedFetch(
+                request, now + min(request.max_wait_s, LONGEST_WAIT_S)
+            )
 
     def _check_end(self, request: FetchRequest, former_end: Offset) -> None:
         """Reports a voter whose log has become shorter. As in Kafka, its Fetch is still served."""
@@ -218,7 +205,9 @@ class Leading:
             member.draft.shrunk.append(Shrunk(request.replica, former_end, request.fetch_offset))
 
     def _may_park(self, replica: ReplicaKey) -> bool:
-        return len(self.parked) < MAX_PARKED or self._member.voters.voter(replica) is not None
+        return (
+            len(self._member.waiting.fetches) < MAX_PARKED or self._member.voters.voter(replica) is not None
+        )
 
     def _check_fetch(self, request: FetchRequest) -> ErrorCode:
         is_valid = (
@@ -258,16 +247,6 @@ class Leading:
             snapshot_id=snapshot_id,
         )
         member.reply(token, response, read_from)
-
-    def _refuse_fetch(self, token: int, error: ErrorCode) -> None:
-        member = self._member
-        response = FetchResponse(
-            error=error,
-            epoch=member.epoch,
-            leader_id=member.leader_id,
-            leader_endpoints=member.leader_endpoints,
-        )
-        member.reply(token, response)
 
     def fetch_snapshot(self, token: int, request: FetchSnapshotRequest, now: float) -> None:
         member = self._member

@@ -25,7 +25,14 @@ from kcli.raft.messages import (
     SnapshotChunk,
     Start,
 )
-from kcli.raft.requests import Endpoints, QuorumResponse, RaftRequest, ReceivedBatch
+from kcli.raft.requests import (
+    Endpoints,
+    FetchResponse,
+    QuorumResponse,
+    RaftRequest,
+    ReceivedBatch,
+    VoterChangeResponse,
+)
 from kcli.raft.settings import RaftSettings
 from kcli.raft.states.candidate import Candidate
 from kcli.raft.states.follower import Follower
@@ -37,6 +44,7 @@ from kcli.raft.states.unattached import Unattached
 from kcli.raft.states.votes import Votes
 from kcli.raft.voter_history import VoterHistory
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+from kcli.raft.waiting import Waiting
 
 CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns if a majority of the voters sends it no Fetch for this number of fetch timeouts, as in Kafka."""
@@ -79,8 +87,8 @@ class Draft:
 
 
 class Member:
-    """The state of a member of the quorum. The functions in `on_leadership_lost` are called when the node stops
-    leading. They answer the requests that wait for the leader."""
+    """The state of a member of the quorum. `waiting` has the requests that this node will answer while it leads, or
+    refuse when it stops leading."""
 
     def __init__(
         self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float], found: Start, now: float
@@ -94,7 +102,7 @@ class Member:
         self.high_watermark = NO_OFFSET
         self.shutting_down = False
         self.draft = Draft()
-        self.on_leadership_lost: list[Callable[[], None]] = []
+        self.waiting = Waiting()
         self._persisted = found.stored
         self.state: State = self._restored(found.stored, now)
 
@@ -177,6 +185,31 @@ class Member:
 
     def reply(self, token: int, response: QuorumResponse, read_from: Offset | None = None) -> None:
         self.draft.replies.append(Reply(token, response, read_from))
+
+    def refuse_fetch(self, token: int, error: ErrorCode) -> None:
+        response = FetchResponse(
+            error=error,
+            epoch=self.epoch,
+            leader_id=self.leader_id,
+            leader_endpoints=self.leader_endpoints,
+        )
+        self.reply(token, response)
+
+    def finish_change(self, error: ErrorCode, message: str | None = None) -> None:
+        """Answers the change of the voters that waits."""
+        assert self.waiting.change is not None, "a change is pending"
+        token, self.waiting.change = self.waiting.change.token, None
+        self.answer_change(token, error, message)
+
+    def answer_change(self, token: int, error: ErrorCode, message: str | None = None) -> None:
+        response = VoterChangeResponse(
+            error=error,
+            epoch=self.epoch,
+            leader_id=self.leader_id,
+            leader_endpoints=self.leader_endpoints,
+            message=message,
+        )
+        self.reply(token, response)
 
     def send(self, peer: Peer, request: RaftRequest) -> None:
         self.draft.send.append(self.connections.send(peer, request))
@@ -369,8 +402,15 @@ class Member:
         if not isinstance(state, Prospective | Resigned):
             self.persist()
         if was_leader:
-            for lost in self.on_leadership_lost:
-                lost()
+            self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
+        """Refuses the requests that wait, because this node has stopped leading."""
+        for token in list(self.waiting.fetches):
+            del self.waiting.fetches[token]
+            self.refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.waiting.change is not None:
+            self.finish_change(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def persist(self) -> None:
         """Puts the election state into the next `Ready`, unless the same state was already written."""

@@ -267,7 +267,7 @@ class RaftNode:
         times: list[float] = []
         match member.state:
             case Leader() as state:
-                times += [fetch.deadline for fetch in self._leading.parked.values()]
+                times += [fetch.deadline for fetch in member.waiting.fetches.values()]
                 times += self._changes.deadlines()
                 if member.other_voters:
                     times += [state.check_deadline, state.begin_deadline]

@@ -7,10 +7,10 @@ voter in common.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kcli.errors import ErrorCode
-from kcli.model.ids import NO_OFFSET, ZERO_ID, Offset
+from kcli.model.ids import NO_OFFSET, ZERO_ID
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.batches.control import KRaftVersionRecord, RaftControl
 from kcli.raft.leading import Leading
@@ -22,10 +22,10 @@ from kcli.raft.requests import (
     ProbeResponse,
     RemoveVoterRequest,
     UpdateVoterRequest,
-    VoterChangeResponse,
 )
 from kcli.raft.states.leader import NEVER, Leader
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
+from kcli.raft.waiting import PendingChange
 
 CAUGHT_UP_WITHIN_S = 3600.0
 """A new voter must have sent a Fetch within this time, as in Kafka."""
@@ -34,57 +34,19 @@ FIRST_DYNAMIC_LEVEL = 1
 """The level of kraft.version from which on the log contains the voters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A requested change that is not answered yet. `offset`: the offset of its record, or None while the leader waits
-    for the versions of a new voter."""
-
-    token: int
-    voter: Voter | None
-    deadline: float
-    offset: Offset | None = None
-
-
 class VoterChanges:
     def __init__(self, member: Member, leading: Leading) -> None:
         self._member = member
         self._leading = leading
-        self._pending: Pending | None = None
-        member.on_leadership_lost.append(self._leadership_lost)
-        leading.on_commit = self._committed
 
     def deadlines(self) -> list[float]:
-        return [] if self._pending is None else [self._pending.deadline]
+        change = self._member.waiting.change
+        return [] if change is None else [change.deadline]
 
     def act(self, now: float) -> None:
-        if self._pending is not None and now >= self._pending.deadline:
-            self._finish(ErrorCode.REQUEST_TIMED_OUT)
-
-    def _committed(self, _now: float) -> None:
-        pending, state = self._pending, self._member.state
-        assert isinstance(state, Leader), "a leader commits"
-        if pending is not None and pending.offset is not None and state.high_watermark > pending.offset:
-            self._finish(ErrorCode.NONE)
-
-    def _leadership_lost(self) -> None:
-        if self._pending is not None:
-            self._finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def _finish(self, error: ErrorCode, message: str | None = None) -> None:
-        assert self._pending is not None, "a change is pending"
-        token, self._pending = self._pending.token, None
-        self._reply(token, error, message)
-
-    def _reply(self, token: int, error: ErrorCode, message: str | None = None) -> None:
-        member = self._member
-        response = VoterChangeResponse(
-            error=error,
-            epoch=member.epoch,
-            leader_id=member.leader_id,
-            leader_endpoints=member.leader_endpoints,
-            message=message,
-        )
-        member.reply(token, response)
+        change = self._member.waiting.change
+        if change is not None and now >= change.deadline:
+            self._member.finish_change(ErrorCode.REQUEST_TIMED_OUT)
 
     # --- AddRaftVoter
 
@@ -94,14 +56,14 @@ class VoterChanges:
             request.voter, now
         )
         if refusal is not None:
-            self._reply(token, *refusal)
+            self._member.answer_change(token, *refusal)
             return
         member = self._member
         peer = member.peer_of(request.voter)
         assert peer is not None, "the default listener was checked"
         member.send(peer, ProbeRequest())
         timeout_s = min(request.timeout_s, member.settings.request_timeout_s)
-        self._pending = Pending(token, request.voter, now + timeout_s)
+        self._member.waiting.change = PendingChange(token, request.voter, now + timeout_s)
 
     def _refusal_of_new(self, voter: Voter, now: float) -> tuple[ErrorCode, str | None] | None:
         member = self._member
@@ -129,15 +91,17 @@ class VoterChanges:
         low, high = response.min_kraft_version, response.max_kraft_version
         if not low <= level <= high:
             supported = f"the kraft.version range (min: {low}, max: {high}) doesn't support"
-            self._finish(ErrorCode.INVALID_REQUEST, f"{aborted} {supported} the finalized version {level}")
+            self._member.finish_change(
+                ErrorCode.INVALID_REQUEST, f"{aborted} {supported} the finalized version {level}"
+            )
         elif not self._is_caught_up(voter.key, now):
-            self._finish(ErrorCode.REQUEST_TIMED_OUT, f"{aborted} it is lagging behind")
+            self._member.finish_change(ErrorCode.REQUEST_TIMED_OUT, f"{aborted} it is lagging behind")
         else:
             added = replace(voter, min_kraft_version=low, max_kraft_version=high)
             self._append_voters(self._member.voters.with_voter(added), now)
 
     def _probed_voter(self, peer: Peer) -> Voter | None:
-        pending = self._pending
+        pending = self._member.waiting.change
         if pending is None or pending.offset is not None or pending.voter is None:
             return None
         return pending.voter if pending.voter.key.id == peer.id else None
@@ -150,16 +114,16 @@ class VoterChanges:
 
     def probe_failed(self, peer: Peer) -> None:
         if self._probed_voter(peer) is not None:
-            self._finish(
+            self._member.finish_change(
                 ErrorCode.REQUEST_TIMED_OUT,
                 "Aborted add voter operation since the new voter did not answer API_VERSIONS",
             )
 
     def _append_voters(self, voters: VoterSet, now: float) -> None:
-        pending = self._pending
+        pending = self._member.waiting.change
         assert pending is not None, "the change is pending"
         offset = self._leading.append_controls((voters.record(),), now)
-        self._pending = replace(pending, offset=offset)
+        self._member.waiting.change = replace(pending, offset=offset)
 
     # --- RemoveRaftVoter
 
@@ -168,14 +132,14 @@ class VoterChanges:
         voters = member.voters.without(request.key)
         refusal = self._refusal("Remove", "removing", request.key)
         if refusal is not None:
-            self._reply(token, *refusal)
+            self._member.answer_change(token, *refusal)
         elif voters is None or not voters.voters:
             message = (
                 f"Cannot remove voter {_shown(request.key)} from the set of voters {_all(member.voters)}"
             )
-            self._reply(token, ErrorCode.VOTER_NOT_FOUND, message)
+            self._member.answer_change(token, ErrorCode.VOTER_NOT_FOUND, message)
         else:
-            self._pending = Pending(token, None, now + member.settings.request_timeout_s)
+            self._member.waiting.change = PendingChange(token, None, now + member.settings.request_timeout_s)
             self._append_voters(voters, now)
 
     def _refusal(self, verb: str, doing: str, key: ReplicaKey) -> tuple[ErrorCode, str | None] | None:
@@ -189,7 +153,7 @@ class VoterChanges:
         waiting = "Request timed out waiting for"
         state = member.state
         assert isinstance(state, Leader), "the leader was checked"
-        if self._pending is not None:
+        if self._member.waiting.change is not None:
             return ErrorCode.REQUEST_TIMED_OUT, f"{waiting} leader to handle previous voter change request"
         if state.high_watermark == NO_OFFSET:
             message = f"{waiting} leader to establish HWM and fence previous voter changes"
@@ -214,7 +178,7 @@ class VoterChanges:
         error = self._member.leader_only_error(request.epoch)
         if error is ErrorCode.NONE:
             error = self._update(request.voter, now)
-        self._reply(token, error)
+        self._member.answer_change(token, error)
 
     def _update(self, voter: Voter, now: float) -> ErrorCode:
         member = self._member
@@ -222,7 +186,7 @@ class VoterChanges:
         assert isinstance(state, Leader), "the leader was checked"
         level = member.kraft_version
         is_uncommitted = level >= FIRST_DYNAMIC_LEVEL and member.history.offset >= state.high_watermark
-        if self._pending is not None or state.high_watermark == NO_OFFSET or is_uncommitted:
+        if self._member.waiting.change is not None or state.high_watermark == NO_OFFSET or is_uncommitted:
             return ErrorCode.REQUEST_TIMED_OUT
         is_keyed = voter.key.directory_id != ZERO_ID  # an id of zero would match every disk of this voter
         if not is_keyed or not voter.min_kraft_version <= level <= voter.max_kraft_version:
@@ -242,7 +206,7 @@ class VoterChanges:
 
     def upgrade(self, token: int, level: int, now: float) -> None:
         """Raises kraft.version. At the first dynamic level the voters move from the configuration into the log."""
-        self._reply(token, *self._upgrade(level, now))
+        self._member.answer_change(token, *self._upgrade(level, now))
 
     def _upgrade(self, level: int, now: float) -> tuple[ErrorCode, str | None]:
         member = self._member
