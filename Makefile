@@ -4,7 +4,7 @@
 # `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, ten times as many examples of
 #               each property, and the tests that are marked `full`. For a night, or before a release.
 PY := .venv/bin/python
-.PHONY: quick check full format lint types arrows test sim stories generate bench bench-codecs house hooks
+.PHONY: quick check full format lint types arrows test sim stories generate bench house hooks
 
 # Quick tests need no whole broker, no client and no Spark (that is tests/integration and the rest), and try a tenth of the usual examples.
 QUICK := tests/unit tests/property tests/scenario
@@ -57,10 +57,6 @@ generate:
 
 bench:
 	$(PY) bench/run.py
-
-# Codecs for wire messages: kio beside two of our own, in turns (docs/adr/0008).
-bench-codecs:
-	$(PY) bench/codecs.py
 
 # Measures of the source tree, with their goals; bench/house.py --verbose lists every place.
 house:
