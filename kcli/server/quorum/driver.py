@@ -334,6 +334,11 @@ class RaftDriver:
             return
         snapshot = await asyncio.to_thread(snapshots.finish_download)
         point = await asyncio.to_thread(self._committed.point_of, chunk.snapshot_id, snapshot)
+        # The log is read before the snapshot replaces it. If the node is killed before its logs of these topics are
+        # deleted, they stay as strays.
+        removed = await asyncio.to_thread(self._log.removed_topics, self._log.end_offset)
+        removed.add_missing(self._committed.point.image.topics, point.image.topics)
+        self._log.removed_by_snapshots = removed
         self._committed.install(chunk.snapshot_id, point)
         self._inbox.appendleft(self._log.install(chunk.snapshot_id, snapshot))
 

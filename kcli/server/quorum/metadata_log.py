@@ -126,6 +126,8 @@ class MetadataLog:
         self._restart_at_snapshot()
         # Bytes of the log that the newest snapshot does not cover.
         self.bytes_since_snapshot = 0
+        # The removals that only older metadata shows, because snapshots of the leader have replaced this log.
+        self.removed_by_snapshots = RemovedTopics()
 
     @property
     def end_offset(self) -> Offset:
@@ -224,10 +226,12 @@ class MetadataLog:
     @on_disk
     def removed_topics(self, end: Offset) -> RemovedTopics:
         """Reads the removals of topics from the whole log before `end`, including the part before the newest snapshot.
+        Adds the topics that snapshots of the leader have removed since the start.
 
         Blocks. The search ends at a damaged batch, because its records cannot be read.
         """
         removed = RemovedTopics()
+        removed.add_all(self.removed_by_snapshots)
         try:
             for batch in self.batches(self.log.log_start_offset, min(end, self.end_offset)):
                 if not batch.header.is_control:

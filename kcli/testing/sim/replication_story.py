@@ -378,8 +378,8 @@ class ReplicationStory:
     def _leftovers(self) -> list[str]:
         """The directories of deleted topics on the nodes of the cluster.
 
-        A node that got a snapshot of its leader may lack the removal of a topic in its metadata log. Then it cannot
-        know that the topic was deleted, and keeps the directory as a stray.
+        A node that got a snapshot of its leader compares it with its older metadata. If the node is killed before it
+        has deleted the logs of the missing topics, it does not know that they were deleted, and keeps them as strays.
         """
         return [
             f"{name} on {machine.name}"

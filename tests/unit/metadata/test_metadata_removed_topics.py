@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from kcli.metadata.image import TopicImage, Topics
 from kcli.metadata.removed_topics import RemovedTopics
 from kcli.protocol.records.framing import encode_framed
 from kcli.protocol.records.metadata import NoOpRecord, RemoveTopicRecord, TopicRecord
@@ -49,3 +50,22 @@ def test_other_bytes_are_passed_over() -> None:
     removed = RemovedTopics()
     removed.replay([b"", b"\x01", b"\x02\x09\x00", b"\xff" * 12])
     assert not removed.has("t", OLD)
+
+
+def topics(**ids: uuid.UUID) -> Topics:
+    images = {topic_id: TopicImage(name, topic_id, {}) for name, topic_id in ids.items()}
+    return Topics(images, ids)
+
+
+def test_a_topic_that_a_snapshot_lacks_is_deleted() -> None:
+    """The log may have uncommitted records: the removal of `here` was never committed."""
+    here = uuid.uuid5(uuid.NAMESPACE_DNS, "here")
+    removed = replayed(TopicRecord(name="u", topic_id=NEW), RemoveTopicRecord(topic_id=here))
+    removed.add_missing(topics(t=OLD, here=here), topics(here=here))
+    assert removed.has("t", OLD) and removed.has("t", None)
+    assert removed.has("u", NEW)
+    assert not removed.has("here", here)
+    assert not removed.has("v", FOREIGN)
+    both = RemovedTopics()
+    both.add_all(removed)
+    assert both.has("t", OLD)
