@@ -1,4 +1,4 @@
-"""Collects the topics that were removed, from the records of the metadata log.
+"""Collects the topics that were removed, from the metadata log and from older metadata of the node.
 
 If a disk has a partition whose topic is not in the image, the topic may have been deleted. But the disk may also come
 from another cluster, or the metadata log may have been lost. Only a removal of the topic in the metadata log of this
