@@ -98,7 +98,8 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A number from `low` to `high`, or the special value `other`, which means the default level of the codec."""
+    """A compression level: a number from `low` to `high`, or the number `other`, which means the default level of the
+    codec."""
 
     low: int
     high: int
@@ -178,7 +179,8 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A regular expression. The error text is the text of Kafka's metrics filter."""
+    """A regular expression for the metrics filter. An invalid expression raises an error with the same text as in
+    Kafka."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         try:

@@ -1,16 +1,16 @@
 """Computes how long a follower holds (delays) requests of clients whose metadata already names this follower as the new
 leader.
 
-Two brokers read a change of the metadata at times some milliseconds apart. If the old leader reads the change of
-leaders first, it sends its clients to a broker that still sees itself as a follower. An error would make these clients
-pause, some of them for a second, and later requests of an idempotent producer could overtake the refused request. So
-the follower holds the requests until it has read the change too.
+The brokers do not read a change of the metadata at the same moment, but some milliseconds apart. If the old leader
+reads the change of leaders first, it sends its clients to the new leader, which still sees itself as a follower. An
+error would make these clients pause, some of them for a second, and later requests of an idempotent producer could
+overtake the refused request. So the follower holds the requests until it has read the change too.
 
 A client with old metadata may also send its requests to a follower. The follower cannot distinguish requests after a
 change of leaders from requests with old metadata. So the follower holds requests only in a window of WINDOW_MS, and at
-most until the end of the window. After the window, the follower refuses all requests for REST_MS (the rest). The first
-request after the rest begins a new window. A broker that has just lost the leadership begins with a rest, because
-requests for the leader then come from clients with old metadata.
+most until the end of the window. A rest of REST_MS follows the window. During the rest, the follower refuses all these
+requests immediately. The first request after the rest begins a new window. A broker that has just lost the leadership
+begins with a rest, because requests for the leader then come from clients with old metadata.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WINDOW_MS = 100
-"""The length of a window. A broker has read a change of the metadata after a few milliseconds, and on a busy machine
-after a few tens of milliseconds. After an error, clients wait for at least 100 ms (retry.backoff.ms)."""
+"""The length of a window. A broker usually reads a change of the metadata within a few milliseconds, and on a busy
+machine within a few tens of milliseconds. After an error, clients wait for at least 100 ms (retry.backoff.ms)."""
 
 REST_MS = 1000
 """The length of the rest. This time is long enough for a client with old metadata to read the new metadata."""

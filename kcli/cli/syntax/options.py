@@ -94,7 +94,7 @@ class ConnectingOptions(CommonOptions):
     """The options of all tools that connect to a cluster."""
 
     profile: str | None = option(
-        "The name of a profile. A profile has servers, client settings and defaults of options. See PROFILES in "
+        "The name of a profile. A profile contains servers, client settings and defaults of options. See PROFILES in "
         "kcli(1).",
         metavar="name",
     )
@@ -105,7 +105,7 @@ class CallingOptions(ConnectingOptions):
     """The options of every tool that makes admin calls."""
 
     timeout: int | None = option(
-        "The time limit for a call to the cluster and its retries, in milliseconds (default.api.timeout.ms).",
+        "The time limit for a call to the cluster, including retries, in milliseconds (default.api.timeout.ms).",
         Kind.INTEGER,
         metavar="ms",
     )

@@ -44,30 +44,32 @@ class ConsoleOptions(ConnectingOptions):
         "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
     )
     command_config: str | None = option(
-        "A properties file with client settings, such as security.protocol. If the file has a login, only the browser "
-        "that opens the printed address can use it, and only if the console listens on a loopback address.",
+        "A properties file with client settings, such as security.protocol. The file may also contain a user with a "
+        "password, or a client certificate. The console prints a secret address at its start. A browser that opens "
+        "this address acts as this user, if the console listens on a loopback address.",
         metavar="property file",
     )
     cluster: tuple[str, ...] = option(
-        "A further cluster, as NAME=host:port,host:port, or as NAME=FILE with a properties file that has "
+        "A further cluster, as NAME=host:port,host:port, or as NAME=FILE. FILE is a properties file that contains "
         "bootstrap.servers.",
         metavar="NAME=servers or file",
         repeatable=True,
     )
     schema_registry: str | None = option(
-        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. The properties "
-        "file of a cluster can also name it, with the key schema.registry.url.",
+        "The URL of the schema registry of the cluster of --bootstrap-server, such as http://host:8081. The "
+        "properties file of a cluster can also contain this URL, as schema.registry.url.",
         metavar="url",
     )
     metrics: str | None = option(
-        "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port. From these endpoints, the "
-        "console reads the traffic of the cluster, and the clients and segments for its check-up. They must have no "
-        "TLS and no users.",
+        "The metrics endpoints of the brokers of --bootstrap-server, as host:port,host:port. From these endpoints, "
+        "the console reads the traffic of the cluster. For the check-up of the cluster, it also reads the versions of "
+        "the clients and the numbers of log segments. The endpoints must use HTTP without TLS, and must not require a "
+        "user and a password.",
         metavar="host:port",
     )
     traces: str | None = option(
         "The address of Jaeger (http://HOST:16686) or Tempo (http://HOST:3200), from which the console shows the "
-        "traces of records. The properties file of a cluster can also name it, with the key kcli.traces.url.",
+        "traces of records. The properties file of a cluster can also contain this address, as kcli.traces.url.",
         metavar="url",
     )
     spark: tuple[str, ...] = option(
@@ -91,7 +93,8 @@ class ConsoleOptions(ConnectingOptions):
     )
     tls_key: str | None = option("A PEM file with the private key of the certificate.", metavar="file")
     insecure: bool = flag(
-        "Listen without TLS, even if other machines can reach the address. Use this only behind a proxy that has TLS."
+        "Listen without TLS, even if other machines can reach the address. Use this option only behind a proxy that "
+        "uses TLS."
     )
     allowed_host: tuple[str, ...] = option(
         "A host name that users type into their browsers, such as console.example.com. IP addresses and localhost "
@@ -104,12 +107,14 @@ class ConsoleOptions(ConnectingOptions):
         metavar="path",
         default="",
     )
-    read_only: bool = flag("Refuse every action.")
+    read_only: bool = flag("Refuse every action that would change a cluster.")
     audit_log: str | None = option(
         "A file to which the console appends each action and each login, as lines of JSON.", metavar="file"
     )
     undo_directory: str = option(
-        "The directory for the undo files of runs that balance the brokers.", metavar="directory", default="."
+        "The directory for undo files. The console writes an undo file when it balances the brokers.",
+        metavar="directory",
+        default=".",
     )
 
 
@@ -159,7 +164,7 @@ def _settings(options: ConsoleOptions) -> ConsoleSettings:
     if not is_loopback(address.host) and tls is None and not options.insecure:
         raise UsageError(
             f"--listen {options.listen}: other machines could read passwords on the network. "
-            "Use --tls-certificate and --tls-key, or --insecure behind a proxy that has TLS."
+            "Use --tls-certificate and --tls-key, or --insecure behind a proxy that uses TLS."
         )
     return ConsoleSettings(
         clusters=tuple(_clusters(options)),

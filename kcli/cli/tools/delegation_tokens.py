@@ -43,19 +43,18 @@ class DelegationTokensOptions(ClusterOptions):
         repeatable=True,
     )
     max_life_time_period: int | None = option(
-        "The longest life of the new token in milliseconds. If it is -1, the token lives as long as "
-        "delegation.token.max.lifetime.ms allows.",
+        "The longest life of the new token in milliseconds. -1 means delegation.token.max.lifetime.ms of the broker.",
         Kind.LONG,
         metavar="max life time period",
     )
     renew_time_period: int | None = option(
-        "The time in milliseconds until the renewed token expires. If it is -1, the token expires after "
-        "delegation.token.expiry.time.ms.",
+        "The time in milliseconds until the renewed token expires. -1 means delegation.token.expiry.time.ms of the "
+        "broker.",
         Kind.LONG,
         metavar="renew time period",
     )
     expiry_time_period: int | None = option(
-        "The time in milliseconds until the token expires. If it is -1, the token expires now.",
+        "The time in milliseconds until the token expires. With -1, the token expires immediately.",
         Kind.LONG,
         metavar="expiry time period",
     )

@@ -48,8 +48,8 @@ ORIGINAL = "original"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxOptions(CommonOptions):
     object_name: tuple[str, ...] = option(
-        "An object name, or a pattern of object names. In a pattern, * and ? match characters, and a "
-        "final ,* matches further keys. Default: all objects.",
+        "An object name, or a pattern of object names. In a pattern, * matches any characters, ? matches one "
+        "character, and ,* at the end matches any further properties of the name. Default: all objects.",
         metavar="name",
         repeatable=True,
     )
@@ -74,8 +74,8 @@ class JmxOptions(CommonOptions):
         metavar="format",
     )
     jmx_url: str = option(
-        "The metrics endpoint of the broker, as http://host:port or https://host:port. Of a JMX service "
-        "URL, only host and port are used.",
+        "The metrics endpoint of the broker, as http://host:port or https://host:port. If the value is a JMX service "
+        "URL, only its host and port are used.",
         metavar="service-url",
         default="service:jmx:rmi:///jndi/rmi://:9999/jmxrmi",
     )
@@ -316,7 +316,7 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "With --one-time or --reporting-interval -1: one row was printed."),
+        (0, "With --one-time or --reporting-interval -1: the command printed one row."),
         FAILURE,
         INTERRUPTED,
     ),

@@ -35,13 +35,14 @@ class ServerStartOptions(CommonOptions):
         "writes these files only if LOG_DIR is set."
     )
     log_format: str | None = option(
-        "The format of the log: text, or json for one JSON object a line. It takes precedence over "
-        "kcli.log.format in the file.",
+        "The format of the log: text, or json for one JSON object a line. This option takes precedence over "
+        "kcli.log.format in the properties file.",
         metavar="format",
         choices=("text", "json"),
     )
     override: tuple[str, ...] = option(
-        "A property, as key=value, that takes precedence over the file. Write this option after the file.",
+        "A property, as key=value, that takes precedence over the properties file. Write this option after the name "
+        "of the file.",
         metavar="property=value",
         repeatable=True,
     )

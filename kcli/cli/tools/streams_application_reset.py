@@ -49,12 +49,12 @@ class StreamsApplicationResetOptions(ClusterOptions):
     )
     application_id: str | None = option("The application.id of the application.", metavar="id", required=True)
     input_topics: tuple[str, ...] = option(
-        "The input topics, separated by commas. Their offsets are reset, by default to the beginning.",
+        "The input topics, separated by commas. The offsets of these topics are reset, by default to the beginning.",
         metavar="list",
         repeatable=True,
     )
     intermediate_topics: tuple[str, ...] = option(
-        "The topics that the application both writes and reads, separated by commas. Their offsets are "
+        "The topics that the application both writes and reads, separated by commas. The offsets of these topics are "
         "set to the end.",
         metavar="list",
         repeatable=True,

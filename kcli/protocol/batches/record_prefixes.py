@@ -46,7 +46,7 @@ def joined_with_new_prefixes(buffer: bytes, fields: Sequence[Ints], tails: Ints,
 
 
 def _prefixes(fields: Sequence[Ints], rest_sizes: Ints) -> tuple[bytes, Ints, Ints]:
-    """The prefixes of all records in one buffer, with the start and the end of each prefix."""
+    """Returns one buffer with the prefixes of all records, and the start and the end of each prefix in this buffer."""
     columns = [_zigzag(field) for field in fields]
     sizes = [_sizes(column) for column in columns]
     lengths = _zigzag(_ATTRIBUTES_BYTES + sum(sizes) + rest_sizes)
@@ -77,7 +77,8 @@ def _sizes(values: NDArray[np.uint64]) -> Ints:
 
 
 def _write_varints(into: NDArray[np.uint8], at: Ints, values: NDArray[np.uint64], sizes: Ints) -> None:
-    """Writes one varint into each row, from column `at` on."""
+    """Writes `values[r]` as a varint into row r of `into`, from column `at[r]` on. Each row is the prefix of one
+    record. `sizes` are the sizes of the varints in bytes."""
     rows = np.arange(len(values))
     for nth in range(int(sizes.max(initial=0))):
         more = sizes[rows] > nth + 1

@@ -23,7 +23,7 @@ class Kind(StrEnum):
     METER = "meter"
     """A Count that only grows, and its rates."""
     HISTOGRAM = "histogram"
-    """The count, the mean, the extremes and the percentiles of observations."""
+    """The number, the mean, the minimum, the maximum and the percentiles of observations."""
     TIMER = "timer"
     """A meter and a histogram of durations."""
     SENSORS = "sensors"
@@ -49,7 +49,8 @@ class Bean(NamedTuple):
     attributes: Attributes
     kind: Kind = Kind.SENSORS
     exemplars: Mapping[str, Exemplar] | None = None
-    """One traced observation for each bucket that has one. The key is the bucket's attribute."""
+    """A traced observation for each bucket. The key is the bucket's attribute. A bucket without a traced observation is
+    missing."""
 
     @property
     def object_name(self) -> str:

@@ -56,8 +56,8 @@ _OF_BROKERS = (
 
 def broker_beans(sources: BeanSources) -> Beans:
     """Yields all beans. Each bean is made only when the caller asks for the next one, so the caller can do other work
-    between two beans. During long work between two beans, it yields None, so that the caller can also do other work
-    then.
+    between two beans. During long work between two beans, this function yields None, so that the caller can do other
+    work then too.
     """
     objects = attributes = 0
     for each in _every(sources):

@@ -38,7 +38,8 @@ def channel_beans(sources: BeanSources) -> Beans:
 
 
 def traffic(sources: BeanSources, counts: ConnectionCounts) -> Attributes:
-    """Returns the attributes for connections with one purpose, such as forwarding. `counts` counts their traffic."""
+    """Returns the attributes for connections with one purpose, such as forwarding. `counts` has the counts of their
+    traffic."""
     now = sources.now
     watched = sources.ports.metrics.watches.counts(counts)
     attributes: Attributes = {

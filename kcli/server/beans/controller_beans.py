@@ -52,8 +52,8 @@ def _cluster(sources: BeanSources, counts: PartitionCounts) -> Beans:
 
 
 def ignores_static_voters(sources: BeanSources) -> bool:
-    """Whether controller.quorum.voters is set but has no effect, because the quorum has its voters in the log
-    (KIP-853)."""
+    """Whether controller.quorum.voters is set but has no effect, because the quorum stores its voters in the metadata
+    log (KIP-853)."""
     return bool(sources.ports.config.quorum_voters) and sources.ports.quorum.kraft_version > 0
 
 

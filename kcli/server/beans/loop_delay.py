@@ -59,7 +59,7 @@ class LoopDelay:
         self._wait(next_wait(worked / (waited + delay), delay))
 
     def note(self, delay: float, now: float) -> None:
-        """Counts one delay in seconds."""
+        """Stores one delay, in seconds."""
         self.delays.add(delay)
         second = int(now)
         if self._largest and self._largest[-1][0] == second:

@@ -51,4 +51,4 @@ def _channel(sources: BeanSources) -> Beans:
 
 
 _CONNECTIONS_PER_PAUSE = 200
-"""Connections that are counted between two pauses. One takes about a microsecond."""
+"""Connections that are counted between two pauses. Each of them takes about a microsecond."""

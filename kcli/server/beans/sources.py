@@ -36,13 +36,14 @@ Beans = Iterator[Bean | None]
 that the caller can do other work."""
 
 STEPS_PER_PAUSE = 200
-"""Partitions, topics or groups that are counted between two pauses. One takes 0.2 to 5 µs."""
+"""Partitions, topics or groups that are counted between two pauses. Each of them takes 0.2 to 5 µs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
-    """The parts of the broker role that only beans read. The other parts are in `BrokerPorts`. `links` are the
-    connections to other brokers. A key is the purpose of the connections, and the type of their bean begins with it.
+    """The parts of the broker role that only beans read. The other parts are in `BrokerPorts`. `links` has the
+    connections to other brokers. The key is the purpose of the connections, such as txn-marker-channel. The type of the
+    bean is the purpose with the ending `-metrics`.
     """
 
     cleaning: LogCleaning
@@ -54,8 +55,8 @@ class BrokerParts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeanSources:
     """The parts of a node that the beans read. In a broker, `ports` is a `BrokerPorts` and `parts` is not None.
-    `channels` are the connections to the active controller. A key is the purpose of the connection, and the type of its
-    bean begins with it.
+    `channels` has the connections to the active controller. The key is the purpose of the connection, such as
+    forwarding. The type of the bean is the purpose with the ending `-metrics`.
     """
 
     ports: NodePorts

@@ -7,7 +7,8 @@ from math import frexp
 
 STEPS_PER_DOUBLING = 2
 """The number of ranges of durations in each doubling. One trace is kept for each range. The upper limit of a range is
-1.3 to 1.5 times the lower limit. A bucket of a histogram is larger, so a range lies in it and gives it a trace."""
+1.3 to 1.5 times the lower limit. A bucket of a histogram is larger than a range. So a whole range lies in each bucket,
+and its trace can be shown with the bucket."""
 
 
 @dataclass(frozen=True, slots=True)

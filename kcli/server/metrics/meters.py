@@ -1,8 +1,8 @@
 """Meters, histograms and rates, as Kafka's two metric libraries define them. Every method that needs the time gets it
 as an argument.
 
-The code that serves requests only counts, and appends values to lists. Every second and at each read of the metrics,
-the values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
+The code that serves requests only increases counts, and appends values to lists. Every second and at each read of the
+metrics, the values are moved from the lists into the meters and histograms. Kafka uses the library Yammer for
 kafka.server:type=BrokerTopicMetrics and other beans. Yammer's meters are averages over 1, 5 and 15 minutes with
 exponential weights. In Yammer's quantiles, new values have more weight than old values: after a minute, the weight of a
 value is less than half.
@@ -121,8 +121,8 @@ def summary(ordered: Sequence[float], scale: float = 1.0) -> Summary:
 
 
 class Histogram:
-    """A histogram. Count, minimum, maximum and mean cover all observations. In the quantiles recent observations have
-    more weight."""
+    """A histogram. Count, minimum, maximum and mean cover all observations. In the quantiles, recent observations have
+    more weight than old observations."""
 
     __slots__ = ("_landmark", "_max", "_min", "_squares", "_sum", "_weights", "count")
 

@@ -50,7 +50,8 @@ WAITS_BY_DESIGN = frozenset(
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 VERIFICATION = "AddPartitionsToTxnVerification"
 CLIENT_METRICS_RESOURCES = "ListClientMetricsResources"
-"""The kinds of requests that have their own beans. Every kind except VERIFICATION also counts for its API."""
+"""The kinds of requests that have their own beans. The beans of an API also include the requests of its kinds, except
+VERIFICATION."""
 
 
 Head = tuple[int, int]
@@ -59,9 +60,10 @@ Head = tuple[int, int]
 
 class VersionTimes:
     """Measures the requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists
-    and arrays have the times (in seconds) and the sizes of the requests since the last fold. Requests of a kind also
-    count for their whole API, which is in `whole`. An array stores plain numbers and keeps no Python objects. So a busy
-    broker can immediately reuse the memory of the objects that it measured.
+    and arrays have the times (in seconds) and the sizes of the requests since the last fold. If this object measures a
+    kind, `whole` measures all requests in the same version of the API, and also includes the requests of the kind. The
+    kind VERIFICATION has no `whole`. Times and sizes are in arrays, because an array stores plain numbers. A list would
+    keep a Python object for each number until the next fold.
     """
 
     __slots__ = (
@@ -272,7 +274,7 @@ class RequestMetrics:
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
         self.kinds: dict[str, ApiTimes] = {}
-        """The kinds of requests that have their own beans, by their names."""
+        """The kinds of requests that have their own beans. The key is the name of the kind."""
         self.by_head: dict[Head, VersionTimes] = {}
         self._began = clock.monotonic()
 
@@ -300,7 +302,7 @@ class RequestMetrics:
         return found
 
     def of_kind(self, times: VersionTimes, kind: str) -> VersionTimes:
-        """The counts for one kind of the requests in `times`."""
+        """Returns the counts of one kind of requests. `times` has the counts of the same API and version."""
         whole = times.whole or times
         found = whole.kinds.get(kind)
         if found is None:
@@ -370,7 +372,8 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
 
 
 def _noted(metrics: RequestMetrics, times: VersionTimes, facts: RequestFacts) -> VersionTimes:
-    """Reads and clears the facts of a request. Returns the counts of the request's kind."""
+    """Moves the facts that were recorded about a request into the counts. Returns the counts of the request's kind, or
+    `times` if the request has no kind."""
     facts.has_news = False
     if facts.kind:
         times = metrics.of_kind(times, facts.kind)

@@ -1,8 +1,9 @@
 """Computes the rates of topics from their counts.
 
 A broker may have thousands of topics, and most of them have no traffic. Every few seconds, `look` compares the counts
-of each topic with the last ones. Only a topic with new traffic takes more time. The rates of the other topics only
-decay, and a late computation gives the same result. So these rates are computed only when they are read.
+of each topic with the counts of the comparison before. Only for a topic with new traffic, `look` also computes rates.
+The rates of the other topics only decay, and a late computation gives the same result. So these rates are computed only
+when they are read.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Followed:
         self._meters: Meters = {}
 
     def look(self, counts: Counts, now: float) -> None:
-        """Updates the meters from the present counts. Call this method at least every TICK_SECONDS, so that the rates
-        assign the growth of a count to the right time."""
+        """Updates the meters from the present counts. Call this method at least every TICK_SECONDS, because the growth
+        of a count since the last call is assigned to the time since the last call."""
         if counts != self.counts or not self._is_up_to_date:
             self._update(counts, now)
         self._looked_at = now

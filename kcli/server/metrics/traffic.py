@@ -28,7 +28,7 @@ _EXPECTED = frozenset(
     }
 )
 
-# Errors of partitions that the request does not reach. As in Kafka, such a partition does not count as requested.
+# Errors that refuse a partition before its log is used. As in Kafka, such a partition is not counted as a request.
 _NOT_REACHED = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -1,7 +1,7 @@
 """Computes rates from the counts of other packages, and statistics from the values that other packages observe.
 
-The other packages only count and observe. `Watches` remembers the objects whose figures were requested, and updates
-their rates every second. An object that no longer exists is forgotten.
+The other packages only increase counts and collect observed values. `Watches` stores the counts and values that a bean
+has requested, and updates their rates and statistics every second. An object that no longer exists is forgotten.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class WatchedValues:
         self._recent: deque[tuple[float, int, float, float]] = deque()
 
     def fold(self, observed: Values, now: float) -> None:
-        """Takes the values that were observed since the last call."""
+        """Adds the values that were observed since the last call."""
         if observed.count != self.meter.count:
             self.meter.count = observed.count
             values = observed.take()

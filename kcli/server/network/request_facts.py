@@ -17,12 +17,13 @@ class Sent(Protocol):
 
 @dataclass(slots=True)
 class RequestFacts:
-    """The facts of one connection. `has_news` is True if a fact was recorded since the metrics read the facts.
+    """The facts about the present request of one connection. `has_news` is True if a fact was recorded after the
+    metrics last read the facts.
 
     `kind` is the name of the kind of the present request, such as FetchConsumer, if the metrics distinguish several
-    kinds of its API. `queued_seconds` is the time in the queue of requests (request_line.py). `throttled_seconds` is
-    the time for which a quota mutes the client. `software` is the name and the version of the client (KIP-511).
-    `answering` receives the time that the connection needs to send the next answer.
+    kinds of requests of this API. `queued_seconds` is the time in the queue of requests (request_line.py).
+    `throttled_seconds` is the time for which a quota mutes the client. `software` is the name and the version of the
+    client (KIP-511). `answering` receives the time that the connection needs to send the next answer.
     """
 
     has_news: bool = False

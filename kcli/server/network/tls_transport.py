@@ -7,9 +7,9 @@ this transport, a connection begins before its handshake, so that the limits on 
 Plain bytes go from OpenSSL directly into the buffers of the connection. A written answer is encrypted immediately, so
 that the transport holds no more bytes than without TLS.
 
-Memory. While the connection does not read, this transport holds at most the ciphertext of one read, and one TLS record.
-If a client sends key updates and does not read the answers to them, this transport does not read from the client
-either.
+Memory. If the connection stops reading, this transport also stops receiving bytes from the socket. It then holds at
+most the ciphertext that it received last (READ_SIZE_BYTES) and one TLS record. If a client sends key updates and does
+not read the answers to them, this transport does not read from the client either.
 
 Time. A handshake takes up to a millisecond of CPU. All handshakes of an event loop wait in one queue. Each iteration of
 the loop runs one step of one handshake, and then serves other clients. So a large number of new clients does not block

@@ -56,8 +56,8 @@ class LeaderEpochCache:
         self._replace([rebased, *self.entries[len(dropped) :]])
 
     def copy(self, other: LeaderEpochCache) -> None:
-        """Copies the epochs of another log. Some epochs have no records, so the batches of this log do not show these
-        epochs."""
+        """Copies the epochs of another log. Some of these epochs may have no records. Such epochs cannot be read from
+        the batches of this log."""
         if self.entries != other.entries:
             self._replace(list(other.entries))
 
@@ -71,8 +71,9 @@ class LeaderEpochCache:
         return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch that is at most `epoch`, and the offset after the last record of this epoch. (−1, −1)
-        if no known epoch is at or after `epoch`.
+        """Returns the largest known epoch that is at most `epoch`, and the offset after the last record of this epoch.
+        If `epoch` is lower than every known epoch, returns `epoch` and the first known start offset. If `epoch` is −1
+        or higher than every known epoch, returns (−1, −1).
         """
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest_epoch:
             return NO_LEADER_EPOCH, NO_OFFSET
@@ -85,8 +86,8 @@ class LeaderEpochCache:
     def flush(self, end_offset: Offset = NEVER) -> None:
         """Writes the checkpoint if there are changes. May block. May be called in any thread.
 
-        The file may lack the epochs that begin at or after `end_offset`. These epochs have no records, and the next
-        start drops them.
+        The file may lack the epochs that begin at or after `end_offset`. These epochs have no records, and are removed
+        when the log is opened at the next start of the broker.
         """
         with self._guard:
             if not self.is_flushed(end_offset):

@@ -1,4 +1,5 @@
-"""A client that commits offsets for a group without members, and reads them back through any coordinator change."""
+"""A client that commits offsets for a group without members, and checks that changes of the coordinator lose no
+commit."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class GroupWatch:
 
     @property
     def generation(self) -> int:
-        """The newest committed generation or epoch of the group. −1 if there is none."""
+        """The newest committed generation or epoch of the group. −1 if the group never had a member."""
         return self._records.generation(self.group)
 
     def is_served_by(self, broker: int) -> bool:
@@ -195,7 +195,7 @@ class GroupWatch:
         return home is not None and self._watch.is_led_by(home, broker)
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int:
-        """The committed offset. −1 if there is none."""
+        """The committed offset. −1 if the group has no committed offset for the partition."""
         return self._records.committed_offset(group, *partition)
 
     def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool:

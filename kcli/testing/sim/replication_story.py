@@ -5,10 +5,10 @@ members of a consumer group read a topic (`GroupPart`), or a copier copies recor
 Meanwhile nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and
 brokers are restarted one by one. Brokers join and leave. An administrator moves replicas and changes configs. Some
 topics have retention or compaction, and one is deleted and created again. In the second phase, all links are repaired
-and all nodes run. Within a time limit every partition must have a leader, all replicas must be in sync, all replicas
-must be equal, no transaction may be open, and no directory of a deleted topic may be left. Consumers must have read
-every acknowledged record exactly once and in order. After every iteration of the event loop, `ReplicationWatch`,
-`QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
+and all nodes run. Within a time limit, every partition must have a leader, and all replicas must be equal and in sync.
+No transaction may be open, and no directory of a deleted topic may be left. Consumers must have read every acknowledged
+record exactly once and in order. After every iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and
+`CoordinatorWatch` check the promises of the cluster.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class AclsOptions(ClusterOptions):
         metavar="principal",
     )
     host: str | None = option(
-        "With --check: the IP address of the client. Without this option, ACLs for single hosts do not count.",
+        "With --check: the IP address of the client. Without this option, the check ignores ACLs for single hosts.",
         metavar="host",
     )
     topic: tuple[str, ...] = option(
@@ -93,7 +93,7 @@ class AclsOptions(ClusterOptions):
     )
     idempotent: bool = flag(
         "With --producer: also add or remove the permission of an idempotent producer on the cluster. Only brokers "
-        "before Kafka 2.8 need it."
+        "before Kafka 2.8 need this permission."
     )
     force: bool = flag("Do not ask before ACLs are removed.")
     dry_run: bool = flag("With --add and --remove: print the ACLs, but change nothing.")

@@ -59,8 +59,8 @@ class UpOptions(LocalClusterOptions):
         metavar="port",
     )
     rack: str | None = option(
-        "The rack of all nodes (default: the name of this machine). They have one rack, because the nodes of one "
-        "machine fail together.",
+        "The rack of all nodes (default: the name of this machine). All nodes have the same rack, because the nodes "
+        "of one machine fail together.",
         metavar="name",
     )
     racks: str | None = option("The racks that are assigned to the nodes in turn, as a,b,c.", metavar="names")
@@ -317,7 +317,7 @@ LOCAL_SUBCOMMANDS = (
     ),
     Subcommand(
         name="down",
-        help="Stop the cluster of a directory, one node after another. The data stays.",
+        help="Stop the cluster of a directory, one node after another. The data stays on disk.",
         options=LocalClusterOptions,
         run=down,
         is_kafkas=False,

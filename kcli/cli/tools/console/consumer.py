@@ -127,8 +127,8 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="count",
     )
     filter: tuple[str, ...] = option(
-        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. In place of key, you "
-        "can use value or header.NAME. --max-messages counts the printed records.",
+        "Print only records that match: key=TEXT, key!=TEXT, key~REGEX or key!~REGEX. In place of key, you can use "
+        "value or header.NAME. With this option, --max-messages is the maximum number of printed records.",
         metavar="rule",
         repeatable=True,
     )
@@ -513,8 +513,8 @@ command = Command(
         (
             0,
             (
-                "--max-messages or --timeout-ms ended the command. As in Kafka, the code is also 0 after a "
-                "fatal error, which is in the log."
+                "--max-messages or --timeout-ms ended the command. As in Kafka, the code is also 0 after a fatal "
+                "error. The log reports this error."
             ),
         ),
         (1, "The options are wrong, authentication failed, or a record could not be printed."),

@@ -501,7 +501,10 @@ command = Command(
     exit_status=(
         (
             0,
-            "All lines were sent. Errors of records that a broker refused are on standard error, as in Kafka.",
+            (
+                "All lines were sent. As in Kafka, the code is also 0 if a broker refused some records. The errors of "
+                "these records are on standard error."
+            ),
         ),
         (
             1,

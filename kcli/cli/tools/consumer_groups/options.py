@@ -53,7 +53,7 @@ class ConsumerGroupsOptions(ClusterOptions):
         metavar="topic",
         repeatable=True,
     )
-    all_topics: bool = flag("Reset the offsets of all topics for which the group has offsets.")
+    all_topics: bool = flag("Reset the offsets of all topics for which the group has committed offsets.")
     members: bool = flag("Describe the members.")
     offsets: bool = flag("Describe the offsets (the default of --describe).")
     verbose: bool = flag("With --describe: show more columns.")
@@ -72,7 +72,7 @@ class ConsumerGroupsOptions(ClusterOptions):
         bare_value="",
     )
     timeout: int | None = option(
-        "The time limit for a call to the cluster and its retries, in milliseconds.",
+        "The time limit for a call to the cluster, including retries, in milliseconds.",
         Kind.LONG,
         metavar="timeout (ms)",
         default=DEFAULT_TIMEOUT_MS,

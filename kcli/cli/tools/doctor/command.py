@@ -30,23 +30,28 @@ class DoctorOptions(ClusterOptions):
     write: bool = flag("Write one record to the topic of --topic, and read the record again.")
     check_up: bool = flag(
         "Check the whole cluster: replicas, leaders, disks, controllers, configs, groups, transactions and clients. "
-        "Each finding has a severity, the facts that prove it, and a command."
+        "Each finding has a severity, the facts that prove the problem, and a command that repairs it or shows more."
     )
     looks: int = option(
-        "With --check-up: the number of samples of the groups. A group that rebalances in every sample is reported.",
+        "With --check-up: how many times the command reads the states of the groups. A group that rebalances each "
+        "time is reported.",
         Kind.INTEGER,
         default=3,
         metavar="count",
     )
     interval: float = option(
-        "With --check-up: the seconds between two samples.", Kind.DOUBLE, default=2.0, metavar="seconds"
+        "With --check-up: the seconds between two reads of the states of the groups.",
+        Kind.DOUBLE,
+        default=2.0,
+        metavar="seconds",
     )
     metrics: str | None = option(
         "The metrics endpoints for --check-up, as host:port,host:port. Default: the endpoints that the brokers report.",
         metavar="endpoints",
     )
     metrics_config: str | None = option(
-        "A properties file with the login for the metrics endpoints, as for kcli top.", metavar="file"
+        "A properties file with the user and the password for the metrics endpoints, as for kcli top.",
+        metavar="file",
     )
 
 

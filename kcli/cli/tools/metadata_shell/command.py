@@ -272,7 +272,10 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The shell command (such as ls) ran. Wrong arguments of a shell command also give 0."),
+        (
+            0,
+            "The shell command (such as ls) ran. The code is also 0 if the arguments of the shell command are wrong.",
+        ),
         (
             1,
             (

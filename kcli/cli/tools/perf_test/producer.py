@@ -75,7 +75,7 @@ class ProducerPerfOptions(ConnectingOptions):
         "Commit a transaction after this many milliseconds (default 3000).", Kind.LONG
     )
     warmup_records: int = option(
-        "The number of first records that count as warm-up. A second summary leaves out these records.",
+        "The number of records that are sent first, as a warm-up. A second summary leaves out these records.",
         Kind.LONG,
         default=0,
     )

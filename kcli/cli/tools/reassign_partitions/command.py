@@ -493,7 +493,10 @@ command = Command(
     exit_status=(
         (
             0,
-            "The command succeeded. With --verify, some moves may still be in progress. Ctrl-C ended --watch.",
+            (
+                "The command succeeded. With --verify, some moves may still be in progress. With --watch, the code is "
+                "also 0 if Ctrl-C ended the command."
+            ),
         ),
         FAILURE,
         INTERRUPTED,

@@ -78,16 +78,18 @@ class ReassignOptions(ClusterOptions):
         "min.insync.replicas. If the command is interrupted, run it again to continue."
     )
     decommission: str | None = option(
-        "Move all replicas away from these brokers, separated by commas, and balance the other brokers.",
+        "The ids of brokers, separated by commas. Move all replicas away from these brokers, and balance the other "
+        "brokers.",
         metavar="brokers",
     )
     undo: str | None = option(
         "Move the partitions back to the replicas in this undo file. --balance, --decommission and --undo write such "
-        "a file. --execute also accepts it.",
+        "a file. --execute also accepts an undo file.",
         metavar="undo file path",
     )
     topics: str | None = option(
-        "With --balance: move and count only the topics that match this regular expression. A comma means or.",
+        "With --balance: a regular expression for topic names. Only the topics that match are balanced. The other "
+        "topics are ignored. A comma separates alternatives, as in orders,payments.*.",
         metavar="topics",
     )
     replication_factor: int | None = option(
@@ -115,9 +117,9 @@ class ReassignOptions(ClusterOptions):
     disable_rack_aware: bool = flag("Ignore the racks of the brokers.")
     additional: bool = flag("Start even if other moves are in progress.")
     throttle: int | None = option(
-        "The maximum rate of moves between brokers, in bytes per second. The default of --balance, --decommission "
-        "and --undo is 50 MB/s, or 3 times the write rate of the busiest broker if this is more. These actions always "
-        "remove the throttle at the end.",
+        "The maximum rate of moves between brokers, in bytes per second. The default of --balance, --decommission and "
+        "--undo is 50 MB/s, or 3 times the write rate of the busiest broker if that rate is higher. These actions "
+        "always remove the throttle at the end.",
         Kind.LONG,
         metavar="throttle",
     )

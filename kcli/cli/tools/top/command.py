@@ -45,7 +45,7 @@ _DUMB = ("", "dumb", "unknown")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopOptions(ClusterOptions):
     interval: float = option("Seconds between two updates.", Kind.DOUBLE, metavar="seconds", default=2.0)
-    once: bool = flag("Print one update and exit. Without a terminal this is the default.")
+    once: bool = flag("Print one update and exit. This is the default if the output is not a terminal.")
     sort: str = option(
         "The column to sort by. The largest value comes first. The keys messages, in, out and records sort "
         "the topics. The keys lag, seconds and consumed sort the groups. The key name sorts topics and "
@@ -61,8 +61,9 @@ class TopOptions(ClusterOptions):
         metavar="host:port",
     )
     metrics_config: str | None = option(
-        "A properties file with the login for the metrics endpoints (kcli.metrics.user and "
-        "kcli.metrics.password) and, with kcli.metrics.protocol=HTTPS, the ssl.* settings of this command.",
+        "A properties file with the user and the password for the metrics endpoints (kcli.metrics.user and "
+        "kcli.metrics.password). For endpoints with TLS, the file also contains kcli.metrics.protocol=HTTPS and ssl.* "
+        "settings.",
         metavar="property file",
     )
 

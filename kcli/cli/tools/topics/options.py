@@ -66,8 +66,8 @@ class TopicsOptions(ClusterOptions):
         metavar="file",
     )
     prune: bool = flag(
-        "With --apply: also delete topics that are not in the file. If a topic is in the file, remove its "
-        "settings that the file does not list. Without a terminal, --yes is required."
+        "With --apply: also delete topics that are not in the file. For topics in the file, also remove settings "
+        "that the file does not list. Without a terminal, --yes is required."
     )
     dry_run: bool = flag(
         "With --create, --alter, --delete or --apply: check the request and print its result, but change "

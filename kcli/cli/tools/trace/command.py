@@ -31,7 +31,7 @@ _TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's rd_kafka_timestam
 class TraceOptions(ClusterOptions):
     topic: str | None = option("The topic of the record.", metavar="topic")
     partition: int | None = option(
-        "The partition of the record. Not needed if the topic has one partition.",
+        "The partition of the record. This option is not needed if the topic has only one partition.",
         Kind.INTEGER,
         metavar="partition",
     )

@@ -6,8 +6,8 @@
     GET /requests     {"requests": […]}: the slowest requests of the last minutes
 
 `kcli.metrics.listener` or the environment variable JMX_PORT opens the endpoint. Its clients can read metrics, but
-cannot change anything. endpoint_security.py has TLS and the users. Without users, every client that can connect may
-read.
+cannot change anything. endpoint_security.py configures TLS and the users. If no users are configured, every client that
+can connect may read.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class SensorLine:
-    """One metric that is made of an attribute. `append` adds a line to the family of the metric. See `Sensor`."""
+    """One metric that shows an attribute of a bean. `append` adds a line to the family of the metric. See `Sensor`."""
 
     name: str
     append: Callable[[str], None]

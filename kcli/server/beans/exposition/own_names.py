@@ -155,7 +155,7 @@ OWN_INFOS: dict[str, tuple[Info, ...]] = {
         ),
         Info(name="kcli_group_info", texts={"State": "state", "StatusName": "status"}),
     ),
-    # The explanation is a sentence that changes all the time, so it is no label. /jmx has it.
+    # The explanation is a sentence that changes often, so it is not used as a label. The answer to /jmx contains it.
     _LAG + "Partition": (),
     _KCLI + "python": (
         Info(

@@ -1,7 +1,7 @@
 """A profile: the rules by which beans get names for Prometheus.
 
 A rule applies to beans of one kind whose name has a certain ending. The first rule that applies to a bean is used. The
-rule lists the metrics that are made of the bean. The names of the metrics are templates with these fields:
+rule lists the metrics that show the values of the bean. The names of the metrics are templates with these fields:
 
     {base}    the lower-case object name without its labels, such as kafka_server_brokertopicmetrics_bytesinpersec
     {stem}    the base without PerSec or Percent at its end, such as kafka_server_brokertopicmetrics_bytesin
@@ -60,9 +60,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensor:
-    """One metric that is made of an attribute of a sensor. The name of the metric is a template with the field
-    {attribute}.
-    """
+    """One metric that shows an attribute of a sensor. The name of the metric is a template with the field
+    {attribute}."""
 
     name: str
     type: MetricType = MetricType.GAUGE

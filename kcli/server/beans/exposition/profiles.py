@@ -38,7 +38,7 @@ _HISTOGRAMS = (Rule("", (Metric("{base}", MetricType.HISTOGRAM),)),)
 # default
 
 _TOTAL = Metric("{stem}_total", _COUNTER, "Count")
-# kafbat UI reads these averages from a broker. They are the names of jmx_exporter without any rule.
+# kafbat UI reads these averages from a broker. Their names are the names that jmx_exporter uses if it has no rules.
 _AVERAGE = Metric(
     "kafka_server_BrokerTopicMetrics_FifteenMinuteRate", _GAUGE, "FifteenMinuteRate", 'name="{name}"'
 )

@@ -57,8 +57,9 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         "An option of Spark's reader.", metavar="KEY=VALUE", repeatable=True
     )
     url: str | None = option(
-        "jdbc: the URL of the database. It is a URL of SQLAlchemy, such as postgresql://user:password@host/db. In a "
-        "batch job, it can also begin with jdbc:. Then Spark's --jars must have the driver.",
+        "jdbc: the URL of the database. The URL has the form of SQLAlchemy, such as "
+        "postgresql://user:password@host/db. In a batch job, the URL can also begin with jdbc:. Spark's option --jars "
+        "must then name the JAR file of the driver.",
         metavar="URL",
     )
     table: str | None = option("jdbc: the table.", metavar="NAME")

@@ -54,15 +54,15 @@ class BadInputOptions(JobOptions):
     """The options of a job that parses its input."""
 
     on_bad_record: str = option(
-        'What the job does with a record that does not parse. With "fail", the job fails. With "drop", the '
-        'job leaves the record out and counts it. With "dead-letter", the job writes the record to '
+        'What the job does with a record that does not parse. With "fail", the job fails. With "drop", the job leaves '
+        'the record out, and reports the number of these records. With "dead-letter", the job writes the record to '
         "--dead-letter-topic.",
         choices=(FAIL, DROP, DEAD_LETTER),
         default=FAIL,
     )
     dead_letter_topic: str | None = option(
-        f"With --on-bad-record {DEAD_LETTER}: the topic for records that do not parse. Headers of a dead letter have "
-        "the error and the origin of the record.",
+        f"With --on-bad-record {DEAD_LETTER}: the topic for records that do not parse. The headers of each record in "
+        "this topic contain the error and the origin of the record (such as topic, partition and offset).",
         metavar="NAME",
     )
 

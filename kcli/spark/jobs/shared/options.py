@@ -39,7 +39,7 @@ class JobOptions(CommonOptions):
         metavar="FILE",
     )
     config: str | None = option(
-        "A properties file with defaults of these options. Example: config/pipeline.properties.",
+        "A properties file with defaults for the options of the job. Example: config/pipeline.properties.",
         metavar="FILE",
     )
     dry_run: bool = flag("Print the plan of the job, but do not start Spark.")
@@ -115,7 +115,9 @@ class RangeOptions(JobOptions):
     max_offsets_per_trigger: str | None = option(
         "The maximum size of a micro-batch, in offsets.", metavar="N"
     )
-    min_partitions: str | None = option("The minimum number of tasks.", metavar="N")
+    min_partitions: str | None = option(
+        "The minimum number of Spark tasks that read the topics.", metavar="N"
+    )
     read_committed: bool = flag("Do not read the records of aborted transactions.")
     ignore_data_loss: bool = flag("Continue if records were deleted before they were read.")
 
