@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -34,6 +35,7 @@ NEW_PARTITIONS = 2_000
 DELETED_TOPICS = 500
 METADATA_REQUESTS = 3_000
 PRODUCE_REQUESTS = 1_200
+ROUNDS = 6
 PING_EVERY_SECONDS = 0.005
 
 
@@ -126,34 +128,39 @@ class Topics(Bench):
         asyncio.run(run())
 
     def parked_fetch(self) -> None:
-        async def run() -> None:
-            name = self.topic("parked", 1)
-            parked, waiting = await asyncio.open_connection("127.0.0.1", self.broker.port)
-            wants = fetch.FetchPartition(partition=0, partition_max_bytes=1_000_000)
-            request = fetch.FetchRequest(
-                max_wait_ms=30_000,
-                min_bytes=1,
-                max_bytes=1_000_000,
-                session_epoch=-1,
-                topics=(fetch.FetchTopic(topic=name, partitions=(wants,)),),
-            )
-            waiting.write(codec.encode_request(request, ApiKey.FETCH, 12, 1, "parked"))
-            await asyncio.sleep(1)
-            batch = encode_batch([Record(-1, int(time.time() * 1000), None, b"x")])
-            data = produce.PartitionProduceData(index=0, records=batch)
-            topic = produce.TopicProduceData(name=name, partition_data=(data,))
-            sent = produce.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=(topic,))
-            _reader, writer = await asyncio.open_connection("127.0.0.1", self.broker.port)
-            frame = codec.encode_request(sent, ApiKey.PRODUCE, 9, 1, "hostile")
-            began = time.monotonic()
-            writer.write(frame * PRODUCE_REQUESTS)
-            answer = await _answer(parked)
-            self.add("a parked Fetch beside 1,200 Produce", (time.monotonic() - began) * 1000, "ms")
-            self.add("  records in its answer", answer.count(batch[17:57]), "records")
-            writer.close()
-            waiting.close()
+        rounds = [asyncio.run(self._parked_round(self.topic(f"parked-{nth}", 1))) for nth in range(ROUNDS)]
+        self.add("a parked Fetch beside 1,200 Produce: first round", rounds[0][0] * 1000, "ms")
+        self.add(
+            "  median of the later rounds", statistics.median(each[0] for each in rounds[1:]) * 1000, "ms"
+        )
+        self.add("  records in its answer: median", statistics.median(each[1] for each in rounds), "records")
 
-        asyncio.run(run())
+    async def _parked_round(self, name: str) -> tuple[float, int]:
+        """Returns the time from the Produce requests to the answer of the Fetch, and the records in this answer."""
+        parked, waiting = await asyncio.open_connection("127.0.0.1", self.broker.port)
+        wants = fetch.FetchPartition(partition=0, partition_max_bytes=1_000_000)
+        request = fetch.FetchRequest(
+            max_wait_ms=30_000,
+            min_bytes=1,
+            max_bytes=1_000_000,
+            session_epoch=-1,
+            topics=(fetch.FetchTopic(topic=name, partitions=(wants,)),),
+        )
+        waiting.write(codec.encode_request(request, ApiKey.FETCH, 12, 1, "parked"))
+        await asyncio.sleep(1)
+        batch = encode_batch([Record(-1, int(time.time() * 1000), None, b"x")])
+        data = produce.PartitionProduceData(index=0, records=batch)
+        topic = produce.TopicProduceData(name=name, partition_data=(data,))
+        sent = produce.ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=(topic,))
+        _reader, writer = await asyncio.open_connection("127.0.0.1", self.broker.port)
+        frame = codec.encode_request(sent, ApiKey.PRODUCE, 9, 1, "hostile")
+        began = time.monotonic()
+        writer.write(frame * PRODUCE_REQUESTS)
+        answer = await _answer(parked)
+        seconds = time.monotonic() - began
+        writer.close()
+        waiting.close()
+        return seconds, answer.count(batch[17:57])
 
     def delete_and_kill(self) -> None:
         from confluent_kafka.admin import AdminClient

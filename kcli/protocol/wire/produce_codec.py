@@ -194,17 +194,23 @@ def _decode_partitions(
 
 def has_few_partitions(topics: Sequence[TopicProduceData]) -> bool:
     """Whether a request with these topics is decoded, and served, without a pause."""
-    return len(topics) <= TOPICS_AT_ONCE and (
-        sum([len(topic.partition_data) for topic in topics]) <= PARTITIONS_AT_ONCE
-    )
+    if len(topics) > TOPICS_AT_ONCE:
+        return False
+    left = PARTITIONS_AT_ONCE
+    for topic in topics:
+        left -= len(topic.partition_data)
+    return left >= 0
 
 
 def answers_few_partitions(response: ProduceResponse) -> bool:
     """Whether a response is encoded without a pause."""
     topics = response.responses
-    return len(topics) <= TOPICS_AT_ONCE and (
-        sum([len(topic.partition_responses) for topic in topics]) <= PARTITIONS_AT_ONCE
-    )
+    if len(topics) > TOPICS_AT_ONCE:
+        return False
+    left = PARTITIONS_AT_ONCE
+    for topic in topics:
+        left -= len(topic.partition_responses)
+    return left >= 0
 
 
 def encode_produce_response(response: ProduceResponse, version: int, correlation_id: int) -> bytes:
