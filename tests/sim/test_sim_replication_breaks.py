@@ -243,7 +243,27 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
 }
 
 
-@pytest.mark.parametrize(("break_rule", "seed"), RULES.items())
+ONLY_IN_FULL = {
+    a_new_producer_keeps_the_epoch,
+    a_batch_is_not_verified,
+    consumers_read_open_transactions,
+    aborted_transactions_are_not_listed,
+    forgets_classic_members,
+    assigns_before_the_release,
+    does_not_wait_for_the_release,
+    loads_only_committed_offsets,
+}
+"""Rules that only `make full` breaks, because each of them takes a whole story."""
+
+
+def rules() -> list[object]:
+    return [
+        pytest.param(rule, seed, id=rule.__name__, marks=pytest.mark.full if rule in ONLY_IN_FULL else ())
+        for rule, seed in RULES.items()
+    ]
+
+
+@pytest.mark.parametrize(("break_rule", "seed"), rules())
 def test_a_broken_rule_is_noticed(
     break_rule: Callable[[pytest.MonkeyPatch], None], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
