@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container, Mapping
 from dataclasses import replace
 
 from kcli.controller.api import CREATE_PARTITIONS
@@ -14,6 +14,7 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 from kcli.server.handlers.ports import NodeContext
@@ -21,7 +22,7 @@ from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.requests.access import ALTER_TOPIC, per_resource
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 ACCESS = per_resource(ALTER_TOPIC)
 
@@ -33,16 +34,29 @@ async def handle(context: NodeContext, request: CreatePartitionsRequest) -> Crea
     allowed = await finished(context.rights.allowed_in_turns(ALTER_TOPIC, names))
     if allowed is EVERY_NAME:
         return await ask_controller(context, CREATE_PARTITIONS, request)
-    asked = tuple(topic for topic in request.topics if counts[topic.name] > 1 or topic.name in allowed)
+    divided = run_in_turns(_divided(request, counts, allowed), REFUSALS_PER_TURN)
+    asked, refused = await finished(divided)
     response = await ask_controller(context, CREATE_PARTITIONS, replace(request, topics=asked))
-    refused = tuple(
-        CreatePartitionsTopicResult(
-            name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None
-        )
-        for name, count in counts.items()
-        if count == 1 and name not in allowed
-    )
     return replace(response, results=response.results + refused)
+
+
+def _divided(
+    request: CreatePartitionsRequest, counts: Mapping[str, int], allowed: Container[str]
+) -> Steps[tuple[tuple[CreatePartitionsTopic, ...], tuple[CreatePartitionsTopicResult, ...]]]:
+    """Divides the topics into topics for the controller and refused topics."""
+    asked = []
+    refused = []
+    for topic in request.topics:
+        if counts[topic.name] > 1 or topic.name in allowed:
+            asked.append(topic)
+        else:
+            refused.append(
+                CreatePartitionsTopicResult(
+                    name=topic.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None
+                )
+            )
+        yield
+    return tuple(asked), tuple(refused)
 
 
 def error_response(

@@ -66,13 +66,21 @@ def _checked(
     Names and ids that occur twice also go to the controller, which refuses them.
     """
     topics = context.ports.metadata.topics
-    counts = Counter(states)
+    counts: Counter[DeleteTopicState] = Counter()
+    for state in states:
+        counts[state] += 1
+        yield
     images: dict[DeleteTopicState, TopicImage | None] = {}
     for state in states:
         if counts[state] == 1 and (state.name is None) != (state.topic_id is None):
             images[state] = _image(topics, state)
         yield
-    names = [name for state, image in images.items() if (name := _name(state, image)) is not None]
+    names = []
+    for state, image in images.items():
+        name = _name(state, image)
+        if name is not None:
+            names.append(name)
+        yield
     described = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
     deleted = yield from rights.allowed_steps(DELETE_TOPIC, names)
     asked: list[DeleteTopicState] = []
