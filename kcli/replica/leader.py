@@ -82,6 +82,15 @@ class FollowerState:
             self, caught_up_ms=caught_up_ms, fetched_ms=now_ms, leader_end_offset=leader_end_offset
         )
 
+    def outside_isr(self) -> FollowerState:
+        """The state after the follower has left the ISR. The follower is about to join again only after it has caught
+        up again.
+
+        The controller removes a replica whose log directory has failed, although its broker is alive. Without this
+        rule, the high watermark would wait for this replica for `replica.lag.time.max.ms` or longer.
+        """
+        return replace(self, caught_up_ms=NEVER_MS, fetched_ms=NEVER_MS)
+
 
 Followers = Mapping[BrokerId, FollowerState]
 

@@ -33,7 +33,8 @@ CONTROLLERS, BROKERS = (1, 2, 3), (4, 5, 6)
 PARTITIONS = [TopicPartition("replicated", index) for index in range(4)]
 SESSION_S = 9.0
 SOON_S = 4.0
-"""The time in which the controller must move the leaders. It is much less than a session."""
+"""The time in which the controller must move the leaders, and all producers must go on. It is much less than a session
+and replica.lag.time.max.ms."""
 PATIENCE_S = 60.0
 
 
@@ -74,7 +75,7 @@ class Directories:
         broker = next(found)
         return broker, [each for each in PARTITIONS if directory_of(broker, each) == MORE]
 
-    async def go_on(self, count: int = 5) -> None:
+    async def go_on(self, within_s: float, count: int = 5) -> None:
         """Waits until each producer has more acknowledgements."""
         before = [len(each.acknowledged) for each in self.producers]
         await eventually(
@@ -82,7 +83,7 @@ class Directories:
                 len(each.acknowledged) >= known + count
                 for each, known in zip(self.producers, before, strict=True)
             ),
-            PATIENCE_S,
+            within_s,
             "acknowledgements",
         )
 
@@ -123,7 +124,7 @@ def on_two_directories(story: Callable[[Directories], Awaitable[None]], seed: in
             async with asyncio.TaskGroup() as group:
                 for producer in directories.producers:
                     group.create_task(producer.run())
-                await directories.go_on()
+                await directories.go_on(PATIENCE_S)
                 await story(directories)
                 directories.world.ending = True
             await directories.check_end()
@@ -150,7 +151,7 @@ def test_the_leaders_of_a_failed_directory_move_and_the_broker_continues(
             "the controller moves the leaders of the directory, and removes its replicas from the ISR",
         )
         assert all(directories.image(each).leader in BROKERS for each in lost)
-        await directories.go_on()
+        await directories.go_on(SOON_S)
         assert all(directories.image(each) == before[each] for each in kept), "the other directory serves"
         assert directories.watch.image.brokers[broker.node_id].active
         assert broker.life == 1 and broker.is_up
@@ -180,7 +181,7 @@ async def repair(directories: Directories, broker: SimNode) -> None:
     directories.cluster.error_watch.tolerates = False
     await broker.start()
     await eventually(directories.are_in_sync, PATIENCE_S, "all replicas are in sync again")
-    await directories.go_on()
+    await directories.go_on(SOON_S)
 
 
 # These rules are broken on purpose.

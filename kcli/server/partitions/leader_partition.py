@@ -377,6 +377,9 @@ class LeaderPartition:
                 for replica in replicas
                 if replica != state.node_id
             }
+        for replica in before.isr.members:
+            if replica not in isr and replica in self.followers:
+                self.followers[replica] = self.followers[replica].outside_isr()
         self.change(state)
         self._end_deletions()
 

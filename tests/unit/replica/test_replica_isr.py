@@ -151,6 +151,24 @@ def test_a_replica_that_is_about_to_join_holds_the_high_watermark() -> None:
         assert state.high_watermark(5, 10, followers, found) == high_watermark
 
 
+def test_a_replica_that_left_the_isr_holds_nothing_back_until_it_has_caught_up_again() -> None:
+    """The controller removes replicas of a failed log directory from the ISR, and their brokers stay alive."""
+    left = FollowerState(0, 6, 7, caught_up_ms=0, fetched_ms=0, leader_end_offset=6).outside_isr()
+
+    def joining(follower: FollowerState) -> list[int]:
+        return [*leader().joining({3: follower}, partial(answer, True), 1, LAG_MS)]
+
+    def fetched(follower: FollowerState, offset: int) -> FollowerState:
+        return follower.fetched(
+            log_start_offset=0, log_end_offset=offset, broker_epoch=7, leader_end_offset=10, now_ms=1
+        )
+
+    assert joining(left) == []
+    assert joining(fetched(left, 6)) == [], "the fetch before it left does not count"
+    assert joining(fetched(left, 10)) == [3]
+    assert joining(fetched(fetched(left, 6), 10)) == [3]
+
+
 def test_a_leader_never_leaves_its_own_isr() -> None:
     assert leader((1,)).laggards(leader((1,)).new_followers(0), 10, 10 * LAG_MS, LAG_MS) == ()
     with pytest.raises(AssertionError, match="in sync with itself"):
