@@ -9,7 +9,7 @@ change in the metadata, the change takes effect.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
@@ -30,7 +30,7 @@ from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.start_up import check
 from kcli.config.topic import KAFKA_DEFAULTS, TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
-from kcli.model.java_order import hash_order
+from kcli.model.java_order import hash_order_steps
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +71,8 @@ class DynamicConfig:
         self._preparations: list[Callable[[BrokerConfig], None]] = []
         self._log_defaults = LogConfig.resolve({}, static)
         self._ignored: tuple[str, ...] = ()
+        self._usable_default: Mapping[str, str] = {}
+        self._usable_own: Mapping[str, str] = {}
 
     def subscribe(self, listener: Listener) -> None:
         """Adds a listener: `listener(before, after)` runs after each change of values, in order of subscription."""
@@ -92,7 +94,8 @@ class DynamicConfig:
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         self._warn_of_ignored({**default, **own})
-        usable = {**_usable(default), **_usable(own)}
+        self._usable_default, self._usable_own = _usable(default), _usable(own)
+        usable = {**self._usable_default, **self._usable_own}
         before, self.current = self.current, self.static.replaced(usable)
         stores = {name: text for name, text in usable.items() if is_store_key(name)}
         self.links = self.static.replaced(stores)
@@ -101,34 +104,41 @@ class DynamicConfig:
             for listener in self._listeners:
                 listener(before, self.current)
 
-    def validate(self, overrides: Mapping[str, str], *, own: bool) -> None:
-        """Checks all dynamic configs as they will be after a change.
+    def validate(self, overrides: Mapping[str, str], *, own: bool) -> Generator[None, None, None]:
+        """Checks all dynamic configs as they will be after a change. Yields after each name of each check.
 
         If `own` is True, `overrides` are the configs of this broker. Otherwise they are the defaults of the cluster.
 
         Raises InvalidRequestException with Kafka's text.
         """
         try:
-            _check_listeners(overrides, self.static)
-            _check_names(overrides, own=own)
-            _check_values(overrides)
-            after = self._after(overrides, own=own)
+            names = yield from hash_order_steps(overrides)
+            yield from _check_listeners(overrides, self.static)
+            yield from _check_names(names, own=own)
+            known = yield from _parsed(names, overrides)
+            fixed = yield from _fixed_steps(names)
+            after = self._after(known, own=own)
             check(after)
             _check_threads(self.current, after)
             for checks in self._checks:
                 checks(after)
             # Here the running listeners have already refused the keys of TLS that they cannot apply, with their own
             # texts.
-            _refuse(_NEEDS_RESTART, _fixed(overrides))
+            _refuse(_NEEDS_RESTART, fixed)
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
-        _warn_of_features_not_built(overrides)
+        yield from _warn_of_features_not_built(overrides)
 
-    def preparation(self, overrides: Mapping[str, str], *, own: bool) -> Callable[[], None] | None:
+    def preparation(
+        self, overrides: Mapping[str, str], *, own: bool
+    ) -> Generator[None, None, Callable[[], None] | None]:
         """Returns a function that does the slow work of `validate` with the same arguments. The function may run in a
-        thread. Returns None if no TLS store changes, because `validate` is then fast."""
-        current = self.current.texts
-        if not any(is_store_key(name) and current.get(name) != text for name, text in overrides.items()):
+        thread. Returns None if no TLS store changes, because `validate` is then fast. Yields after each name."""
+        changes = False
+        for name, text in overrides.items():
+            changes = changes or (is_store_key(name) and self.current.texts.get(name) != text)
+            yield
+        if not changes:
             return None
         try:
             after = self._after(overrides, own=own)
@@ -144,11 +154,11 @@ class DynamicConfig:
         """The configuration after a change of the dynamic configs of this broker, or of the cluster. Raises
         ConfigError."""
         if own:
-            return self.static.replaced({**_usable(self.layers.dynamic_default), **overrides})
-        return self.static.replaced({**overrides, **_usable(self.layers.dynamic)})
+            return self.static.replaced({**self._usable_default, **overrides})
+        return self.static.replaced({**overrides, **self._usable_own})
 
     def _warn_of_ignored(self, stored: Mapping[str, str]) -> None:
-        ignored = tuple(_fixed(stored))
+        ignored = tuple(name for name in stored if _is_fixed(name))
         if ignored and ignored != self._ignored:
             _log.warning(
                 "These stored dynamic configs are ignored, because this broker reads them only from its file: %s",
@@ -213,24 +223,33 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_stor
         )
 
 
-def _check_names(overrides: Mapping[str, str], *, own: bool) -> None:
-    names = hash_order(overrides)
-    _refuse("Cannot update these configs dynamically", [name for name in names if not is_dynamic(name)])
+def _check_names(names: list[str], *, own: bool) -> Generator[None, None, None]:
+    fixed, security, per_broker, needs_restart = [], [], [], []
+    for name in names:
+        if not is_dynamic(name):
+            fixed.append(name)
+        if name in _SECURITY_KEYS:
+            security.append(name)
+        if _per_broker(broker_key(name)):
+            per_broker.append(name)
+        # The running listeners check keys of TLS first, because Kafka has separate texts for these keys.
+        if _is_fixed(name) and not base_name(name).startswith("ssl."):
+            needs_restart.append(name)
+        yield
+    _refuse("Cannot update these configs dynamically", fixed)
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
-        [name for name in names if name in _SECURITY_KEYS],
+        security,
         kind="HashSet",
     )
-    per_broker = [name for name in names if _per_broker(broker_key(name))]
     if not own:
         _refuse(
             "Cannot update these configs at default cluster level, broker id must be specified", per_broker
         )
-    # The running listeners check keys of TLS first, because Kafka has separate texts for these keys.
-    _refuse(_NEEDS_RESTART, [name for name in _fixed(names) if not base_name(name).startswith("ssl.")])
+    _refuse(_NEEDS_RESTART, needs_restart)
 
 
-def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None:
+def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> Generator[None, None, None]:
     """Raises ConfigError, with Kafka's text, for a new value of a listener's key that is fixed while the listener runs.
 
     This function does not check the keys of TLS. The running listeners check them, because some of these keys may
@@ -248,16 +267,22 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> None
                     f"Configs cannot be updated dynamically for existing listener ListenerName({listener.name}), "
                     "restart broker or create a new listener for update"
                 )
+            yield
 
 
-def _fixed(names: Iterable[str]) -> list[str]:
-    """The keys in `names` that this broker never changes while it runs, although Kafka can change some of them. These
-    are keys of listeners and of security, except the TLS stores of a listener."""
-    return [
-        name
-        for name in hash_order(names)
-        if not is_store_key(name) and (is_security_key(name) or _per_broker(broker_key(name)))
-    ]
+def _fixed_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
+    fixed = []
+    for name in names:
+        if _is_fixed(name):
+            fixed.append(name)
+        yield
+    return fixed
+
+
+def _is_fixed(name: str) -> bool:
+    """Whether this broker never changes the key while it runs, although Kafka can change some of these keys. They are
+    keys of listeners and of security, except the TLS stores of a listener."""
+    return not is_store_key(name) and (is_security_key(name) or _per_broker(broker_key(name)))
 
 
 def _per_broker(key: ConfigKey | None) -> bool:
@@ -271,11 +296,16 @@ def _refuse(message: str, names: Iterable[str], kind: str = "Set") -> None:
         raise ConfigError(f"{message}: {kind}({listed})")
 
 
-def _check_values(overrides: Mapping[str, str]) -> None:
-    for name in hash_order(overrides):
+def _parsed(names: Iterable[str], overrides: Mapping[str, str]) -> Generator[None, None, dict[str, str]]:
+    """The overrides of keys that Kafka knows. The broker uses no other key. Raises ConfigError for an invalid value."""
+    known = {}
+    for name in names:
         key = broker_key(name)
         if key is not None:
             key.parse(overrides[name])
+            known[name] = overrides[name]
+        yield
+    return known
 
 
 def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
@@ -308,14 +338,12 @@ def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
 def _usable(stored: Mapping[str, str]) -> dict[str, str]:
     """The stored configs that this broker can apply."""
     usable = {}
-    fixed = frozenset(_fixed(stored))
     for name, text in stored.items():
-        if name in fixed:
-            continue
         key = broker_key(name)
+        if key is None or _is_fixed(name):
+            continue  # the broker does not use a key that Kafka does not know
         try:
-            if key is not None:
-                key.parse(text)
+            key.parse(text)
         except ConfigError as error:
             _log.error("A stored dynamic config is not applied: %s", error.message)
             continue
@@ -326,10 +354,11 @@ def _usable(stored: Mapping[str, str]) -> dict[str, str]:
     return usable
 
 
-def _warn_of_features_not_built(overrides: Mapping[str, str]) -> None:
+def _warn_of_features_not_built(overrides: Mapping[str, str]) -> Generator[None, None, None]:
     for name in overrides:
         feature = feature_not_built(base_name(name))
         if feature is not None:
             _log.warning("%s is stored and does nothing; not built yet: %s", name, feature)
         elif name in ONE_LOOP:
             _log.warning("%s is stored and does nothing: one event loop does this work", name)
+        yield

@@ -148,7 +148,6 @@ _RESOURCES = (
 )  # fmt: skip
 """The type and name of a resource, a key and its value."""
 
-_ONE_BROKER = {"resources.configs": "the whole configuration of a broker is checked (docs/limits.md)"}
 _FROM_NODES = "only nodes of the cluster send this request"
 
 SAMPLES: tuple[Sample, ...] = (
@@ -207,7 +206,7 @@ SAMPLES: tuple[Sample, ...] = (
       for kind, name in ((2, "t{n}"), (4, ""), (4, "1"), (16, "m{n}"), (32, "g{n}"))),
     Sample(_K.DESCRIBE_CONFIGS, {"resources": [
         {"resource_type": 8, "resource_name": "1", "configuration_keys": ["k{n}"]}]}, "resources.configuration_keys"),
-    *(Sample(key, _configs(*resource), undivided=_ONE_BROKER if resource[:2] == (4, "1") else {})
+    *(Sample(key, _configs(*resource))
       for resource in _RESOURCES for key in (_K.INCREMENTAL_ALTER_CONFIGS, _K.ALTER_CONFIGS)),
     Sample(_K.INCREMENTAL_ALTER_CONFIGS, {"validate_only": True,
         **_configs(2, "t{n}", "unknown.{n}", "5", config_operation=2)}),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 
 import pytest
 
@@ -147,6 +148,11 @@ def test_stored_values_that_cannot_be_used_are_passed_over(
     assert len(caplog.records) == 2
 
 
+def run(steps: Generator[None, None, None]) -> None:
+    for _ in steps:
+        pass
+
+
 @pytest.mark.parametrize(
     ("overrides", "own", "message"),
     [
@@ -208,17 +214,17 @@ def test_changes_that_are_refused(
     dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
 ) -> None:
     with pytest.raises(InvalidRequestException) as refused:
-        dynamic.validate(overrides, own=own)
+        run(dynamic.validate(overrides, own=own))
     assert refused.value.message == message
 
 
 def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture) -> None:
-    dynamic.validate({"log.cleaner.threads": "2", "no.such.broker.config": "7"}, own=True)
-    dynamic.validate({"log.retention.ms": "-1"}, own=False)
+    run(dynamic.validate({"log.cleaner.threads": "2", "no.such.broker.config": "7"}, own=True))
+    run(dynamic.validate({"log.retention.ms": "-1"}, own=False))
     with caplog.at_level(logging.WARNING):
-        dynamic.validate({"leader.replication.throttled.rate": "5"}, own=True)
+        run(dynamic.validate({"leader.replication.throttled.rate": "5"}, own=True))
         assert not caplog.records, "its feature is built"
-        dynamic.validate({"group.share.max.groups": "5", "num.io.threads": "9"}, own=True)
+        run(dynamic.validate({"group.share.max.groups": "5", "num.io.threads": "9"}, own=True))
     assert len(caplog.records) == 2
 
 
@@ -245,7 +251,7 @@ IDENTITY = {
 @pytest.mark.parametrize("own", [True, False])
 def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, name: str, own: bool) -> None:
     with pytest.raises(InvalidRequestException):
-        dynamic.validate({name: IDENTITY[name]}, own=own)
+        run(dynamic.validate({name: IDENTITY[name]}, own=own))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +265,7 @@ def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, na
 )
 def test_the_login_of_a_running_listener_is_fixed_as_in_kafka(dynamic: DynamicConfig, key: str) -> None:
     with pytest.raises(InvalidRequestException) as refused:
-        dynamic.validate({f"listener.name.controller.{key}": "5"}, own=True)
+        run(dynamic.validate({f"listener.name.controller.{key}": "5"}, own=True))
     assert refused.value.message == (
         "Configs cannot be updated dynamically for existing listener ListenerName(CONTROLLER), "
         "restart broker or create a new listener for update"
