@@ -150,9 +150,13 @@ _RESOURCES = (
 
 _FROM_NODES = "only nodes of the cluster send this request"
 
+_IN_TRANSACTION = batch(b"v", transactional=True, producer_id=77, producer_epoch=0, base_sequence=0)
+
 SAMPLES: tuple[Sample, ...] = (
     Sample(_K.PRODUCE, {"acks": 1, "timeout_ms": 1000, "topic_data": [
         {"name": "t{n}", "partition_data": [{"index": NUMBER, "records": batch(b"v")}]}]}),
+    Sample(_K.PRODUCE, {"transactional_id": "x0", "acks": -1, "timeout_ms": 1000, "topic_data": [
+        {"name": "t0", "partition_data": [{"index": 0, "records": _IN_TRANSACTION}]}]}),
     Sample(_K.FETCH, {"session_epoch": 0, "topics": [
         {"topic": "t{n}", "topic_id": ID, "partitions": [{"partition": NUMBER}]}],
         "forgotten_topics_data": [{"topic": "t{n}", "topic_id": ID, "partitions": [NUMBER]}]}),

@@ -65,7 +65,7 @@ from kcli.protocol.wire.codec import Message
 from kcli.security.acls.audit import AUDIT_LOG
 from kcli.security.acls.configured import STANDARD
 from rigs.data_path import batch
-from rigs.loops import PATIENCE_S, on_a_loop
+from rigs.loops import PATIENCE_S, on_a_loop, until
 from rigs.node import RunningNode, connect, create, running
 from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
 from rigs.wire_client import Client
@@ -135,6 +135,15 @@ async def begin_transactions(node: RunningNode, _client: Client) -> None:
     next(iter(node.broker.transactions.shards.runners())).look(begin)
 
 
+MANY = 1000
+IN_TRANSACTION = batch(b"v", transactional=True, producer_id=77, producer_epoch=0, base_sequence=0)
+
+
+async def make_partitions(node: RunningNode, client: Client) -> None:
+    await create(client, "many", partitions=MANY)
+    await until(lambda: all(node.broker.replicas.find("many", index) for index in range(MANY)))
+
+
 ROWS = [
     Row(
         ApiKey.PRODUCE,
@@ -151,6 +160,27 @@ ROWS = [
         ),
         topics_and_partitions("responses", "partition_responses", "error_code"),
         ONE_FOUND,
+    ),
+    Row(
+        ApiKey.PRODUCE,
+        12,
+        produce.ProduceRequest(
+            transactional_id="unknown",
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=(
+                produce.TopicProduceData(
+                    name="many",
+                    partition_data=tuple(
+                        produce.PartitionProduceData(index=number % MANY, records=IN_TRANSACTION)
+                        for number in NUMBERS
+                    ),
+                ),
+            ),
+        ),
+        topics_and_partitions("responses", "partition_responses", "error_code"),
+        {ErrorCode.INVALID_PRODUCER_ID_MAPPING: PARTS},
+        make_partitions,
     ),
     Row(
         ApiKey.METADATA,

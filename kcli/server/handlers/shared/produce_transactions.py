@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Container, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from kcli.errors import InvalidPidMappingException
@@ -25,11 +26,14 @@ from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.requests.turns import Steps
+from kcli.server.requests.answers import then
+from kcli.server.requests.turns import Steps, run_in_turns
 
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
 PARTITIONS_PER_STEP = 10
+BATCHES_PER_TURN = 1000
+"""Batches that are examined in one iteration of the event loop. A batch takes 0.5 µs."""
 
 
 class TransactionalBatch(NamedTuple):
@@ -86,8 +90,6 @@ def verified(
     producers."""
     assert request.transactional_id is not None
     first = batches[0].producer
-    if any(batch.producer.producer_id != first.producer_id for batch in batches):
-        raise InvalidPidMappingException("A transactional request holds batches of more than one producer id")
     version = context.api_version
     client = TransactionalClient(
         transactional_id=request.transactional_id,
@@ -96,10 +98,22 @@ def verified(
         adds=version >= _TV2_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
     )
-    # The coordinator may add the partitions to the transaction, so the client must be allowed to write to them.
-    led = [
-        (batch.leader, batch.producer.base_sequence)
-        for batch in batches
-        if batch.leader is not None and batch.leader.topic in allowed
-    ]
-    return context.ports.verifier.verify(client, led)
+    led = run_in_turns(_led(batches, first.producer_id, allowed), BATCHES_PER_TURN)
+    return then(led, partial(context.ports.verifier.verify, client))
+
+
+def _led(
+    batches: list[TransactionalBatch], producer_id: int, allowed: Container[str]
+) -> Steps[list[tuple[LeaderPartition, int]]]:
+    """The lowest first sequence of the batches of each partition to which the client may write. The coordinator may add
+    these partitions to the transaction. Raises KafkaError for a batch of another producer."""
+    lowest: dict[LeaderPartition, int] = {}
+    for leader, producer in batches:
+        if producer.producer_id != producer_id:
+            raise InvalidPidMappingException(
+                "A transactional request holds batches of more than one producer id"
+            )
+        if leader is not None and leader.topic in allowed:
+            lowest[leader] = min(producer.base_sequence, lowest.get(leader, producer.base_sequence))
+        yield
+    return list(lowest.items())
