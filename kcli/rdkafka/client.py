@@ -64,13 +64,15 @@ def fatal_error(raised: BaseException) -> KafkaError | None:
     permission for idempotent writes, a producer cannot continue.
 
     `poll` and `flush` of confluent-kafka raise such an error. If a delivery report was due at the same time, they raise
-    a SystemError, and the fatal error is the cause of this SystemError.
+    a SystemError, and the fatal error is the cause of this SystemError, or the cause of its cause.
     """
     from confluent_kafka import KafkaException
 
-    for each in (raised, raised.__cause__):
+    each: BaseException | None = raised
+    while each is not None:
         if isinstance(each, KafkaException) and is_fatal(each.args[0]):
             return kafka_error(each.args[0])
+        each = each.__cause__
     return None
 
 

@@ -3,6 +3,7 @@ traceback."""
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +45,38 @@ def test_the_perf_test_reports_the_refusal_and_its_summary(
     assert out.startswith("0 records sent")
     assert "ClusterAuthorizationException: Cluster authorization failed." in err
     assert MISSING in err
+
+
+class Purging(Forbidden):
+    """Its delivery reports are due together with the fatal error, as in librdkafka."""
+
+    def __init__(self, config: dict[str, Any], *_: object) -> None:
+        self.on_delivery = config["on_delivery"]
+
+    def poll(self, timeout_s: float = 0) -> None: ...
+
+    def flush(self, timeout_s: float = 0) -> None:
+        record = SimpleNamespace(key=lambda: None, value=lambda: b"x")
+        self.on_delivery(KafkaError(KafkaError._PURGE_QUEUE), record)
+        try:
+            super().poll()
+        except KafkaException as fatal:
+            try:
+                raise SystemError("the report was due") from fatal
+            except SystemError as error:
+                raise SystemError("the callback returned a result") from error
+
+
+def test_the_console_producer_reports_the_refusal_and_not_the_emptied_queue(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Purging)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\n")))
+    assert run(["console-producer", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"]) == 0, "as in Kafka"
+    err = capsys.readouterr().err
+    assert "to topic t with key: null, value: 1 bytes with error:" in err
+    assert "ClusterAuthorizationException: Cluster authorization failed." in err
+    assert "Purged" not in err
 
 
 def test_the_latency_test_ends_with_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:

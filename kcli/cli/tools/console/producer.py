@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -294,6 +295,7 @@ class Sender:
         self.sent = 0
         self.undelivered = 0
         self._told = 0
+        self._failures: deque[tuple[objects.ClientError, objects.Message]] = deque()
         self._producer: objects.Producer = new_producer({**config, "on_delivery": self._delivered}, traces)
         self._destination = Destination(self._producer, topic, config)
         with transaction_lacks(topic, self._transactional_id):
@@ -333,7 +335,12 @@ class Sender:
             refused = fatal_error(error)
             if refused is None:
                 raise
-            self._lost(refused, None, None)
+            # After a fatal error, librdkafka removes all records from its queue. One line reports them.
+            key, value = None, None
+            if self._failures:
+                key, value = self._failures[0][1].key(), self._failures[0][1].value()
+                self._failures.clear()
+            self._lost(refused, key, value)
             if self.is_sync:
                 raise CommandError() from error
             return 0  # as in Kafka, if a broker refused the records
@@ -351,6 +358,7 @@ class Sender:
                     self._give_up(lines, unknown)
                 number += len(lines)
                 self._producer.poll(0)
+                self._report_failures()
                 _prompt(is_prompting)
         except Exception:
             if self._transactions is not None:
@@ -384,6 +392,7 @@ class Sender:
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
+                self._report_failures()
 
     def _send_one(
         self,
@@ -404,6 +413,7 @@ class Sender:
         self.sent += 1
         if self.is_sync:
             self._producer.flush()
+            self._report_failures()
             if self._told > failed_before:
                 raise CommandError()
 
@@ -416,12 +426,14 @@ class Sender:
 
         Raises CommandError if an earlier line could not be delivered.
         """
+        self._report_failures()
         if self._told:
             raise CommandError()
         transactions.begin()
 
     def _end(self, transactions: Transactions) -> None:
         """Commits the last transaction, or aborts it if one of its lines could not be delivered."""
+        self._report_failures()
         try:
             if self._told:
                 transactions.abort()
@@ -437,18 +449,27 @@ class Sender:
             if self._transactions is not None:
                 self._end(self._transactions)
             self._producer.flush()
+            self._report_failures()
         except KeyboardInterrupt:
             self.undelivered += len(self._producer)
             self._producer.purge()
             raise
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Reports a record that could not be delivered.
+        """Stores a record that could not be delivered. `poll` and `flush` may call this method while they raise a fatal
+        error. Code that catches an exception here would lose the fatal error."""
+        if error is not None:
+            self._failures.append((error, message))
+
+    def _report_failures(self) -> None:
+        """Reports the records that could not be delivered since the last call.
 
         Records that an abort has removed are not reported here, because `_end` reports their number.
         """
-        if error is not None and not (self._transactions is not None and is_purged(error)):
-            self._lost(kafka_error(error), message.key(), message.value())
+        while self._failures:
+            error, message = self._failures.popleft()
+            if self._transactions is None or not is_purged(error):
+                self._lost(kafka_error(error), message.key(), message.value())
 
     def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
         for line in lines:
