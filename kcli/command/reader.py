@@ -65,14 +65,14 @@ class Words:
 
 @dataclass(slots=True)
 class Reader:
-    """Collects the options of a command line: values by field, and given names in order."""
+    """Collects the options of a command line: the value of each field, and the names of the options in order."""
 
     grammar: Grammar = ARGPARSE4J
     values: dict[str, OptionValue] = field(default_factory=dict)
     given: list[str] = field(default_factory=list)
 
     def read(self, words: Words, known: list[Option], groups: tuple[Exclusive, ...]) -> None:
-        """Reads all remaining arguments. Raises ParseError if one of them is not an option."""
+        """Reads all remaining arguments: options with their values. Raises ParseError for any other argument."""
         while words.more():
             word = words.take()
             if words.ends_options(word):

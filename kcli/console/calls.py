@@ -90,7 +90,7 @@ class Call:
     ) -> Aged[T]:
         """Returns an answer of the cluster that may be some seconds old. With ?fresh=1, it is at most one second old.
 
-        With `older_seconds`, an older answer is returned immediately, and a new answer is loaded in the background."""
+        An answer that is up to `older_seconds` older is returned too, and a new answer is loaded in the background."""
         if self.query("fresh") == "1":
             seconds, older_seconds = min(seconds, FRESH_SECONDS), 0.0
         return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)

@@ -128,8 +128,8 @@ class LocalCluster:
 
     @property
     def parent_pid(self) -> int | None:
-        """The process that watches the nodes, or None. The process with the lock must not read this property, because
-        the check would release the lock.
+        """The process that watches the nodes, or None. This property opens and closes the file of the lock. The process
+        with the lock must not read it, because the system would release the lock.
         """
         return lock_holder(self.directory / CLUSTER_LOCK)
 
@@ -138,7 +138,7 @@ def exists(directory: Path) -> bool:
     """Whether the directory has a complete cluster. If the creation of a cluster was interrupted, the cluster is not
     complete.
 
-    Raises ClusterError if the directory contains other files.
+    Raises ClusterError if there is no cluster in the directory, but other files.
     """
     if (directory / CLUSTER_FILE).exists():
         return True

@@ -1,4 +1,4 @@
-"""The state of a member, its moves to other states, and the work that one message causes for the caller.
+"""The state of a member, its moves to other states, and the work that the caller must do after a message.
 
 The modules elections, leading, following and voter_changes contain the rules, and share one `Member`.
 """
@@ -143,8 +143,8 @@ class Member:
     def may_lead(self) -> bool:
         """Whether this node may lead: it is a voter, or it was a voter and its removal may not be committed yet.
 
-        If the logs of the other voters are shorter than the log of this node, this node does not vote for them. In this
-        case, only this node can be elected (Raft dissertation, 4.2.2).
+        If the logs of the other voters are shorter than the log of this node, this node does not vote for them. They
+        may need its vote for a majority, so only this node can be elected (Raft dissertation, 4.2.2).
         """
         if self.is_voter or not self.settings.can_vote:
             return self.is_voter
@@ -196,7 +196,7 @@ class Member:
         self.reply(token, response)
 
     def finish_change(self, error: ErrorCode, message: str | None = None) -> None:
-        """Answers the change of the voters that waits."""
+        """Answers the request that waits for a change of the voters."""
         assert self.waiting.change is not None, "a change is pending"
         token, self.waiting.change = self.waiting.change.token, None
         self.answer_change(token, error, message)

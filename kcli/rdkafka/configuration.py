@@ -1,8 +1,8 @@
 """Translates the properties of Java's clients to librdkafka's configuration.
 
 Most keys have the same name and meaning in Java and in librdkafka. This module renames keys that have another name in
-librdkafka, and drops keys that concern only the JVM. It keeps other keys that only Java has. librdkafka refuses these
-keys, and `client.new_client` logs a warning.
+librdkafka, and drops keys that concern only the JVM. It keeps all other keys that librdkafka does not have. librdkafka
+refuses these keys, and `client.new_client` logs a warning.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A package declares such a class as an entry point (plugins.py). A configuration key of the node names the entry point:
 
-- group `kcli.password_checks`, a `PasswordChecker`: `….plain.sasl.server.callback.handler.class`
-- group `kcli.token_checks`, a `TokenChecker`: `….oauthbearer.sasl.server.callback.handler.class`
-- group `kcli.principal_builders`, a `PrincipalBuilder`: `principal.builder.class`
+- `….plain.sasl.server.callback.handler.class` names a `PasswordChecker` of the entry points `kcli.password_checks`.
+- `….oauthbearer.sasl.server.callback.handler.class` names a `TokenChecker` of the entry points `kcli.token_checks`.
+- `principal.builder.class` names a `PrincipalBuilder` of the entry points `kcli.principal_builders`.
 
 A checker may wait for other servers, because it runs in a thread. Several threads may call its methods at the same
 time. A principal builder must not wait, because it runs on the event loop.

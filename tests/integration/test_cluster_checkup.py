@@ -35,7 +35,7 @@ def check_up(bootstrap: str, code: int) -> dict[str, dict[str, Any]]:
 
 
 def test_planted_faults_are_found_with_their_evidence(tmp_path: Path) -> None:
-    overrides = {"broker.session.timeout.ms": "2000", "replica.lag.time.max.ms": "2000"}
+    overrides = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "2000"}
     cluster = ClusterProcesses(tmp_path, nodes=3, overrides=overrides)
     cluster.nodes[2].overrides["log.retention.hours"] = "5"
     cluster.create()

@@ -14,7 +14,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
         metafunc.parametrize("sim_seed", _seeds(metafunc.config, DEFAULT_SEEDS))
     if "replication_seed" in metafunc.fixturenames:
-        metafunc.parametrize("replication_seed", _seeds(metafunc.config, REPLICATION_SEEDS))
+        seeds = _seeds(metafunc.config, REPLICATION_SEEDS)
+        # The last seeds give way to the rich stories, so the number of stories stays the same.
+        rich = metafunc.module.RICH if len(seeds) > 1 else ()
+        seeds = sorted(list(dict.fromkeys([*rich, *seeds]))[: len(seeds)])
+        metafunc.parametrize("replication_seed", seeds)
 
 
 def _seeds(config: pytest.Config, default: int) -> list[int]:

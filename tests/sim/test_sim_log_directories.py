@@ -33,8 +33,8 @@ CONTROLLERS, BROKERS = (1, 2, 3), (4, 5, 6)
 PARTITIONS = [TopicPartition("replicated", index) for index in range(4)]
 SESSION_S = 9.0
 SOON_S = 4.0
-"""The time in which the controller must move the leaders, and all producers must continue. It is much less than a session
-and replica.lag.time.max.ms."""
+"""The time in which the controller must move the leaders, and all producers must continue. It is much less than a
+session and replica.lag.time.max.ms."""
 PATIENCE_S = 60.0
 
 

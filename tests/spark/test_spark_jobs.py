@@ -222,7 +222,7 @@ def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
 def test_a_stream_ends_cleanly_on_a_signal(
     broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str], number: signal.Signals
 ) -> None:

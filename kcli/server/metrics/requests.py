@@ -61,9 +61,9 @@ Head = tuple[int, int]
 class VersionTimes:
     """Measures the requests in one version of one API, or the requests of one kind (such as FetchConsumer). The lists
     and arrays have the times (in seconds) and the sizes of the requests since the last fold. If this object measures a
-    kind, `whole` measures all requests in the same version of the API, and also includes the requests of the kind. The
-    kind VERIFICATION has no `whole`. Times and sizes are in arrays, because an array stores plain numbers. A list would
-    keep a Python object for each number until the next fold.
+    kind, `whole` is the object for all requests in the same version of the API, of any kind. The kind VERIFICATION has
+    no `whole`. Times and sizes are in arrays, because an array stores plain numbers. A list would keep a Python object
+    for each number until the next fold.
     """
 
     __slots__ = (

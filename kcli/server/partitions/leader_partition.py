@@ -36,7 +36,7 @@ _log = logging.getLogger("kcli.server.Partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderPorts:
-    """The parts of the broker that all its leaders use.
+    """The parts of the broker that the leaders of all its partitions use.
 
     `now_ms` is the monotonic time. `brokers` returns the registered brokers. `propose` sends the proposed ISR of a
     leader to the controller.

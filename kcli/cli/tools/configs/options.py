@@ -120,7 +120,8 @@ def _types(options: ConfigsOptions) -> tuple[str, ...]:
 
 
 def _names(options: ConfigsOptions) -> tuple[str, ...]:
-    """Returns the names of --entity-name and --entity-default in their order, then the names of the short options."""
+    """Returns the names of the entities: first from --entity-name and --entity-default in their order, and then from
+    the short options, such as --topic."""
     given = iter(options.entity_name)
     names: list[str] = []
     for word in options.argv:

@@ -26,7 +26,7 @@ STEP_WIDTH = len("certificate")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions(ClusterOptions):
     topic: str | None = option("A topic to check: its leaders, and your permissions on it.", metavar="topic")
-    group: str | None = option("A group to check: your permission to join it.", metavar="group")
+    group: str | None = option("A group. Checks whether you may join it.", metavar="group")
     write: bool = flag("Write one record to the topic of --topic, and read the record again.")
     check_up: bool = flag(
         "Check the whole cluster: replicas, leaders, disks, controllers, configs, groups, transactions and clients. "

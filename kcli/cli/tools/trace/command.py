@@ -228,7 +228,8 @@ def _step_text(step: Step) -> str:
 
 command = Command(
     name="trace",
-    description="Show the timestamp and the headers of a record and, from a store of traces, the time of each step.",
+    description="Show the timestamp and the headers of a record. With a store of traces, also show how long each step "
+    "of its trace took.",
     options=TraceOptions,
     run=run,
     examples=(

@@ -1,6 +1,6 @@
 """Finds transactions that are open for too long, and transactions that no coordinator will end (KIP-664).
 
-`kcli transactions find-hanging` requests the producers of all partitions. This module requests only the producers of
+`kcli transactions find-hanging` asks the brokers for the producers of all partitions. This module asks only about
 partitions with an open transaction. The last stable offset of such a partition is smaller than its high watermark.
 """
 
