@@ -8,8 +8,8 @@ PY := .venv/bin/python
 
 # Quick tests need no whole broker, no client and no Spark (that is tests/integration and the rest), and try a tenth of the usual examples.
 QUICK := tests/unit tests/property tests/scenario
-# These run pytest themselves.
-SLOW := tests/unit/ci
+# These run pytest themselves, or read every file of the project.
+SLOW := tests/unit/ci tests/unit/test_tidy_prose.py tests/unit/test_tidy_rigs.py
 
 quick:
 	$(PY) -m pytest -n 2 --hypothesis-profile=quick $(QUICK) $(SLOW:%=--ignore=%)

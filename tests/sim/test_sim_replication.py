@@ -12,7 +12,7 @@ from kcli.testing.sim.group_part import CLASSIC, CONSUMER, GroupSettings
 from kcli.testing.sim.replication_story import Outcome, run_seed
 
 REPEATED = 9
-"""The seed whose story is told twice."""
+"""The seed whose story runs twice."""
 
 
 def pauses_and_disturbs_clocks(outcome: Outcome) -> None:
