@@ -110,7 +110,13 @@ class LeaderPartition:
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Appends to the log, and raises the high watermark as far as the ISR has the records. Raises KafkaError."""
+        """Appends to the log, and raises the high watermark as far as the ISR has the records. Raises KafkaError.
+
+        A coordinator that is not unloaded yet may call this method after the leadership has ended. The batch would then
+        be in the log of a follower, with an old leader epoch.
+        """
+        if not self.is_leader:
+            raise NotLeaderOrFollowerException(f"{self} has lost its leader")
         self._check_acks(acks)
         try:
             result = self.log.append(

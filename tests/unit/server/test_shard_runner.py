@@ -373,6 +373,17 @@ async def test_the_end_of_leadership_sends_everybody_elsewhere(tmp_path: Path) -
 
 
 @on_a_loop
+async def test_a_coordinator_that_lost_its_leader_appends_nothing(tmp_path: Path) -> None:
+    """The log may already be the log of a follower, and a record would get an old leader epoch."""
+    async with rig(tmp_path) as it:
+        end = it.leader.log.log_end_offset
+        it.leader.resign()
+        with pytest.raises(NotCoordinatorException):
+            await it.commit(5)
+        assert it.leader.log.log_end_offset == end
+
+
+@on_a_loop
 async def test_a_caller_that_went_away_is_no_trouble(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=5) as it:
         it.commit(5).cancel()
