@@ -451,6 +451,7 @@ class Sender:
             self._producer.flush()
             self._report_failures()
         except KeyboardInterrupt:
+            self._report_failures()
             self.undelivered += len(self._producer)
             self._producer.purge()
             raise
