@@ -459,8 +459,8 @@ ABSENT = {
     ),
     "raft-channel-metrics successful-authentication-, failed-authentication-, successful-reauthentication-, "
     "failed-reauthentication-, reauthentication-latency-, request-size-, select-, io-": (
-        "the beans of the connections that a node opens do not have them; the node at the other end counts the "
-        "logins and the sizes, in its socket-server-metrics"
+        "for a connection that a node opens, the node at the other end counts the logins and the sizes, in its "
+        "socket-server-metrics"
     ),
     "app-info commit-id": ("version has the release, and there is no commit id"),
     "group-coordinator-metrics event-queue-size, event-queue-time-ms": (
@@ -469,7 +469,8 @@ ABSENT = {
     "group-coordinator-metrics share-group-count, streams-group-count, share-group-rebalance-rate, "
     "streams-group-rebalance-rate": ("there are no share groups and no streams groups"),
     "TransactionMarkerChannelManager LogAppendRetryQueueSize": (
-        "there is no such queue: the transaction keeps the record, and tries again"
+        "there is no such queue: the coordinator keeps a record that could not be appended with its "
+        "transaction, and appends it later"
     ),
     "raft-metrics number-unknown-voter-connections": (
         "there are no unknown voters, because the metadata log has the address of each voter"
@@ -490,7 +491,8 @@ ABSENT = {
     "DelayedProduceMetrics topic, partition": ("the bean counts all partitions together"),
     "Request exempt-request-time": ("the time of requests between brokers is not measured"),
     "AlterLogDirsReplication": (
-        "moves between directories obey only replica.alter.log.dirs.io.max.bytes.per.second"
+        "this is a replication quota. Moves between directories have only the limit "
+        "replica.alter.log.dirs.io.max.bytes.per.second"
     ),
     "client-metrics, plugins": ("client telemetry (KIP-714) and pluggable Java classes do not exist"),
     "java.lang": ("there is no Java virtual machine; see kcli:type=Process"),

@@ -129,7 +129,7 @@ class Member(Actor):
     def start(self) -> None:
         self.raise_failure()
         self.leaving = False
-        if self._task is None or self._task.done() or self._task.cancelling():
+        if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     @property
@@ -142,7 +142,9 @@ class Member(Actor):
     def die(self) -> None:
         """Ends without a LeaveGroup request, so the coordinator must detect that heartbeats are missing."""
         assert self._task is not None, "it was started"
+        self.raise_failure()
         self._task.cancel()
+        self._task = None  # `start` may be called before the task has ended
         if self.link is not None:
             self.link.close()
         self._stop_owning()
