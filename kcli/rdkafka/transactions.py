@@ -25,7 +25,7 @@ class Source(Protocol):
 
 def is_purged(error: ClientError) -> bool:
     """Whether this error of a record means that the producer removed the record from its queue, because the transaction
-    was aborted."""
+    was aborted, or after a fatal error."""
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)

@@ -224,7 +224,7 @@ class _Run:
                 "on_delivery": self._delivered,
             },
         )
-        self.refused: KafkaError | None = None
+        self._failure: objects.ClientError | None = None
         self._go_to_ends(partitions)
 
     def measure(self, output: Output) -> list[float]:
@@ -263,8 +263,6 @@ class _Run:
         ]
         began_ns = time.perf_counter_ns()
         self._send(value, key, headers)
-        if self.refused is not None:
-            raise self.refused
         message = self.consumer.poll(TIMEOUT_S)
         elapsed_ms = (time.perf_counter_ns() - began_ns) / 1e6
         if message is None:
@@ -295,11 +293,16 @@ class _Run:
                 raise
             producer_lacks(refused, self.plan.topic)
             raise refused from error
+        if self._failure is not None:
+            failed = kafka_error(self._failure)
+            producer_lacks(failed, self.plan.topic)
+            raise failed
 
     def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
+        """Stores the error of a record that could not be delivered. `flush` may call this method while it raises a
+        fatal error. Code that catches an exception here would lose the fatal error."""
         if error is not None:
-            self.refused = kafka_error(error)
-            producer_lacks(self.refused, self.plan.topic)
+            self._failure = error
 
 
 def _random(size_bytes: int) -> bytes:

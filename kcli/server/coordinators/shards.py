@@ -166,12 +166,13 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
 
         If the load of a shard has failed, the broker loads the shard again in the next leader epoch.
         """
-        if leader.topic != self._kind.topic or self._stopped:
+        if leader.topic != self._kind.topic:
             return
         if led and self._is_of(leader):
             return  # only the leader epoch is new, and the log has everything that the shard knows
+        # Another broker may become the leader while this broker stops. The shard must write nothing more then.
         self._give_up(leader.partition)
-        if led:
+        if led and not self._stopped:
             self._begin_load(leader)
 
     def _begin_load(self, leader: LeaderPartition) -> None:

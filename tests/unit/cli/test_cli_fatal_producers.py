@@ -79,6 +79,45 @@ def test_the_console_producer_reports_the_refusal_and_not_the_emptied_queue(
     assert "Purged" not in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "producer-perf-test --num-records 1 --record-size 1 --throughput -1",
+        "verifiable-producer --max-messages 1",
+        "e2e-latency --num-records 1 --producer-acks all --record-size 1",
+    ],
+)
+def test_nothing_is_reported_before_a_fatal_error_is_raised(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+
+    class Watched(Purging):
+        def __init__(self, config: dict[str, Any], *_: object) -> None:
+            self.delivered = config.get("on_delivery")
+
+        def produce(self, *words: Any, **_: Any) -> None:
+            self.delivered = self.delivered or words[4]
+
+        def on_delivery(self, *report: Any) -> None:
+            capsys.readouterr()
+            self.delivered(*report)
+            said.extend(capsys.readouterr())
+
+    monkeypatch.setattr("confluent_kafka.Producer", Watched)
+    monkeypatch.setattr("kcli.cli.tools.e2e_latency._Run._go_to_ends", lambda *_: None)
+    monkeypatch.setattr("kcli.cli.tools.e2e_latency._partitions", no_partitions)
+    run([*words.split(), "--topic", "t", "--bootstrap-server", "127.0.0.1:1"])
+    shown = "".join(capsys.readouterr())
+    assert said == ["", ""]
+    assert "Cluster authorization failed." in shown
+    assert "Purged" not in shown
+
+
+async def no_partitions(*_: object) -> int:
+    return 0
+
+
 def test_the_latency_test_ends_with_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:
     measurement: Any = object.__new__(Measurement)
     measurement.plan, measurement.producer = SimpleNamespace(topic="t"), Forbidden()

@@ -333,3 +333,30 @@ async def test_a_stop_does_not_wait_for_replicas_that_are_gone(
         with pytest.raises(CoordinatorNotAvailableException):
             it.commit(6)
         assert "Writes to __consumer_offsets-0 were not committed before the stop" in caplog.text
+
+
+@on_a_loop
+async def test_a_shard_of_another_broker_is_dropped_during_a_stop(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        it.lead()
+        await it.loaded()
+        runner = it.groups.runner("g")
+        waiting = it.commit(5)
+        stopping = asyncio.ensure_future(it.groups.stop())
+        await asyncio.sleep(0.02)
+        assert not stopping.done(), "the commit of the write is missing"
+        it.leader.resign()
+        it.lead(False)
+        await asyncio.wait_for(stopping, 3)
+        with pytest.raises(NotCoordinatorException):
+            await waiting
+        with pytest.raises(NotCoordinatorException):
+            runner.call(lambda shard, token, now_ms: shard.delete_topics(("t",), now_ms))
+
+
+@on_a_loop
+async def test_a_broker_that_stops_loads_no_shard(tmp_path: Path) -> None:
+    async with rig(tmp_path) as it:
+        await it.groups.stop()
+        it.lead()
+        assert not it.groups.is_loading

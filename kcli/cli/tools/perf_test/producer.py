@@ -7,6 +7,7 @@ import re
 import sys
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import fatal_error, kafka_error, new_client
 from kcli.rdkafka.producer import Destination, producer_config
-from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purged
 
 MEGABYTE = 1024 * 1024
 # The size of the pool of random bytes. It is larger than a batch of librdkafka.
@@ -271,6 +272,7 @@ class _Run:
         self.payload = payload
         self.output = output
         self.failed = 0
+        self._failures: deque[objects.ClientError] = deque()
         self.transactional_id = config.get("transactional.id")
         self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
@@ -288,7 +290,7 @@ class _Run:
             refused = fatal_error(error)
             if refused is None:
                 raise
-            self._refused(refused)
+            self._report_failures(refused)
         self._summary()
         return 0
 
@@ -310,16 +312,19 @@ class _Run:
             if number == options.warmup_records > 0:
                 self.steady = _Statistics(options.num_records - number)
             self._produce(self.payload(number))
-            if transactions is not None and self.failed:
+            if transactions is not None and (self.failed or self._failures):
+                self._report_failures()
                 transactions.abort()
                 raise CommandError("Cannot execute transactional method because we are in an error state")
             if number % every == 0:
                 self.producer.poll(0)
                 self._throttle(number + 1)
+                self._report_failures()
                 self._maybe_report()
         if transactions is not None:
             transactions.commit()
         self.producer.flush()
+        self._report_failures()
 
     def _transactions(self) -> Transactions:
         duration_ms = self.options.transaction_duration_ms or DEFAULT_DURATION_MS
@@ -353,14 +358,25 @@ class _Run:
         sys.stdout.flush()
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
+        """Counts a record, or stores its error. `poll` and `flush` may call this method while they raise a fatal error.
+        Code that catches an exception here would lose the fatal error."""
         if error is not None:
-            self._refused(kafka_error(error))
+            self._failures.append(error)
             return
         size_bytes = len(message)
         latency_ms = int((message.latency() or 0.0) * 1000)
         self.total.record(size_bytes, latency_ms)
         if self.steady is not None and self.total.count > self.options.warmup_records:
             self.steady.record(size_bytes, latency_ms)
+
+    def _report_failures(self, fatal: KafkaError | None = None) -> None:
+        """Reports the records that could not be delivered since the last call. After a fatal error, librdkafka removes
+        the records that wait. They are reported with the fatal error."""
+        if fatal is not None and not self._failures:
+            self._refused(fatal)
+        while self._failures:
+            failed = self._failures.popleft()
+            self._refused(fatal if fatal is not None and is_purged(failed) else kafka_error(failed))
 
     def _refused(self, error: KafkaError) -> None:
         self.failed += 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.missing_rights import producer_lacks
@@ -16,8 +19,9 @@ from kcli.cli.unreachable import explained
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.client import fatal_error, kafka_error
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
+from kcli.rdkafka.transactions import is_purged
 
 NO_LIMIT = -1
 
@@ -88,6 +92,8 @@ class _Run:
         self.output = output
         self.sent = 0
         self.acked = 0
+        self._fatal: KafkaError | None = None
+        self._failures: deque[tuple[objects.ClientError, str | None, str | None]] = deque()
         config = configuration(options)
         self.traces = record_traces("verifiable-producer")
         self.producer: objects.Producer = new_producer(config, self.traces)
@@ -105,11 +111,11 @@ class _Run:
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
             self.sent += 1
-            self.producer.poll(0)
+            self._call(partial(self.producer.poll, 0))
             self._throttle()
 
     def close(self) -> None:
-        self.producer.flush()
+        self._call(self.producer.flush)
         if self.traces is not None:
             self.traces.close()
         write(self.output, "shutdown_complete")
@@ -146,9 +152,11 @@ class _Run:
             return
         due = self.started + self.sent / self.options.throughput
         while (ahead_s := due - time.monotonic()) > 0:
-            self.producer.poll(ahead_s)
+            self._call(partial(self.producer.poll, ahead_s))
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
+        """Reports an acknowledged record, or stores a failed one. `poll` and `flush` may call this method while they
+        raise a fatal error. Code that catches an exception here would lose the fatal error."""
         key, value = text(message.key()), text(message.value())
         if error is None:
             self.acked += 1
@@ -162,7 +170,23 @@ class _Run:
                 partition=message.partition(),
             )
             return
-        self._refused(kafka_error(error), key, value)
+        self._failures.append((error, key, value))
+
+    def _call(self, report: Callable[[], object]) -> None:
+        """Calls `poll` or `flush`, and then reports the records that could not be delivered. After a fatal error,
+        librdkafka removes the records that wait. They are reported with the fatal error."""
+        from confluent_kafka import KafkaException
+
+        try:
+            report()
+        except (KafkaException, SystemError) as error:
+            self._fatal = fatal_error(error)
+            if self._fatal is None:
+                raise
+        while self._failures:
+            failed, key, value = self._failures.popleft()
+            refused = self._fatal if self._fatal is not None and is_purged(failed) else kafka_error(failed)
+            self._refused(refused, key, value)
 
     def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
         producer_lacks(error, self.options.topic or "")
