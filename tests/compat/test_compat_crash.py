@@ -58,7 +58,7 @@ def _traffic(bootstrap: str, round_number: int, broker: BrokerProcess) -> dict[t
     return acked
 
 
-@pytest.mark.parametrize("rounds", [5, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.full)])
 @pytest.mark.timeout(900)  # as many starts of a broker, which a busy machine makes slow
 def test_acknowledged_records_survive_kill_9(tmp_path: Path, rounds: int) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic

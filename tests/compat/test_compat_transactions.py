@@ -273,7 +273,7 @@ VALUES_PER_KILL = 120
 """More than a loop moves before it is killed: at most 7 values in each of 6 transactions and of those that follow."""
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.timeout(900)  # as many starts of a process, which a busy machine makes slow
 def test_a_loop_killed_again_and_again_neither_loses_nor_repeats(tmp_path: Path, kills: int) -> None:
     """Killed at any moment after a few transactions, together with the broker every fifth time."""

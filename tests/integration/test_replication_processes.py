@@ -43,7 +43,7 @@ OVERRIDES = {
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "1",
 }
-PAUSE_S = 0.002
+PAUSE_S = 0.02
 """The time between two records of the load. The load shows gaps, so it need not be heavy."""
 
 
@@ -78,7 +78,8 @@ class Load:
             for partition in range(PARTITIONS):
                 producer.produce(TOPIC, str(self.sent), partition=partition, on_delivery=self._delivered)
             self.sent += 1
-            producer.poll(PAUSE_S)
+            producer.poll(0)
+            time.sleep(PAUSE_S)  # `poll` would return earlier, at the first acknowledgement
         if producer.flush(PATIENCE_S):
             self.failed.append("records are not answered")
 

@@ -56,7 +56,7 @@ SASL = {
 
 
 PATIENCE_S = 60.0
-PAUSE_S = 0.005
+PAUSE_S = 0.02
 """The time between two records of the load. The load shows gaps, so it need not be heavy."""
 
 
@@ -160,7 +160,8 @@ class Load:
             for partition in range(self.partitions):
                 producer.produce(self.topic, str(number), partition=partition, on_delivery=self._delivered)
             number += 1
-            producer.poll(PAUSE_S)
+            producer.poll(0)
+            time.sleep(PAUSE_S)  # `poll` would return earlier, at the first acknowledgement
         if producer.flush(PATIENCE_S):
             self.failed.append("records are not answered")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import ModuleType
 
 import pytest
 
@@ -14,11 +15,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "sim_seed" in metafunc.fixturenames:
         metafunc.parametrize("sim_seed", _seeds(metafunc.config, DEFAULT_SEEDS))
     if "replication_seed" in metafunc.fixturenames:
-        seeds = _seeds(metafunc.config, REPLICATION_SEEDS)
-        # The last seeds give way to the rich stories, so the number of stories stays the same.
-        rich = metafunc.module.RICH if len(seeds) > 1 else ()
-        seeds = sorted(list(dict.fromkeys([*rich, *seeds]))[: len(seeds)])
-        metafunc.parametrize("replication_seed", seeds)
+        metafunc.parametrize("replication_seed", _stories(metafunc.config, metafunc.module))
+
+
+def _stories(config: pytest.Config, module: ModuleType) -> list[int]:
+    """The rich stories take the places of the last other stories. A run of the usual size leaves long stories out."""
+    seeds = _seeds(config, REPLICATION_SEEDS + len(module.LONG))
+    if len(seeds) == 1:
+        return seeds
+    if len(seeds) == REPLICATION_SEEDS + len(module.LONG):
+        seeds = [seed for seed in seeds if seed not in module.LONG]
+    return sorted(list(dict.fromkeys([*module.RICH, *seeds]))[: len(seeds)])
 
 
 def _seeds(config: pytest.Config, default: int) -> list[int]:

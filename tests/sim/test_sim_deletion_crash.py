@@ -31,7 +31,7 @@ LARGE = 55
 AFTER_DELETION_S = 90.0
 """More than `file.delete.delay.ms`."""
 
-MOMENTS_PER_SEED = 4
+MOMENTS_PER_SEED = 2
 
 EVERY = 7
 """The number of calls between two copies of the disk. Tests make their first copy at different calls."""

@@ -62,6 +62,10 @@ RICH: dict[int, Callable[[Outcome], None]] = {
 these seeds. The copier uses TV1 in 112, and TV2 in 140."""
 
 
+LONG = frozenset((1, 8, 11, 15, 18, 19, 24, 28, 29, 31))
+"""Stories of more than 11 CPU-s. Only larger runs have them (`make full`, `make stories`)."""
+
+
 def test_replicas_keep_what_was_acknowledged_and_become_equal(replication_seed: int) -> None:
     outcome = run_seed(replication_seed)
     assert outcome.lives > len(outcome.faults), "no node ever failed: the story tests nothing"
