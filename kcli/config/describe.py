@@ -60,6 +60,13 @@ class BrokerLayers:
         """
         return {**self.static, **self.dynamic_default, **self.dynamic}
 
+    def text(self, name: str) -> str:
+        """The value that takes precedence. Raises KeyError if no layer has the key."""
+        for layer in (self.dynamic, self.dynamic_default):
+            if name in layer:
+                return layer[name]
+        return self.static[name]
+
 
 def describe_topic(
     overrides: Mapping[str, str], layers: BrokerLayers, broker: Mapping[str, ConfigValue]
@@ -75,12 +82,10 @@ def describe_broker(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigE
 
 
 def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
-    """Describes the cluster's dynamic defaults, sorted by name. The other layers are not used."""
+    """Describes the cluster's dynamic defaults, sorted by name. The other layers are not used. `broker` is the
+    configuration with these defaults."""
     only = BrokerLayers(dynamic_default=layers.dynamic_default)
-    return tuple(
-        _broker_entry(name, only, broker.replaced(layers.dynamic_default), defaults={})
-        for name in sorted(layers.dynamic_default)
-    )
+    return tuple(_broker_entry(name, only, broker, defaults={}) for name in sorted(layers.dynamic_default))
 
 
 def describe_group(
@@ -139,7 +144,7 @@ def _broker_entry(
     if name in BROKER:
         value = value_text(broker[name])
     else:
-        value = layers.merged()[name]
+        value = layers.text(name)
     read_only = name not in DYNAMIC_ONLY and (
         name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
     )

@@ -135,13 +135,16 @@ class DynamicConfig:
         """Returns a function that does the slow work of `validate` with the same arguments. The function may run in a
         thread. Returns None if no TLS store changes, because `validate` is then fast. Yields after each name."""
         changes = False
+        known = {}
         for name, text in overrides.items():
             changes = changes or (is_store_key(name) and self.current.texts.get(name) != text)
+            if broker_key(name) is not None:
+                known[name] = text
             yield
         if not changes:
             return None
         try:
-            after = self._after(overrides, own=own)
+            after = self._after(known, own=own)
         except ConfigError:
             return None  # `validate` reports the error
         return partial(self._prepare, after)
@@ -177,7 +180,7 @@ class DynamicConfig:
         return describe_broker(self.layers, self.current)
 
     def describe_broker_defaults(self) -> tuple[ConfigEntry, ...]:
-        return describe_broker_defaults(self.layers, self.current)
+        return describe_broker_defaults(self.layers, self.static.replaced(self._usable_default))
 
     def describe_group(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
         return describe_group(overrides, self.current)

@@ -15,7 +15,7 @@ from kcli.errors import (
     TimeoutException,
     TopicAuthorizationException,
 )
-from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.client import is_fatal, kafka_error
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
@@ -148,7 +148,8 @@ class Destination:
     ) -> KafkaError | None:
         """Passes a record to librdkafka as soon as its queue has room.
 
-        Returns the error if librdkafka refuses the record.
+        Returns the error if librdkafka refuses the record. Raises KafkaException or SystemError after a fatal error
+        (`fatal_error`).
         """
         timestamp = timestamp_ms or 0  # for librdkafka 0 means the current time
         while True:
@@ -171,6 +172,8 @@ class Destination:
     def _refusal(
         self, error: ClientError, key: bytes | None, value: bytes | None, headers: Headers
     ) -> KafkaError:
+        if is_fatal(error):
+            self._producer.poll(0)  # raises the fatal error. This error only tells that there was one.
         refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused

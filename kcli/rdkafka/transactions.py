@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.errors import TransactionError
-from kcli.rdkafka.objects import ClientError, Producer
+from kcli.rdkafka.objects import Producer
 
 DEFAULT_DURATION_MS = 3000
 """The default length of a transaction in kafka-producer-perf-test."""
@@ -21,14 +21,6 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> bytes: ...
     def fileno(self) -> int: ...
-
-
-def is_purged(error: ClientError) -> bool:
-    """Whether this error of a record means that the producer removed the record from its queue, because the transaction
-    was aborted, or after a fatal error."""
-    from confluent_kafka import KafkaError
-
-    return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class Transactions:

@@ -8,7 +8,6 @@ from types import ModuleType
 import pytest
 
 DEFAULT_SEEDS = 20
-REPLICATION_SEEDS = 40
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -19,13 +18,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _stories(config: pytest.Config, module: ModuleType) -> list[int]:
-    """The rich stories take the places of the last other stories. A run of the usual size leaves long stories out."""
-    seeds = _seeds(config, REPLICATION_SEEDS + len(module.LONG))
-    if len(seeds) == 1:
-        return seeds
-    if len(seeds) == REPLICATION_SEEDS + len(module.LONG):
-        seeds = [seed for seed in seeds if seed not in module.LONG]
-    return sorted(list(dict.fromkeys([*module.RICH, *seeds]))[: len(seeds)])
+    """The rich and the short stories, or the seeds of the command line. In a larger run, the rich stories take the
+    places of the last other stories."""
+    usual = [*module.RICH, *module.SHORT]
+    seeds = _seeds(config, 0) or usual
+    return seeds if len(seeds) == 1 else sorted(list(dict.fromkeys([*module.RICH, *seeds]))[: len(seeds)])
 
 
 def _seeds(config: pytest.Config, default: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""A standalone cluster out of the PySpark package: a master, two workers, and a file of the user; kcli is shipped."""
+"""A standalone cluster out of the PySpark package: a master, workers, and a file of the user; kcli is shipped."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ print(json.dumps([row.asDict() for row in found]))
 
 
 @pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """Its URL; two workers of one core and little memory have joined."""
+def master(tmp_path: Path, workers: int) -> Iterator[str]:
+    """Its URL; workers of one core and little memory have joined."""
     with ExitStack() as stack:
         url = daemon(stack, tmp_path, "master.Master", r"Starting Spark master at (spark://\S+)")
-        for nth in range(2):
+        for nth in range(workers):
             words = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / f"work{nth}"), url]
             daemon(stack, tmp_path, "worker.Worker", r"Successfully registered with master (\S+)", *words)
         yield url
@@ -73,8 +73,14 @@ def daemon(stack: ExitStack, directory: Path, name: str, ready: str, *words: str
     return found[1]
 
 
-def test_two_workers_and_a_file_of_the_user(
-    master: str, broker: BrokerProcess, topic: Callable[..., str], kcli_program: list[str], tmp_path: Path
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_a_job_on_workers_of_a_cluster_and_a_file_of_the_user(
+    master: str,
+    broker: BrokerProcess,
+    topic: Callable[..., str],
+    kcli_program: list[str],
+    tmp_path: Path,
+    workers: int,
 ) -> None:
     source, target = topic(2), topic(1)
     produce(broker.bootstrap, source, [{"key": f"k{nth}", "value": f"v{nth}"} for nth in range(100)])
@@ -101,7 +107,7 @@ def test_two_workers_and_a_file_of_the_user(
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert sum(each["rows"] for each in found) == 100
-    assert len({each["place"] for each in found}) == 2  # each worker did something
+    assert len({each["place"] for each in found}) == workers, "each worker did something"
     assert all("kcli.zip" in each["kcli"] for each in found)
     assert sorted(each.value() for each in consume(broker.bootstrap, target, 100)) == sorted(
         b"v%d" % nth for nth in range(100)

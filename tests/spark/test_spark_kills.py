@@ -1,6 +1,6 @@
 """Topic to Spark to topic through kill -9 of the driver, of a Python worker and of the broker: every row once.
 
-Each round kills all three. `KCLI_KILLS=20 pytest tests/spark/test_spark_kills.py` continues for twenty rounds.
+Each round kills all three. `KCLI_KILLS=20 pytest --full tests/spark/test_spark_kills.py` continues for twenty rounds.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ def committed(broker: BrokerProcess) -> list[bytes]:
         consumer.close()
 
 
+@pytest.mark.full  # the test of an aggregate that is killed runs always
 @pytest.mark.timeout(300 + 200 * ROUNDS)
 def test_every_row_arrives_once_through_kills_of_driver_worker_and_broker(
     own_broker: BrokerProcess, tmp_path: Path

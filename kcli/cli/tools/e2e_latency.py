@@ -17,9 +17,10 @@ from kcli.client.config import client_config
 from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError, UnknownTopicOrPartitionException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import fatal_error, kafka_error, new_client
+from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
+from kcli.rdkafka.delivery import DeliveryReports
 from kcli.rdkafka.producer import producer_config
 
 # The usage line of Kafka 4.1, whose tool has only positional arguments.
@@ -217,14 +218,14 @@ class _Run:
                 **translate(common | reading),
             },
         )
+        self._reports = DeliveryReports()
         self.producer: objects.Producer = new_client(
             Producer,
             {
                 **producer_config(common | sending),
-                "on_delivery": self._delivered,
+                "on_delivery": self._reports.delivered,
             },
         )
-        self._failure: objects.ClientError | None = None
         self._go_to_ends(partitions)
 
     def measure(self, output: Output) -> list[float]:
@@ -281,28 +282,15 @@ class _Run:
 
     def _send(self, value: bytes, key: bytes | None, headers: objects.Headers) -> None:
         """Sends a record and waits for its acknowledgement."""
-        from confluent_kafka import KafkaException
-
-        try:
+        with self._reports.keeping_fatal():
             self.producer.produce(self.plan.topic, value, key, headers=headers)
             if self.producer.flush(TIMEOUT_S):
                 raise CommandError(f"The record was not acknowledged in {TIMEOUT_S:g} s")
-        except (KafkaException, SystemError) as error:
-            refused = fatal_error(error)
-            if refused is None:
-                raise
-            producer_lacks(refused, self.plan.topic)
-            raise refused from error
-        if self._failure is not None:
-            failed = kafka_error(self._failure)
-            producer_lacks(failed, self.plan.topic)
-            raise failed
-
-    def _delivered(self, error: objects.ClientError | None, _message: objects.Message) -> None:
-        """Stores the error of a record that could not be delivered. `flush` may call this method while it raises a
-        fatal error. Code that catches an exception here would lose the fatal error."""
-        if error is not None:
-            self._failure = error
+        failed = [kafka_error(error) for error, _ in self._reports.taken() if error is not None]
+        for refused in (self._reports.fatal, *failed):
+            if refused is not None:
+                producer_lacks(refused, self.plan.topic)
+                raise refused
 
 
 def _random(size_bytes: int) -> bytes:

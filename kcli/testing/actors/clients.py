@@ -177,7 +177,8 @@ class Actor(ABC):
             await self.work(link)
         finally:
             link.close()
-            self.link = None
+            if self.link is link:  # a member that has died may have a new task already
+                self.link = None
 
     @property
     @abstractmethod

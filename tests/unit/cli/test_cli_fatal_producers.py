@@ -4,6 +4,7 @@ traceback."""
 from __future__ import annotations
 
 import io
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kcli.cli.main import run
 from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.tools.e2e_latency import _Run as Measurement
 from kcli.errors import ClusterAuthorizationException
+from kcli.rdkafka.delivery import DeliveryReports
 
 MISSING = "kcli acls --add --allow-principal User:ANONYMOUS --operation Write --topic t"
 
@@ -109,7 +111,7 @@ def test_nothing_is_reported_before_a_fatal_error_is_raised(
     monkeypatch.setattr("kcli.cli.tools.e2e_latency._partitions", no_partitions)
     run([*words.split(), "--topic", "t", "--bootstrap-server", "127.0.0.1:1"])
     shown = "".join(capsys.readouterr())
-    assert said == ["", ""]
+    assert said and not any(said)
     assert "Cluster authorization failed." in shown
     assert "Purged" not in shown
 
@@ -118,9 +120,77 @@ async def no_partitions(*_: object) -> int:
     return 0
 
 
+class Refused(Forbidden):
+    """The fatal error comes first, and the reports of the removed records follow. The producer accepts no record
+    then."""
+
+    records = 20
+
+    def __init__(self, config: dict[str, Any], *_: object) -> None:
+        self.waiting: list[Any] = []
+        self.on_delivery = config.get("on_delivery")
+        self.is_told = False
+
+    def produce(self, *words: Any, **_: Any) -> None:
+        if len(self.waiting) == self.records:
+            raise KafkaException(KafkaError(KafkaError._FATAL, "fatal error", True))
+        value, given = words[1], words[4:5]
+        on_delivery = self.on_delivery or given[0]
+        message = SimpleNamespace(
+            key=lambda: None, value=lambda: value, topic=lambda: "t", partition=lambda: 0
+        )
+        self.waiting.append((on_delivery, message))
+
+    def poll(self, timeout_s: float = 0) -> None:
+        if self.waiting and not self.is_told and len(self.waiting) == self.records:
+            self.is_told = True
+            super().poll()
+
+    def flush(self, timeout_s: float = 0) -> None:
+        self.poll()
+        for on_delivery, message in self.waiting:
+            on_delivery(KafkaError(KafkaError._PURGE_QUEUE), message)
+        self.waiting = []
+
+
+def test_the_console_producer_tells_a_fatal_error_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Refused)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\n" * 30)))
+    assert run(["console-producer", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"]) == 0, "as in Kafka"
+    err = capsys.readouterr().err
+    assert err.count("Cluster authorization failed.") == 1
+    assert "Purged" not in err and "Fatal error" not in err
+
+
+def test_the_perf_test_reports_each_record_with_the_fatal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Refused)
+    words = "--topic t --num-records 30 --record-size 1 --throughput -1 --bootstrap-server 127.0.0.1:1"
+    assert run(["producer-perf-test", *words.split()]) == 0
+    err = capsys.readouterr().err
+    assert err.count("Cluster authorization failed.") == Refused.records
+    assert "Purged" not in err and "Fatal error" not in err
+
+
+def test_the_verifiable_producer_reports_each_record_with_the_fatal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Refused)
+    words = "--max-messages 30 --topic t --bootstrap-server 127.0.0.1:1"
+    assert run(["verifiable-producer", *words.split()]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    failed = [each for each in events if each["name"] == "producer_send_error"]
+    assert sorted(int(each["value"]) for each in failed) == list(range(30))
+    assert {each["message"] for each in failed} == {"Cluster authorization failed."}
+
+
 def test_the_latency_test_ends_with_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:
     measurement: Any = object.__new__(Measurement)
     measurement.plan, measurement.producer = SimpleNamespace(topic="t"), Forbidden()
+    measurement._reports = DeliveryReports()
     with pytest.raises(ClusterAuthorizationException), shown_at_end():
         measurement._send(b"", None, [])
     assert MISSING in capsys.readouterr().err

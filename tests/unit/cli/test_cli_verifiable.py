@@ -100,9 +100,9 @@ def test_keys_come_around(repeating: int | None, keys: list[str | None]) -> None
 def test_the_producer_tells_each_delivery(capsys: pytest.CaptureFixture[str]) -> None:
     options = VerifiableProducerOptions(topic="t", bootstrap_server="127.0.0.1:1", throughput=5)
     producer = verifiable_producer._Run(options, Output())
-    producer._delivered(None, Message(1, 7, b"k"))
+    producer._reports.delivered(None, Message(1, 7, b"k"))
     refused = SimpleNamespace(code=lambda: 10, str=lambda: "too large")
-    producer._delivered(refused, Message(0, -1))
+    producer._reports.delivered(refused, Message(0, -1))
     producer.close()
     out = capsys.readouterr().out
     assert (

@@ -91,6 +91,12 @@ def test_cluster_defaults_stand_alone(dynamic: DynamicConfig) -> None:
     ]
 
 
+def test_an_invalid_stored_default_does_not_hide_the_others(dynamic: DynamicConfig) -> None:
+    dynamic.update(default={"log.retention.ms": "never", "min.insync.replicas": "2"}, own={})
+    values = {entry.name: entry.value for entry in dynamic.describe_broker_defaults()}
+    assert values == {"log.retention.ms": None, "min.insync.replicas": "2"}
+
+
 def test_read_only_keys(dynamic: DynamicConfig) -> None:
     entries = by_name(dynamic.describe_broker())
     assert entries["node.id"].read_only

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,11 +29,12 @@ from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError, TimeoutException
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import fatal_error, kafka_error
+from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
+from kcli.rdkafka.delivery import DeliveryReports, is_purged
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
-from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purged
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
@@ -295,8 +295,12 @@ class Sender:
         self.sent = 0
         self.undelivered = 0
         self._told = 0
-        self._failures: deque[tuple[objects.ClientError, objects.Message]] = deque()
-        self._producer: objects.Producer = new_producer({**config, "on_delivery": self._delivered}, traces)
+        self._reports = DeliveryReports()
+        self._removed: objects.Message | None = None
+        """The first record that librdkafka has removed after an abort or a fatal error."""
+        self._producer: objects.Producer = new_producer(
+            {**config, "on_delivery": self._reports.delivered}, traces
+        )
         self._destination = Destination(self._producer, topic, config)
         with transaction_lacks(topic, self._transactional_id):
             self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
@@ -327,49 +331,38 @@ class Sender:
         return self._send_all(send_lines)
 
     def _send_all(self, send_lines: Callable[[list[bytes], int], None]) -> int:
-        from confluent_kafka import KafkaException
-
         try:
-            return self._send_input(send_lines)
-        except (KafkaException, SystemError) as error:
-            refused = fatal_error(error)
-            if refused is None:
-                raise
-            # After a fatal error, librdkafka removes all records from its queue. One line reports them.
-            key, value = None, None
-            if self._failures:
-                key, value = self._failures[0][1].key(), self._failures[0][1].value()
-                self._failures.clear()
-            self._lost(refused, key, value)
-            if self.is_sync:
-                raise CommandError() from error
-            return 0  # as in Kafka, if a broker refused the records
-
-    def _send_input(self, send_lines: Callable[[list[bytes], int], None]) -> int:
-        is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
-        number = 0
-        try:
-            _prompt(is_prompting)
-            for lines in read_lines(self._read()):
-                unknown = self._destination.awaited()
-                if unknown is None:
-                    send_lines(lines, number + 1)
-                else:
-                    self._give_up(lines, unknown)
-                number += len(lines)
-                self._producer.poll(0)
-                self._report_failures()
-                _prompt(is_prompting)
+            with self._reports.keeping_fatal():
+                self._send_input(send_lines)
         except Exception:
             if self._transactions is not None:
                 self._transactions.abort()
             raise
         finally:
             self._finish()
+        if self._reports.fatal is not None:
+            if self.is_sync:
+                raise CommandError()
+            return 0  # as in Kafka, if a broker refused the records
         if self.undelivered:
             warn(f"{self.undelivered} of {self.sent} lines were not delivered to topic {self.topic}.")
             return 1
         return 0
+
+    def _send_input(self, send_lines: Callable[[list[bytes], int], None]) -> None:
+        is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
+        number = 0
+        _prompt(is_prompting)
+        for lines in read_lines(self._read()):
+            unknown = self._destination.awaited()
+            if unknown is None:
+                send_lines(lines, number + 1)
+            else:
+                self._give_up(lines, unknown)
+            number += len(lines)
+            self._producer.poll(0)
+            self._report_failures()
+            _prompt(is_prompting)
 
     def _send_values(self, lines: Iterable[bytes]) -> None:
         """Sends lines that are only values, as `_send_one` does.
@@ -435,7 +428,7 @@ class Sender:
         """Commits the last transaction, or aborts it if one of its lines could not be delivered."""
         self._report_failures()
         try:
-            if self._told:
+            if self._told or self._reports.fatal is not None:
                 transactions.abort()
                 raise CommandError()
             transactions.commit()
@@ -446,31 +439,37 @@ class Sender:
     def _finish(self) -> None:
         """Waits for every acknowledgement. A second Ctrl-C gives up on the records that are not acknowledged."""
         try:
-            if self._transactions is not None:
-                self._end(self._transactions)
-            self._producer.flush()
-            self._report_failures()
+            with self._reports.keeping_fatal():
+                if self._transactions is not None:
+                    self._end(self._transactions)
+                self._producer.flush()
+            if self._reports.fatal is not None:
+                self._reports.wait_for_rest(self._producer)
         except KeyboardInterrupt:
-            self._report_failures()
             self.undelivered += len(self._producer)
             self._producer.purge()
             raise
-
-    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Stores a record that could not be delivered. `poll` and `flush` may call this method while they raise a fatal
-        error. Code that catches an exception here would lose the fatal error."""
-        if error is not None:
-            self._failures.append((error, message))
+        finally:
+            self._report_failures()
+            self._report_fatal()
 
     def _report_failures(self) -> None:
-        """Reports the records that could not be delivered since the last call.
-
-        Records that an abort has removed are not reported here, because `_end` reports their number.
-        """
-        while self._failures:
-            error, message = self._failures.popleft()
-            if self._transactions is None or not is_purged(error):
+        """Reports the records that could not be delivered since the last call, but not the records that librdkafka has
+        removed after an abort or a fatal error. `_end` reports the number of the first kind."""
+        for error, message in self._reports.taken():
+            if error is None:
+                continue
+            if is_purged(error) and (self._transactions is not None or self._reports.fatal is not None):
+                self._removed = message if self._removed is None else self._removed
+            else:
                 self._lost(kafka_error(error), message.key(), message.value())
+
+    def _report_fatal(self) -> None:
+        """Reports a fatal error, and all records that it has removed, in one line."""
+        if self._reports.fatal is not None:
+            message = self._removed
+            key, value = (None, None) if message is None else (message.key(), message.value())
+            self._lost(self._reports.fatal, key, value, is_last=True)
 
     def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
         for line in lines:
@@ -479,13 +478,15 @@ class Sender:
             if self.is_sync:
                 raise CommandError()
 
-    def _lost(self, error: KafkaError, key: bytes | None, value: bytes | None) -> None:
+    def _lost(
+        self, error: KafkaError, key: bytes | None, value: bytes | None, *, is_last: bool = False
+    ) -> None:
         """Reports a failed record as Kafka does. As in Kafka, the exit code stays 0 if a broker refused the record."""
         if isinstance(error, TimeoutException):
             self.undelivered += 1
         producer_lacks(error, self.topic, self._transactional_id)
         self._told += 1
-        if self._told <= MAX_FAILURES_TOLD:
+        if self._told <= MAX_FAILURES_TOLD or is_last:
             key_text = "null" if key is None else f"{len(key)} bytes"
             value_text = "null" if value is None else f"{len(value)} bytes"
             stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")

@@ -7,7 +7,6 @@ import re
 import sys
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +30,10 @@ from kcli.cli.unreachable import explained
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import fatal_error, kafka_error, new_client
+from kcli.rdkafka.client import kafka_error, new_client
+from kcli.rdkafka.delivery import DeliveryReports, is_purged
 from kcli.rdkafka.producer import Destination, producer_config
-from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions, is_purged
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
 # The size of the pool of random bytes. It is larger than a batch of librdkafka.
@@ -272,7 +272,7 @@ class _Run:
         self.payload = payload
         self.output = output
         self.failed = 0
-        self._failures: deque[objects.ClientError] = deque()
+        self._reports = DeliveryReports()
         self.transactional_id = config.get("transactional.id")
         self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
         self.destination = Destination(self.producer, options.topic, config)
@@ -282,15 +282,13 @@ class _Run:
 
     def send(self) -> int:
         """Sends the records and prints the summary, as in Kafka also if the producer had to stop."""
-        from confluent_kafka import KafkaException
-
         try:
-            self._send_records()
-        except (KafkaException, SystemError) as error:
-            refused = fatal_error(error)
-            if refused is None:
-                raise
-            self._report_failures(refused)
+            with self._reports.keeping_fatal():
+                self._send_records()
+            if self._reports.fatal is not None:
+                self._reports.wait_for_rest(self.producer)
+        finally:
+            self._report_failures()
         self._summary()
         return 0
 
@@ -312,8 +310,7 @@ class _Run:
             if number == options.warmup_records > 0:
                 self.steady = _Statistics(options.num_records - number)
             self._produce(self.payload(number))
-            if transactions is not None and (self.failed or self._failures):
-                self._report_failures()
+            if transactions is not None and (self.failed or self._reports):
                 transactions.abort()
                 raise CommandError("Cannot execute transactional method because we are in an error state")
             if number % every == 0:
@@ -324,7 +321,6 @@ class _Run:
         if transactions is not None:
             transactions.commit()
         self.producer.flush()
-        self._report_failures()
 
     def _transactions(self) -> Transactions:
         duration_ms = self.options.transaction_duration_ms or DEFAULT_DURATION_MS
@@ -358,10 +354,10 @@ class _Run:
         sys.stdout.flush()
 
     def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Counts a record, or stores its error. `poll` and `flush` may call this method while they raise a fatal error.
-        Code that catches an exception here would lose the fatal error."""
+        """Counts a record. `poll` and `flush` may call this method while they raise a fatal error. Code that catches an
+        exception here would lose the fatal error."""
         if error is not None:
-            self._failures.append(error)
+            self._reports.delivered(error, message)
             return
         size_bytes = len(message)
         latency_ms = int((message.latency() or 0.0) * 1000)
@@ -369,14 +365,16 @@ class _Run:
         if self.steady is not None and self.total.count > self.options.warmup_records:
             self.steady.record(size_bytes, latency_ms)
 
-    def _report_failures(self, fatal: KafkaError | None = None) -> None:
-        """Reports the records that could not be delivered since the last call. After a fatal error, librdkafka removes
-        the records that wait. They are reported with the fatal error."""
-        if fatal is not None and not self._failures:
-            self._refused(fatal)
-        while self._failures:
-            failed = self._failures.popleft()
-            self._refused(fatal if fatal is not None and is_purged(failed) else kafka_error(failed))
+    def _report_failures(self) -> None:
+        """Reports the records that could not be delivered since the last call. Records that librdkafka has
+        removed after a fatal error are reported with this error."""
+        fatal = self._reports.fatal
+        errors = [error for error, _ in self._reports.taken() if error is not None]
+        refusals = [fatal if fatal is not None and is_purged(each) else kafka_error(each) for each in errors]
+        if fatal is not None and fatal not in refusals:
+            refusals.append(fatal)
+        for refused in refusals:
+            self._refused(refused)
 
     def _refused(self, error: KafkaError) -> None:
         self.failed += 1

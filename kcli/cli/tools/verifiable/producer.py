@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.missing_rights import producer_lacks
@@ -19,9 +16,9 @@ from kcli.cli.unreachable import explained
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
-from kcli.rdkafka.client import fatal_error, kafka_error
+from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.delivery import DeliveryReports, is_purged
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
-from kcli.rdkafka.transactions import is_purged
 
 NO_LIMIT = -1
 
@@ -92,8 +89,7 @@ class _Run:
         self.output = output
         self.sent = 0
         self.acked = 0
-        self._fatal: KafkaError | None = None
-        self._failures: deque[tuple[objects.ClientError, str | None, str | None]] = deque()
+        self._reports = DeliveryReports()
         config = configuration(options)
         self.traces = record_traces("verifiable-producer")
         self.producer: objects.Producer = new_producer(config, self.traces)
@@ -111,11 +107,15 @@ class _Run:
             prefix = "" if options.value_prefix is None else f"{options.value_prefix}."
             self._produce(key, f"{prefix}{self.sent}")
             self.sent += 1
-            self._call(partial(self.producer.poll, 0))
+            self._poll(0)
             self._throttle()
 
     def close(self) -> None:
-        self._call(self.producer.flush)
+        with self._reports.keeping_fatal():
+            self.producer.flush()
+        if self._reports.fatal is not None:
+            self._reports.wait_for_rest(self.producer)
+        self._report()
         if self.traces is not None:
             self.traces.close()
         write(self.output, "shutdown_complete")
@@ -130,35 +130,52 @@ class _Run:
         )
 
     def _produce(self, key: str | None, value: str) -> None:
-        refused = self.destination.awaited()
+        refused = self._reports.fatal
         if refused is None:
-            timestamp_ms = None
-            if self.options.message_create_time != NO_LIMIT:
-                timestamp_ms = self.timestamp_ms
-                # As in Kafka, each record advances the timestamp by the age of the run.
-                self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
-            refused = self.destination.send(
-                value.encode(),
-                None if key is None else key.encode(),
-                PARTITION_UA if key is not None else self.destination.sticky(len(value)),
-                timestamp_ms=timestamp_ms,
-                on_delivery=self._delivered,
-            )
+            with self._reports.keeping_fatal():
+                refused = self._passed_on(key, value)
+            refused = refused or self._reports.fatal
         if refused is not None:
             self._refused(refused, key, value)
+
+    def _passed_on(self, key: str | None, value: str) -> KafkaError | None:
+        """Passes a record to librdkafka. Returns the error if librdkafka refuses the record."""
+        unknown = self.destination.awaited()
+        if unknown is not None:
+            return unknown
+        timestamp_ms = None
+        if self.options.message_create_time != NO_LIMIT:
+            timestamp_ms = self.timestamp_ms
+            # As in Kafka, each record advances the timestamp by the age of the run.
+            self.timestamp_ms += int((time.monotonic() - self.started) * 1000)
+        return self.destination.send(
+            value.encode(),
+            None if key is None else key.encode(),
+            PARTITION_UA if key is not None else self.destination.sticky(len(value)),
+            timestamp_ms=timestamp_ms,
+            on_delivery=self._reports.delivered,
+        )
 
     def _throttle(self) -> None:
         if self.options.throughput <= 0:
             return
         due = self.started + self.sent / self.options.throughput
         while (ahead_s := due - time.monotonic()) > 0:
-            self._call(partial(self.producer.poll, ahead_s))
+            self._poll(ahead_s)
 
-    def _delivered(self, error: objects.ClientError | None, message: objects.Message) -> None:
-        """Reports an acknowledged record, or stores a failed one. `poll` and `flush` may call this method while they
-        raise a fatal error. Code that catches an exception here would lose the fatal error."""
-        key, value = text(message.key()), text(message.value())
-        if error is None:
+    def _poll(self, seconds: float) -> None:
+        with self._reports.keeping_fatal():
+            self.producer.poll(seconds)
+        self._report()
+
+    def _report(self) -> None:
+        """Writes an event for each record that was acknowledged or that failed since the last call."""
+        for error, message in self._reports.taken():
+            key, value = text(message.key()), text(message.value())
+            if error is not None:
+                fatal = self._reports.fatal if is_purged(error) else None
+                self._refused(fatal or kafka_error(error), key, value)
+                continue
             self.acked += 1
             write(
                 self.output,
@@ -169,24 +186,6 @@ class _Run:
                 topic=message.topic(),
                 partition=message.partition(),
             )
-            return
-        self._failures.append((error, key, value))
-
-    def _call(self, report: Callable[[], object]) -> None:
-        """Calls `poll` or `flush`, and then reports the records that could not be delivered. After a fatal error,
-        librdkafka removes the records that wait. They are reported with the fatal error."""
-        from confluent_kafka import KafkaException
-
-        try:
-            report()
-        except (KafkaException, SystemError) as error:
-            self._fatal = fatal_error(error)
-            if self._fatal is None:
-                raise
-        while self._failures:
-            failed, key, value = self._failures.popleft()
-            refused = self._fatal if self._fatal is not None and is_purged(failed) else kafka_error(failed)
-            self._refused(refused, key, value)
 
     def _refused(self, error: KafkaError, key: str | None, value: str | None) -> None:
         producer_lacks(error, self.options.topic or "")
