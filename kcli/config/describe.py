@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
 from kcli.config.client_metrics import CLIENT_METRICS
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, ConfigValue, UpdateMode, value_text
+from kcli.config.definition import (
+    ConfigDef,
+    ConfigError,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    UpdateMode,
+    value_text,
+)
 from kcli.config.group import BROKER_SYNONYMS, GROUP
 from kcli.config.topic import SERVER_SYNONYMS, TOPIC, server_default
 from kcli.model.configs import ConfigSource
@@ -78,14 +86,27 @@ def describe_topic(
 def describe_broker(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
     """Describes every public broker key and all other keys that are set for the broker, sorted by name."""
     public = {name for name, key in BROKER.items() if not key.internal}
-    return tuple(_broker_entry(name, layers, broker) for name in sorted(public | layers.merged().keys()))
+    return tuple(
+        _broker_entry(name, layers, value_text(broker[name]) if name in BROKER else layers.text(name))
+        for name in sorted(public | layers.merged().keys())
+    )
 
 
-def describe_broker_defaults(layers: BrokerLayers, broker: BrokerConfig) -> tuple[ConfigEntry, ...]:
-    """Describes the cluster's dynamic defaults, sorted by name. The other layers are not used. `broker` is the
-    configuration with these defaults."""
+def describe_broker_defaults(layers: BrokerLayers) -> tuple[ConfigEntry, ...]:
+    """Describes the cluster's dynamic defaults, sorted by name. The other layers are not used. A stored value that is
+    invalid is described as it was stored."""
     only = BrokerLayers(dynamic_default=layers.dynamic_default)
-    return tuple(_broker_entry(name, only, broker, defaults={}) for name in sorted(layers.dynamic_default))
+    return tuple(
+        _broker_entry(name, only, _parsed_text(name, text), defaults={})
+        for name, text in sorted(layers.dynamic_default.items())
+    )
+
+
+def _parsed_text(name: str, text: str) -> str | None:
+    try:
+        return value_text(BROKER[name].parse(text)) if name in BROKER else text
+    except ConfigError:
+        return text
 
 
 def describe_group(
@@ -135,16 +156,12 @@ def _topic_entry(
 
 
 def _broker_entry(
-    name: str, layers: BrokerLayers, broker: BrokerConfig, defaults: Mapping[str, str] | None = None
+    name: str, layers: BrokerLayers, value: str | None, defaults: Mapping[str, str] | None = None
 ) -> ConfigEntry:
     key = broker_key(name)
     # The value of an unknown key may be a secret, so it is treated as sensitive.
     sensitive = key is None or key.sensitive
     synonyms = _synonyms(name, _broker_names(name), layers, sensitive=sensitive, defaults=defaults)
-    if name in BROKER:
-        value = value_text(broker[name])
-    else:
-        value = layers.text(name)
     read_only = name not in DYNAMIC_ONLY and (
         name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
     )

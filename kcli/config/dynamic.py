@@ -180,7 +180,7 @@ class DynamicConfig:
         return describe_broker(self.layers, self.current)
 
     def describe_broker_defaults(self) -> tuple[ConfigEntry, ...]:
-        return describe_broker_defaults(self.layers, self.static.replaced(self._usable_default))
+        return describe_broker_defaults(self.layers)
 
     def describe_group(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
         return describe_group(overrides, self.current)

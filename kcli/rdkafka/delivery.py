@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcli.errors import KafkaError
-from kcli.rdkafka.client import fatal_error
+from kcli.errors import KafkaError, TimeoutException
+from kcli.rdkafka.client import fatal_error, is_fatal
 from kcli.rdkafka.objects import ClientError, Message, Producer
 
 REST_S = 10.0
@@ -20,6 +20,12 @@ def is_purged(error: ClientError) -> bool:
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
+def raise_fatal(producer: Producer, error: ClientError) -> None:
+    """Raises the fatal error of a producer, if `produce` was refused with `error` because of an earlier fatal error."""
+    if is_fatal(error):
+        producer.poll(0)
 
 
 class DeliveryReports:
@@ -56,8 +62,9 @@ class DeliveryReports:
             fatal = fatal_error(raised)
             if fatal is None:
                 raise
-            # A later error only tells that an earlier one was fatal.
-            self.fatal = self.fatal or fatal
+            # `produce` may only tell, as a TimeoutException, that there was a fatal error. A later error is its reason.
+            if self.fatal is None or isinstance(self.fatal, TimeoutException):
+                self.fatal = fatal
 
     def wait_for_rest(self, producer: Producer) -> None:
         """After a fatal error, waits for the reports of the records that librdkafka removes."""

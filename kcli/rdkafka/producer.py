@@ -15,8 +15,9 @@ from kcli.errors import (
     TimeoutException,
     TopicAuthorizationException,
 )
-from kcli.rdkafka.client import is_fatal, kafka_error
+from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import translate
+from kcli.rdkafka.delivery import raise_fatal
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
@@ -172,8 +173,7 @@ class Destination:
     def _refusal(
         self, error: ClientError, key: bytes | None, value: bytes | None, headers: Headers
     ) -> KafkaError:
-        if is_fatal(error):
-            self._producer.poll(0)  # raises the fatal error. This error only tells that there was one.
+        raise_fatal(self._producer, error)
         refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused

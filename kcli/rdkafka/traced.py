@@ -52,8 +52,8 @@ class TracedProducer(confluent_kafka.Producer):  # type: ignore[misc]  # the cla
         error: ClientError | None,
         message: Message,
     ) -> None:
+        if then is not None:
+            then(error, message)  # first, because the other calls may fail while a fatal error is raised
         place = Place(message.topic(), message.partition(), None if error is not None else message.offset())
         name = None if error is None else kafka_error(error).code.name
         self._spans.end(sending, place, key=key, is_tombstone=is_tombstone, error=name)
-        if then is not None:
-            then(error, message)

@@ -36,10 +36,10 @@ def missing() -> str | None:
     return None
 
 
-@pytest.hookimpl(trylast=True)  # after the tests are shuffled
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of Spark first. Then the first of several workers runs nearly all of them, and the others need no
-    virtual machine of their own."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Marks the tests of Spark before pytest selects tests by their marks, and puts them first after all tests are
+    shuffled. Then the first of several workers runs nearly all of them, and the others need no virtual machine."""
     reason = missing()
     here = str(Path(__file__).parent)
     for item in items:
@@ -47,6 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+    yield
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 

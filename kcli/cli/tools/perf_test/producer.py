@@ -367,9 +367,12 @@ class _Run:
 
     def _report_failures(self) -> None:
         """Reports the records that could not be delivered since the last call. Records that librdkafka has
-        removed after a fatal error are reported with this error."""
+        removed after a fatal error are reported with this error. Records that an abort has removed are not
+        reported."""
         fatal = self._reports.fatal
         errors = [error for error, _ in self._reports.taken() if error is not None]
+        if fatal is None and self.transactional_id is not None:
+            errors = [each for each in errors if not is_purged(each)]
         refusals = [fatal if fatal is not None and is_purged(each) else kafka_error(each) for each in errors]
         if fatal is not None and fatal not in refusals:
             refusals.append(fatal)

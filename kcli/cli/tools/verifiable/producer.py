@@ -21,6 +21,8 @@ from kcli.rdkafka.delivery import DeliveryReports, is_purged
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 
 NO_LIMIT = -1
+# The time after which the events of reports are written while the last records are awaited.
+EVENTS_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +113,10 @@ class _Run:
             self._throttle()
 
     def close(self) -> None:
-        with self._reports.keeping_fatal():
-            self.producer.flush()
-        if self._reports.fatal is not None:
-            self._reports.wait_for_rest(self.producer)
-        self._report()
+        try:
+            self._flush()
+        finally:
+            self._report()
         if self.traces is not None:
             self.traces.close()
         write(self.output, "shutdown_complete")
@@ -162,6 +163,16 @@ class _Run:
         due = self.started + self.sent / self.options.throughput
         while (ahead_s := due - time.monotonic()) > 0:
             self._poll(ahead_s)
+
+    def _flush(self) -> None:
+        """Waits for the reports of all records, and writes their events meanwhile."""
+        waiting = 1
+        while waiting and self._reports.fatal is None:
+            with self._reports.keeping_fatal():
+                waiting = self.producer.flush(EVENTS_EVERY_S)
+            self._report()
+        if self._reports.fatal is not None:
+            self._reports.wait_for_rest(self.producer)
 
     def _poll(self, seconds: float) -> None:
         with self._reports.keeping_fatal():
