@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kcli.errors import KafkaError, TimeoutException
-from kcli.rdkafka.client import fatal_error, is_fatal
+from kcli.rdkafka.client import fatal_error
 from kcli.rdkafka.objects import ClientError, Message, Producer
-
-REST_S = 10.0
-"""The most seconds in which librdkafka removes the records that wait. It does so immediately after a fatal error."""
 
 
 def is_purged(error: ClientError) -> bool:
@@ -20,12 +17,6 @@ def is_purged(error: ClientError) -> bool:
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-
-
-def raise_fatal(producer: Producer, error: ClientError) -> None:
-    """Raises the fatal error of a producer, if `produce` was refused with `error` because of an earlier fatal error."""
-    if is_fatal(error):
-        producer.poll(0)
 
 
 class DeliveryReports:
@@ -62,11 +53,14 @@ class DeliveryReports:
             fatal = fatal_error(raised)
             if fatal is None:
                 raise
-            # `produce` may only tell, as a TimeoutException, that there was a fatal error. A later error is its reason.
+            # `produce` tells only that there was a fatal error, as a TimeoutException. `poll` and `flush` tell why.
             if self.fatal is None or isinstance(self.fatal, TimeoutException):
                 self.fatal = fatal
 
-    def wait_for_rest(self, producer: Producer) -> None:
-        """After a fatal error, waits for the reports of the records that librdkafka removes."""
+    def flush(self, producer: Producer) -> None:
+        """Waits for the reports of all records, also of those that librdkafka removes after a fatal error."""
         with self.keeping_fatal():
-            producer.flush(REST_S)
+            producer.flush()
+        if self.fatal is not None:
+            with self.keeping_fatal():
+                producer.flush()  # the first call may have ended at the fatal error

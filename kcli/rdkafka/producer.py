@@ -15,9 +15,8 @@ from kcli.errors import (
     TimeoutException,
     TopicAuthorizationException,
 )
-from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.client import is_fatal, kafka_error
 from kcli.rdkafka.configuration import translate
-from kcli.rdkafka.delivery import raise_fatal
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
@@ -149,8 +148,8 @@ class Destination:
     ) -> KafkaError | None:
         """Passes a record to librdkafka as soon as its queue has room.
 
-        Returns the error if librdkafka refuses the record. Raises KafkaException or SystemError after a fatal error
-        (`fatal_error`).
+        Returns the error if librdkafka refuses the record. Raises KafkaException or SystemError after a fatal error.
+        `DeliveryReports.flush` then learns its reason.
         """
         timestamp = timestamp_ms or 0  # for librdkafka 0 means the current time
         while True:
@@ -168,12 +167,13 @@ class Destination:
             except BufferError:
                 self._producer.poll(FULL_QUEUE_WAIT_S)
             except self._refused as error:
+                if is_fatal(error.args[0]):
+                    raise
                 return self._refusal(error.args[0], key, value, headers or [])
 
     def _refusal(
         self, error: ClientError, key: bytes | None, value: bytes | None, headers: Headers
     ) -> KafkaError:
-        raise_fatal(self._producer, error)
         refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused

@@ -20,7 +20,7 @@ from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
-from kcli.rdkafka.delivery import DeliveryReports, raise_fatal
+from kcli.rdkafka.delivery import DeliveryReports
 from kcli.rdkafka.producer import producer_config
 
 # The usage line of Kafka 4.1, whose tool has only positional arguments.
@@ -282,16 +282,12 @@ class _Run:
 
     def _send(self, value: bytes, key: bytes | None, headers: objects.Headers) -> None:
         """Sends a record and waits for its acknowledgement."""
-        from confluent_kafka import KafkaException
-
         with self._reports.keeping_fatal():
-            try:
-                self.producer.produce(self.plan.topic, value, key, headers=headers)
-            except KafkaException as error:
-                raise_fatal(self.producer, error.args[0])
-                raise
+            self.producer.produce(self.plan.topic, value, key, headers=headers)
             if self.producer.flush(TIMEOUT_S):
                 raise CommandError(f"The record was not acknowledged in {TIMEOUT_S:g} s")
+        if self._reports.fatal is not None:
+            self._reports.flush(self.producer)
         failed = [kafka_error(error) for error, _ in self._reports.taken() if error is not None]
         for refused in (self._reports.fatal, *failed):
             if refused is not None:

@@ -187,6 +187,41 @@ def test_the_verifiable_producer_reports_each_record_with_the_fatal_error(
     assert {each["message"] for each in failed} == {"Cluster authorization failed."}
 
 
+class RefusedAtOnce(Forbidden):
+    """The fatal error comes before the first record. `produce` does not tell its reason."""
+
+    def produce(self, *_: Any, **__: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL, "fatal error", True))
+
+    def poll(self, timeout_s: float = 0) -> None: ...
+
+    def flush(self, timeout_s: float = 0) -> None:
+        super().poll()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "console-producer",
+        "console-producer --sync",
+        "producer-perf-test --num-records 1 --record-size 1 --throughput -1",
+        "verifiable-producer --max-messages 1",
+        "e2e-latency --num-records 1 --producer-acks all --record-size 1",
+    ],
+)
+def test_a_tool_whose_first_record_is_refused_shows_the_reason(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", RefusedAtOnce)
+    monkeypatch.setattr("kcli.cli.tools.e2e_latency._Run._go_to_ends", lambda *_: None)
+    monkeypatch.setattr("kcli.cli.tools.e2e_latency._partitions", no_partitions)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\n")))
+    run([*words.split(), "--topic", "t", "--bootstrap-server", "127.0.0.1:1"])
+    shown = "".join(capsys.readouterr())
+    assert "Cluster authorization failed." in shown
+    assert "Fatal error" not in shown
+
+
 def test_the_latency_test_ends_with_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:
     measurement: Any = object.__new__(Measurement)
     measurement.plan, measurement.producer = SimpleNamespace(topic="t"), Forbidden()

@@ -439,12 +439,10 @@ class Sender:
     def _finish(self) -> None:
         """Waits for every acknowledgement. A second Ctrl-C gives up on the records that are not acknowledged."""
         try:
-            with self._reports.keeping_fatal():
-                if self._transactions is not None:
+            self._reports.flush(self._producer)
+            if self._transactions is not None:
+                with self._reports.keeping_fatal():
                     self._end(self._transactions)
-                self._producer.flush()
-            if self._reports.fatal is not None:
-                self._reports.wait_for_rest(self._producer)
         except KeyboardInterrupt:
             self.undelivered += len(self._producer)
             self._producer.purge()
@@ -460,15 +458,17 @@ class Sender:
             if error is None:
                 continue
             if is_purged(error) and (self._transactions is not None or self._reports.fatal is not None):
-                self._removed = message if self._removed is None else self._removed
+                if self._removed is None:
+                    self._removed = message
             else:
                 self._lost(kafka_error(error), message.key(), message.value())
 
     def _report_fatal(self) -> None:
         """Reports a fatal error, and all records that it has removed, in one line."""
         if self._reports.fatal is not None:
-            message = self._removed
-            key, value = (None, None) if message is None else (message.key(), message.value())
+            key, value = None, None
+            if self._removed is not None:
+                key, value = self._removed.key(), self._removed.value()
             self._lost(self._reports.fatal, key, value, is_last=True)
 
     def _give_up(self, lines: list[bytes], error: KafkaError) -> None:

@@ -286,7 +286,7 @@ class _Run:
             with self._reports.keeping_fatal():
                 self._send_records()
             if self._reports.fatal is not None:
-                self._reports.wait_for_rest(self.producer)
+                self._reports.flush(self.producer)
         finally:
             self._report_failures()
         self._summary()

@@ -135,7 +135,9 @@ class _Run:
         if refused is None:
             with self._reports.keeping_fatal():
                 refused = self._passed_on(key, value)
-            refused = refused or self._reports.fatal
+            if self._reports.fatal is not None:
+                self._reports.flush(self.producer)
+                refused = self._reports.fatal
         if refused is not None:
             self._refused(refused, key, value)
 
@@ -172,7 +174,7 @@ class _Run:
                 waiting = self.producer.flush(EVENTS_EVERY_S)
             self._report()
         if self._reports.fatal is not None:
-            self._reports.wait_for_rest(self.producer)
+            self._reports.flush(self.producer)
 
     def _poll(self, seconds: float) -> None:
         with self._reports.keeping_fatal():
