@@ -1,7 +1,7 @@
 # `make quick`: the core of the tests in under two minutes on two cores. For each edit.
 # `make check`: bin/test, which is every check that CI runs: formatter, linter, types, import arrows and all tests.
 #               CI also runs failed tests once more and tries the same examples of properties in each run (.ci/run).
-# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 20, ten times as many examples of
+# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 12, ten times as many examples of
 #               each property, and the tests that are marked `full`. For a night, or before a release.
 PY := .venv/bin/python
 .PHONY: quick check full format lint types arrows test sim stories generate bench house hooks

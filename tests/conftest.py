@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,11 @@ settings.register_profile("full", settings.get_profile("any-machine"), max_examp
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The first worker runs the tests of Spark, one after the other (tests/spark/conftest.py). Without priority, they would
+# still run long after all other tests have ended.
+SPARK_WORKER = "gw0"
+NICENESS_BESIDE_SPARK = 5
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -46,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER", SPARK_WORKER) != SPARK_WORKER:
+        os.nice(NICENESS_BESIDE_SPARK)
     path = config.getoption("--outcomes")
     # Workers of xdist report to the process that started them, so only that process writes the file.
     if path is not None and not hasattr(config, "workerinput"):

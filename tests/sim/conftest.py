@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-DEFAULT_SEEDS = 20
+DEFAULT_SEEDS = 12
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -52,7 +52,8 @@ from kcli.raft.states.table import State
 from kcli.raft.voters import NO_VOTERS, ReplicaKey, Voter, VoterSet, voter_set
 from rigs.raft import LISTENER, MANY, Disk, Machine, PowerFailure, address_of, directory, voter_of
 
-SEEDS = 40
+SEEDS = 24
+SEEDS_IN_FULL = 40
 SEEDS_UNTIL_NOTICED = 10
 STORM_S = 30.0
 ELECTION_S = 15.0
@@ -629,7 +630,10 @@ def run_seed(seed: int) -> RaftSim:
     return sim
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(SEEDS), *(pytest.param(each, marks=pytest.mark.full) for each in range(SEEDS, SEEDS_IN_FULL))],
+)
 def test_a_quorum_keeps_its_promises(seed: int) -> None:
     try:
         run_seed(seed)

@@ -46,6 +46,7 @@ INSTALLED = {
     "java": "openjdk-17-jre-headless",
     "man": "man-db",
     "krb5-config": "libkrb5-dev",
+    "python3-config": "python3-dev",
     "chromium": "chromium",
     "promtool": "prometheus",
 }
@@ -84,6 +85,7 @@ def run(project: Path, tmp_path: Path) -> Run:
         executable(tmp_path / "installed" / name, "exit 0")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    environment["TEST_WORKERS"] = "2"
     environment["PATH"] = f"{tmp_path / 'installed'}{os.pathsep}{environment['PATH']}"
 
     def run(lines: str) -> subprocess.CompletedProcess[str]:
