@@ -147,11 +147,15 @@ class MarkerSender:
         if not partitions:
             written(())
             return
+        overtaken: Exception | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 await self._write(group, end, partitions, written)
-        except* Overtaken as overtaken:
-            raise overtaken.exceptions[0] from None
+        except* Overtaken as errors:
+            overtaken = errors.exceptions[0]
+        # If an error is raised inside of `except*`, Python 3.11.2 puts it into another group.
+        if overtaken is not None:
+            raise overtaken
 
     async def stop(self) -> None:
         await self._remote.stop()
