@@ -11,6 +11,7 @@ raise HttpError.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -170,7 +171,9 @@ class HttpServer:
         await self._runner.cleanup()
         for transport in transports:
             if transport is not None:
-                transport.abort()
+                # Python 3.11.2 raises this for a TLS transport that was closed twice. It cannot be aborted any more.
+                with contextlib.suppress(AttributeError):
+                    transport.abort()
 
     def _connect(self) -> asyncio.BaseProtocol:
         server = self._runner.server

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import stat
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcli.runtime.network import SystemNetwork
+from rigs.archives import unpack
 
 IDS = (1, 2, 3)
 
@@ -38,8 +38,7 @@ def unpacked(golden: Path, tmp_path: Path) -> Path:
     archive = golden.parent / "golden2" / "logdirs-a.tar.gz"
     if not archive.exists():
         pytest.skip(f"the recorded directories of Kafka 4.1 are not here: {archive}")
-    with tarfile.open(archive) as files:
-        files.extractall(tmp_path, filter="data")
+    unpack(archive, tmp_path)
     for path in tmp_path.rglob("*"):
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
     return tmp_path

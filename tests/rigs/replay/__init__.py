@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kcli.testing.broker_process import BrokerProcess, free_port
+from rigs.archives import unpack
 from rigs.replay.comparison import Compared, Result, compare
 from rigs.replay.programs import import_tools
 from rigs.replay.stage import LOGS, Stage
@@ -76,7 +76,7 @@ def replay(story: dict[str, Any], directory: Path) -> Iterator[Compared]:
     for node in nodes.values():
         node.overrides = {key: stage.filled(value) for key, value in node.overrides.items()}
     for name, place in story.get("copy", {}).items():
-        _unpack(CLI_2.parent / f"{name}.tar.gz", Path(stage.filled(place)).parent)
+        unpack(CLI_2.parent / f"{name}.tar.gz", Path(stage.filled(place)).parent)
     import_tools()
     with contextlib.ExitStack() as stack:
         stack.callback(stage.end)
@@ -115,11 +115,6 @@ def _nodes(story: dict[str, Any], directory: Path) -> dict[int, BrokerProcess]:
         }
         node.overrides = {key: value for key, value in overrides.items() if value is not None}
     return nodes
-
-
-def _unpack(archive: Path, place: Path) -> None:
-    with tarfile.open(archive) as files:
-        files.extractall(place, filter="data")
 
 
 def _format_arguments(story: dict[str, Any], node_id: int) -> list[str]:
