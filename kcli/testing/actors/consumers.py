@@ -5,6 +5,7 @@ They send heartbeats, give up and take over partitions, and are late at times.
 
 from __future__ import annotations
 
+import math
 import uuid
 from dataclasses import replace
 
@@ -41,6 +42,8 @@ class ConsumerMember(Member):
         self._epoch = 0
         self._uncertain: dict[int, int] = {}
         """The number of heartbeats without an answer since the last answer, by the life of the coordinator."""
+        self._asked_since_s = math.inf
+        """The earliest time at which the coordinator may have asked for partitions that it does not have back yet."""
         self._tells_all = False
         """Whether the next heartbeat has all fields, because the last one got no answer. The answer to a heartbeat with
         all fields always has the assignment."""
@@ -93,6 +96,7 @@ class ConsumerMember(Member):
     async def _beat(self, link: Link) -> None:
         request, self._tells_all = self._heartbeat(), True
         sent_s = self._now_s
+        self._asked_since_s = min(self._asked_since_s, sent_s)
         try:
             response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
         except NoCoordinator as error:
@@ -104,6 +108,8 @@ class ConsumerMember(Member):
         self._check_fence(link, code)
         self._check(code)
         self._uncertain.clear()
+        if response.assignment is None:  # the coordinator has all partitions back
+            self._asked_since_s = math.inf
         assert response.member_epoch >= self._epoch, (
             f"{self.name}: {self._epoch} became {response.member_epoch}"
         )
@@ -113,6 +119,9 @@ class ConsumerMember(Member):
         else:
             self._owns(link, tuple(self.owned))
         self._tells_all = False
+
+    def _keeps_partitions_too_long(self) -> bool:
+        return self._now_s - self._asked_since_s > REBALANCE_TIMEOUT_MS / 1000 * 0.9
 
     def _check_fence(self, link: Link, code: ErrorCode) -> None:
         """Checks that a coordinator refuses no epoch that is in the log.
