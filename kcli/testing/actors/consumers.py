@@ -120,6 +120,9 @@ class ConsumerMember(Member):
             self._owns(link, tuple(self.owned))
         self._tells_all = False
 
+    def _knows_members(self) -> bool:
+        return True  # a coordinator that is being loaded refuses heartbeats of KIP-848
+
     def _keeps_partitions_too_long(self) -> bool:
         return self._now_s - self._asked_since_s > REBALANCE_TIMEOUT_MS / 1000 * 0.9
 
