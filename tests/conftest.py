@@ -35,9 +35,6 @@ settings.register_profile("full", settings.get_profile("any-machine"), max_examp
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The first worker runs the tests of Spark, one after the other (tests/spark/conftest.py). Without priority, they would
-# still run long after all other tests have ended.
-SPARK_WORKER = "gw0"
 NICENESS_BESIDE_SPARK = 5
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -52,8 +49,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("PYTEST_XDIST_WORKER", SPARK_WORKER) != SPARK_WORKER:
-        os.nice(NICENESS_BESIDE_SPARK)
     path = config.getoption("--outcomes")
     # Workers of xdist report to the process that started them, so only that process writes the file.
     if path is not None and not hasattr(config, "workerinput"):
@@ -66,6 +61,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("full") is not None:
                 item.add_marker(skip)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Gives the tests of Spark priority over the tests of other workers.
+
+    One worker runs nearly all of them, one after the other (tests/spark/conftest.py). Without priority, it would end
+    long after the other workers.
+    """
+    beside = "PYTEST_XDIST_WORKER" in os.environ and item.get_closest_marker("spark") is None
+    if beside and os.nice(0) == 0:
+        os.nice(NICENESS_BESIDE_SPARK)
 
 
 def pytest_collection_finish() -> None:

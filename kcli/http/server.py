@@ -171,7 +171,7 @@ class HttpServer:
         await self._runner.cleanup()
         for transport in transports:
             if transport is not None:
-                # Python 3.11.2 raises this for a TLS transport that was closed twice. It cannot be aborted any more.
+                # Python 3.11.2 raises this for a TLS transport that was closed twice. It ends without an abort.
                 with contextlib.suppress(AttributeError):
                     transport.abort()
 

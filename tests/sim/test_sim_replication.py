@@ -87,5 +87,7 @@ def test_replicas_keep_what_was_acknowledged_and_become_equal(replication_seed: 
 
 
 def test_the_stories_with_members_have_both_kinds_of_groups() -> None:
-    protocols = {seed: group.protocol for seed in (70521, 70420) if (group := GroupSettings.of(seed)) is not None}
+    protocols = {
+        seed: group.protocol for seed in (70521, 70420) if (group := GroupSettings.of(seed)) is not None
+    }
     assert protocols == {70521: CLASSIC, 70420: CONSUMER}, "choose other seeds"

@@ -153,7 +153,7 @@ class MarkerSender:
                 await self._write(group, end, partitions, written)
         except* Overtaken as errors:
             overtaken = errors.exceptions[0]
-        # If an error is raised inside of `except*`, Python 3.11.2 puts it into another group.
+        # If an error is raised inside of `except*`, Python before 3.11.4 puts it into another group.
         if overtaken is not None:
             raise overtaken
 

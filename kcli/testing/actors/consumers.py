@@ -48,6 +48,10 @@ class ConsumerMember(Member):
         """Whether the next heartbeat has all fields, because the last one got no answer. The answer to a heartbeat with
         all fields always has the assignment."""
 
+    def _stop_owning(self) -> None:
+        super()._stop_owning()
+        self._asked_since_s = math.inf
+
     def die(self) -> None:
         super().die()
         self._epoch = 0

@@ -184,7 +184,8 @@ class CopyingProducer:
             await self._init_producer_id(knows_itself=True)
             assert not was_fenced, f"{self.client.name} was fenced, but it got another epoch"
             self._position = Offset(await self._persist("OffsetFetch", self.committed_position))
-            if not self.is_fenced:  # no other instance has begun, so every earlier transaction has ended
+            # InitProducerId has ended every earlier transaction. If no other instance has begun, no later one exists.
+            if not self.is_fenced:
                 self.ledger.decided(self._position, self._loop.time())
             self.is_begun = True
         except Refused:

@@ -123,7 +123,7 @@ class Member(Actor):
         self._life = 0
         """The life of the coordinator (`GroupWorld.coordinator_life`) in which it assigned the member id."""
         self._loaded_life = -1
-        """The last life of the coordinator that has answered more than a heartbeat."""
+        """The last life of the coordinator that has surely loaded the group."""
         self._heard_s = NEVER
         """The time at which the last heartbeat with a good answer was sent."""
         self._task: asyncio.Task[None] | None = None
@@ -241,7 +241,7 @@ class Member(Actor):
         )
         synced = await link.ask(request, ApiKey.SYNC_GROUP)
         self._check(synced.error_code)
-        self._loaded_life = self.world.coordinator_life
+        self._notice_loaded(link)
         partitions = decode_assignment(synced.assignment)
         self.world.ledger.owns(
             self.group, joined.generation_id, self.identity, partitions, losses=link.losses
@@ -350,6 +350,8 @@ class Member(Actor):
         new session to each member that is in the log."""
         if not link.is_current:
             return
+        if code in REJOIN:
+            self._notice_loaded(link)
         if code is ErrorCode.NONE and self._knows_members():
             self._heard_s = sent_s
         if code is not ErrorCode.UNKNOWN_MEMBER_ID:
@@ -361,6 +363,11 @@ class Member(Actor):
         if self._heard_s > NEVER and self.world.ledger.has_member(self.group, self.member_id):
             served_s = self._now_s - self.world.coordinator_began_s
             assert served_s > REMEMBERED_S, f"{self.name} is not known to the coordinator of {served_s:.3f} s"
+
+    def _notice_loaded(self, link: Link) -> None:
+        """Notices an answer that a coordinator gives only after it has loaded the group."""
+        if link.is_current:
+            self._loaded_life = self.world.coordinator_life
 
     def _knows_members(self) -> bool:
         """Whether the coordinator has surely loaded the group.
@@ -421,7 +428,7 @@ class Member(Actor):
         for topic in response.topics:
             for answer in topic.partitions:
                 self._check(answer.error_code)
-                self._loaded_life = self.world.coordinator_life
+                self._notice_loaded(link)
                 partition = TopicPartition(topic.name, answer.partition_index)
                 self.world.ledger.commit_acknowledged(
                     self.group, partition, self.owned[partition], losses=link.losses

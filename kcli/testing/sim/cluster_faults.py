@@ -241,13 +241,13 @@ class ClusterFaults:
         await self._expect_back(first)
 
     def _is_spare(self, node: SimNode) -> bool:
-        """Whether every partition has another broker in its ISR that has all records of this broker, and runs. If the
-        other broker is dead, the controller may remove it from the ISR before it learns of the loss of power. As in
-        Kafka, this broker would then be the only one that can lead.
+        """Whether this broker is in no ISR, so that other brokers have all committed records.
+
+        A broker in an ISR may become its last member before the controller learns of the loss of power. As in Kafka, it
+        would then lead without its lost records.
         """
         images = [each.image for each in self.watch.partitions.values() if each.image is not None]
-        others = [set(image.isr) - {node.node_id} for image in images]
-        return all(any(self.cluster.nodes[each].is_up for each in some) for some in others)
+        return all(node.node_id not in image.isr for image in images)
 
     def _trio(self) -> _Trio | None:
         """A partition with three replicas in sync, on brokers that the controllers do not need for a majority."""

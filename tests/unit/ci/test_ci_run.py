@@ -46,7 +46,6 @@ INSTALLED = {
     "java": "openjdk-17-jre-headless",
     "man": "man-db",
     "krb5-config": "libkrb5-dev",
-    "python3-config": "python3-dev",
     "chromium": "chromium",
     "promtool": "prometheus",
 }

@@ -55,6 +55,7 @@ def _own_collector() -> Iterator[None]:
         gc.callbacks.remove(freeze_survivors)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
+    gc.freeze()  # the collected tests, as at the start
 
 
 def unused_cycle() -> weakref.ref[Node]:
