@@ -3,6 +3,7 @@ sub-commands."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -138,6 +139,7 @@ async def status(options: LocalClusterOptions, output: Output) -> int:
     """Runs `status`. Returns 1 if a node does not serve clients."""
     from kcli.local_cluster.status import RUNNING, cluster_status
 
+    logging.getLogger("kcli.client").setLevel(logging.ERROR)  # the table tells which nodes do not answer
     cluster = _cluster(options)
     rows = await cluster_status(cluster)
     table = [HEADER, *map(_cells, rows)]

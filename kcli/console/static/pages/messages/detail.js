@@ -58,7 +58,7 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
   };
   const buttons = context.isReadOnly ? [] : [
     h("button", { onclick: () => { dialog.close(); deleteDialog(context, topic, { partition: row.partition, before: row.offset + 1 }); } }, icon("trash"), "Delete up to here"),
-    h("button", { onclick: () => record && (dialog.close(), resendDialog(context, topic, row)) }, "Send again"),
+    h("button", { onclick: () => { dialog.close(); resendDialog(context, topic, row); } }, "Send again"),
   ];
   const dialog = openDialog(`Record ${row.partition}:${row.offset}`, [content], buttons, { wide: true });
   load();
