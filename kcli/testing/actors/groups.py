@@ -219,13 +219,14 @@ class Member(Actor):
             protocol_type="consumer",
             protocols=(j.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
         )
+        life = self.world.coordinator_life  # another coordinator may follow before the answer arrives
         joined = await link.ask(request, ApiKey.JOIN_GROUP)
         if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
             raise Again
         self._check(joined.error_code)
         if joined.member_id != self.member_id:
-            self.member_id, self._life = joined.member_id, self.world.coordinator_life
+            self.member_id, self._life = joined.member_id, life
         await self._sync(link, joined)
 
     async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:
