@@ -69,8 +69,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     One worker runs nearly all of them, one after the other (tests/spark/conftest.py). Without priority, it would end
     long after the other workers.
     """
-    beside = "PYTEST_XDIST_WORKER" in os.environ and item.get_closest_marker("spark") is None
-    if beside and os.nice(0) == 0:
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if is_worker and not item.get_closest_marker("spark") and os.nice(0) == 0:
         os.nice(NICENESS_BESIDE_SPARK)
 
 

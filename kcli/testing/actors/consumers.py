@@ -15,7 +15,15 @@ from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.actors.clients import BACKOFF_S, Link
-from kcli.testing.actors.groups import NOT_NOW, REBALANCE_TIMEOUT_MS, Again, GroupWorld, Member, NoCoordinator
+from kcli.testing.actors.groups import (
+    GIVEN_UP_WITHIN_S,
+    NOT_NOW,
+    REBALANCE_TIMEOUT_MS,
+    Again,
+    GroupWorld,
+    Member,
+    NoCoordinator,
+)
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 # Settings of the broker with short session time-outs, so that a run need not wait for the usual time-outs.
@@ -128,7 +136,7 @@ class ConsumerMember(Member):
         return True  # a coordinator that is being loaded refuses heartbeats of KIP-848
 
     def _keeps_partitions_too_long(self) -> bool:
-        return self._now_s - self._asked_since_s > REBALANCE_TIMEOUT_MS / 1000 * 0.9
+        return self._now_s - self._asked_since_s > GIVEN_UP_WITHIN_S
 
     def _check_fence(self, link: Link, code: ErrorCode) -> None:
         """Checks that a coordinator refuses no epoch that is in the log.

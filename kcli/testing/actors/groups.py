@@ -44,6 +44,8 @@ SESSION_TIMEOUT_MS = 6_000
 REMEMBERED_S = SESSION_TIMEOUT_MS / 1000 * 0.9
 # The time for which a join waits for the other members. It is shorter than the time that a client waits for an answer.
 REBALANCE_TIMEOUT_MS = 8_000
+# A coordinator waits at least for this time until a member has given up its partitions, also if its clock is too fast.
+GIVEN_UP_WITHIN_S = REBALANCE_TIMEOUT_MS / 1000 * 0.9
 PROTOCOL = "range"
 NEVER = float("-inf")
 # Errors after which the member tries again, because the coordinator has moved or is loading.

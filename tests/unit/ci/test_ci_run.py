@@ -85,6 +85,8 @@ def run(project: Path, tmp_path: Path) -> Run:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     environment["TEST_WORKERS"] = "2"
+    # With Debian's Python, .ci/run would also install what that Python lacks.
+    environment["PYTHON"] = sys.executable
     environment["PATH"] = f"{tmp_path / 'installed'}{os.pathsep}{environment['PATH']}"
 
     def run(lines: str) -> subprocess.CompletedProcess[str]:
@@ -119,7 +121,7 @@ def run_without(project: Path, tmp_path: Path, *missing: str) -> subprocess.Comp
     executable(project / "bin/test", "echo the tests run")
     return subprocess.run(
         [project / ".ci/run"],
-        env={"PATH": str(programs)},
+        env={"PATH": str(programs), "PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
