@@ -178,8 +178,10 @@ class JoinProtocol:
     ) -> None:
         """Answers a returning static member after the write of its new member id. If the write failed, the old member
         id is restored."""
-        if group.members.get(member.member_id) is not member:
-            return  # the request was already answered, because the member left or joined again meanwhile
+        if member.join_token is not join.token:
+            # The request was already answered, because the member left or joined again, or a rebalance ended. In the
+            # last case, the member knows its new id, so unlike in Kafka, this id stays valid if the write failed.
+            return
         if code is not ErrorCode.NONE:
             protocols, rebalance_timeout_ms, session_timeout_ms = before
             self._rebalance.fail_waiting(group, member, write_error(code), "", step)
@@ -194,9 +196,8 @@ class JoinProtocol:
             group.rename_static(member.group_instance_id, member.member_id, old_id)
             self._rebalance.restart_session(group, member, step.now_ms)
             return
-        token = group.await_join(member, None)
-        if token is not None:
-            step.reply(token, self._returning_static(group, join, member, old_leader))
+        group.await_join(member, None)
+        step.reply(join.token, self._returning_static(group, join, member, old_leader))
 
     def _returning_static(
         self, group: ClassicGroup, join: Join, member: ClassicMember, old_leader: str
