@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -12,6 +13,9 @@ from kcli.config.features import metadata_version_of_release
 from kcli.errors import NetworkException, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.topic_partition import TopicPartition
+from kcli.replica.follower import FollowedState, Phase
+from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher
+from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.fetchers.leader_connection import (
     BUFFER_BYTES,
     FRAME_MAX_BYTES,
@@ -156,3 +160,25 @@ def test_the_fetcher_of_a_partition_is_kafkas(topic: str, partition: int, count:
 def test_every_fetcher_number_is_used() -> None:
     numbers = {fetcher_number(TopicPartition(f"topic-{nth}", nth), 4) for nth in range(200)}
     assert numbers == {0, 1, 2, 3}
+
+
+@on_a_loop
+async def test_a_lost_request_for_the_ends_of_a_log_is_no_error_of_the_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The connection is lost, which the fetcher reports in one line for all partitions."""
+    given = MagicMock()
+    given.clock.monotonic.return_value = 1.0
+    given.config.current.integer.return_value = 1000
+    given.image.return_value.metadata_version = metadata_version_of_release("4.1").level
+    fetcher = ReplicaFetcher(given, leader=2, number=0, address=Address("leader", 9092))
+    await fetcher.stop()  # the test does one step of its loop
+    waiting = Following(MagicMock(topic="t", partition=0))
+    waiting.state = FollowedState(3, 100, 3, 0).during(Phase.ASKING)
+    fetcher.followings[waiting.key] = waiting
+    fetcher._asking.append(waiting)
+    fetcher._exchange = AsyncMock(side_effect=ConnectionResetError("lost"))
+    with pytest.raises(ConnectionResetError):
+        await fetcher._ask_offsets()
+    assert waiting.state.phase is Phase.FETCHING and waiting.state.delayed_until_ms > 1000
+    assert not caplog.records

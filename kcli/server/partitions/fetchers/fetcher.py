@@ -460,14 +460,18 @@ class ReplicaFetcher:
         asking, self._asking = self._asking, []
         if not asking:
             return
+        has_failed = True
         try:
             await self._ask(asking, LATEST, on_leader_end)
             starts, self._asking = self._asking, []
             await self._ask(starts, EARLIEST, on_leader_start)
+            has_failed = False
         finally:
+            # If a request has failed, `_failed` logs the reason.
+            missing = BackOff("the leader did not report the ends of its log", is_usual=has_failed)
             for following in asking:
                 if self._is_current(following) and following.state.phase is Phase.ASKING:
-                    self._act(following, BackOff("the leader did not report the ends of its log"))
+                    self._act(following, missing)
 
     async def _ask(
         self, asking: list[Following], timestamp: int, decide: Callable[[Offset, OwnLog], Action]
