@@ -407,8 +407,10 @@ class ReplicatedConsumer:
 
     async def _reset(self, partition: TopicPartition) -> None:
         """Begins again at the start of the log, after an unclean election or retention has removed records."""
-        losses = self.world.watch.partitions[partition].losses
-        stale = self.world.watch.partitions[partition].end >= self.positions[partition]
+        committed = self.world.watch.partitions[partition]
+        stale = committed.end >= self.positions[partition]
+        # After an unclean election, the former leader may have answered with records that only it ever had.
+        losses = committed.losses or (partition.topic == UNCLEAN and not stale)
         assert losses or stale, f"{self.name}: {partition}: {self.positions[partition]} is out of range"
         if partition.topic == RETAINED:
             self.positions[partition] = max(self.positions[partition], await self._earliest(partition))

@@ -41,6 +41,9 @@ BEGIN_ANEW = frozenset(
 # instance id has not left yet.
 ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
 
+CHANGES_OF_LEAVING = 2
+"""Leaving counts as two changes of the epoch, because the coordinator accepts no former epoch afterwards."""
+
 
 class ConsumerMember(Member):
     def __init__(
@@ -49,7 +52,8 @@ class ConsumerMember(Member):
         super().__init__(world, name, group, topics, instance=instance)
         self._epoch = 0
         self._uncertain: dict[int, int] = {}
-        """The number of heartbeats without an answer since the last answer, by the life of the coordinator."""
+        """The number of changes of the epoch that the coordinator may have made without an answer since the last
+        answer, by the life of the coordinator."""
         self._asked_since_s = math.inf
         """The earliest time at which the coordinator may have asked for partitions that it does not have back yet."""
         self._tells_all = False
@@ -109,12 +113,7 @@ class ConsumerMember(Member):
         request, self._tells_all = self._heartbeat(), True
         sent_s = self._now_s
         self._asked_since_s = min(self._asked_since_s, sent_s)
-        try:
-            response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
-        except NoCoordinator as error:
-            life = self.world.coordinator_life
-            self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done
-            raise
+        response = await self._send(link, request)
         code = response.error_code
         self._take_heartbeat(link, code, sent_s)
         self._check_fence(link, code)
@@ -132,6 +131,20 @@ class ConsumerMember(Member):
             self._owns(link, tuple(self.owned))
         self._tells_all = False
 
+    async def _send(
+        self, link: Link, request: ch.ConsumerGroupHeartbeatRequest
+    ) -> ch.ConsumerGroupHeartbeatResponse:
+        try:
+            response: ch.ConsumerGroupHeartbeatResponse = await link.ask(
+                request, ApiKey.CONSUMER_GROUP_HEARTBEAT
+            )
+        except NoCoordinator as error:
+            life = self.world.coordinator_life
+            changes = 1 if request.member_epoch >= 0 else CHANGES_OF_LEAVING
+            self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done * changes
+            raise
+        return response
+
     def _knows_members(self) -> bool:
         return True  # a coordinator that is being loaded refuses heartbeats of KIP-848
 
@@ -142,7 +155,7 @@ class ConsumerMember(Member):
         """Checks that a coordinator refuses no epoch that is in the log.
 
         It accepts the present epoch of a member and the epoch before. A member may be further behind only if the
-        coordinator has carried out more than one heartbeat of which the member did not get the answer.
+        coordinator has changed the epoch more than once, and the member did not get the answers.
         """
         if code is ErrorCode.FENCED_MEMBER_EPOCH and link.is_current and self._epoch > 0:
             is_known = self.world.ledger.has_member(self.group, self.member_id, self._epoch)
@@ -182,7 +195,7 @@ class ConsumerMember(Member):
                 member_epoch=STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH,
                 instance_id=self._instance,
             )
-            response = await link.ask(request, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+            response = await self._send(link, request)
             if response.error_code in NOT_NOW:
                 await self.pause(0.0, BACKOFF_S)
                 return

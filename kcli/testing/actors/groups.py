@@ -228,7 +228,8 @@ class Member(Actor):
             raise Again
         self._check(joined.error_code)
         if joined.member_id != self.member_id:
-            self.member_id, self._life = joined.member_id, life
+            # the present coordinator does not know an id that a former one has assigned
+            self.member_id, self._life = joined.member_id, life if self._is_current else -1
         await self._sync(link, joined)
 
     async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:

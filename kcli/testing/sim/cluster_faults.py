@@ -241,13 +241,16 @@ class ClusterFaults:
         await self._expect_back(first)
 
     def _is_spare(self, node: SimNode) -> bool:
-        """Whether this broker is in no ISR, so that other brokers have all committed records.
+        """Whether other brokers have all committed records, because this broker is in no ISR and is nowhere the only
+        member of the ELR.
 
-        A broker in an ISR may become its last member before the controller learns of the loss of power. As in Kafka, it
-        would then lead without its lost records.
+        A broker in an ISR may become its last member before the controller learns of the loss of power. As in Kafka,
+        the last member of an ISR or ELR would then lead without its lost records.
         """
         images = [each.image for each in self.watch.partitions.values() if each.image is not None]
-        return all(node.node_id not in image.isr for image in images)
+        return all(
+            node.node_id not in image.isr and {node.node_id} != {*image.isr, *image.elr} for image in images
+        )
 
     def _trio(self) -> _Trio | None:
         """A partition with three replicas in sync, on brokers that the controllers do not need for a majority."""
