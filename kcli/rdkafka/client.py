@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
@@ -59,21 +59,26 @@ def kafka_error(error: ClientError) -> KafkaError:
     return known() if known else TimeoutException(error.str())
 
 
-def fatal_error(raised: BaseException) -> KafkaError | None:
-    """Returns the fatal error in an exception of confluent-kafka, or None. After a fatal error, such as a missing
-    permission for idempotent writes, a producer cannot continue.
+def client_errors(raised: BaseException) -> Iterator[ClientError]:
+    """Returns librdkafka's errors in an exception of confluent-kafka.
 
-    `poll` and `flush` of confluent-kafka raise such an error. If a delivery report was due at the same time, they raise
-    a SystemError, and the fatal error is the cause of this SystemError, or the cause of its cause.
+    Most methods raise a KafkaException. If a delivery report was due at the same time, they raise a SystemError, and
+    the KafkaException is the cause of this SystemError, or the cause of its cause.
     """
     from confluent_kafka import KafkaException
 
     each: BaseException | None = raised
     while each is not None:
-        if isinstance(each, KafkaException) and is_fatal(each.args[0]):
-            return kafka_error(each.args[0])
+        if isinstance(each, KafkaException):
+            yield each.args[0]
         each = each.__cause__
-    return None
+
+
+def fatal_error(raised: BaseException) -> KafkaError | None:
+    """Returns the fatal error in an exception of confluent-kafka, or None. After a fatal error, such as a missing
+    permission for idempotent writes, a producer cannot continue.
+    """
+    return next((kafka_error(error) for error in client_errors(raised) if is_fatal(error)), None)
 
 
 def is_fatal(error: ClientError) -> bool:

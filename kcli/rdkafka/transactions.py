@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from kcli.rdkafka.client import kafka_error
+from kcli.rdkafka.client import client_errors, kafka_error
 from kcli.rdkafka.errors import TransactionError
 from kcli.rdkafka.objects import Producer
 
@@ -73,14 +73,12 @@ class Transactions:
 
     def abort(self) -> None:
         """Aborts the open transaction. Call this after any failure."""
-        from confluent_kafka import KafkaException
-
         if self._began is None:
             return
         self._began, self._pending = None, 0
         try:
-            self._producer.abort_transaction()
-        except KafkaException:
+            self._call(self._producer.abort_transaction)
+        except TransactionError:
             # the producer is fenced or no broker answers, so the time-out ends the transaction
             self._producer.purge()
 
@@ -89,9 +87,12 @@ class Transactions:
 
         try:
             step()
-        except KafkaException as error:
-            text = f"org.apache.kafka.common.KafkaException: {error.args[0].str()}"
-            raise TransactionError(text) from kafka_error(error.args[0])
+        except (KafkaException, SystemError) as raised:
+            error = next(client_errors(raised), None)
+            if error is None:
+                raise
+            text = f"org.apache.kafka.common.KafkaException: {error.str()}"
+            raise TransactionError(text) from kafka_error(error)
 
     def while_waiting(self, source: Source) -> Callable[[int], bytes]:
         """Returns a function that reads like `source.read`, and commits a transaction that is due while it waits for

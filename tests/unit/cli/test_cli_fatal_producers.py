@@ -7,6 +7,7 @@ import io
 import json
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -16,8 +17,25 @@ from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.tools.e2e_latency import _Run as Measurement
 from kcli.errors import ClusterAuthorizationException
 from kcli.rdkafka.delivery import DeliveryReports
+from kcli.rdkafka.errors import TransactionError
+from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MISSING = "kcli acls --add --allow-principal User:ANONYMOUS --operation Write --topic t"
+
+
+def not_allowed() -> None:
+    raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no right", True))
+
+
+def with_a_due_report() -> None:
+    """Raises what confluent-kafka raises for a fatal error, if a delivery report is due at the same time."""
+    try:
+        not_allowed()
+    except KafkaException as fatal:
+        try:
+            raise SystemError("the report was due") from fatal
+        except SystemError as error:
+            raise SystemError("the callback returned a result") from error
 
 
 class Forbidden:
@@ -32,7 +50,7 @@ class Forbidden:
     def produce(self, *_: object, **__: object) -> None: ...
 
     def poll(self, timeout_s: float = 0) -> None:
-        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no right", True))
+        not_allowed()
 
     flush = poll
 
@@ -60,13 +78,7 @@ class Purging(Forbidden):
     def flush(self, timeout_s: float = 0) -> None:
         record = SimpleNamespace(key=lambda: None, value=lambda: b"x")
         self.on_delivery(KafkaError(KafkaError._PURGE_QUEUE), record)
-        try:
-            super().poll()
-        except KafkaException as fatal:
-            try:
-                raise SystemError("the report was due") from fatal
-            except SystemError as error:
-                raise SystemError("the callback returned a result") from error
+        with_a_due_report()
 
 
 def test_the_console_producer_reports_the_refusal_and_not_the_emptied_queue(
@@ -114,6 +126,34 @@ def test_nothing_is_reported_before_a_fatal_error_is_raised(
     assert said and not any(said)
     assert "Cluster authorization failed." in shown
     assert "Purged" not in shown
+
+
+@pytest.mark.parametrize(
+    "step", ["init_transactions", "begin_transaction", "commit_transaction", "abort_transaction"]
+)
+def test_a_fatal_error_with_a_due_report_is_an_error_of_the_transaction(step: str) -> None:
+    producer = MagicMock()
+    producer.configure_mock(**{f"{step}.side_effect": with_a_due_report})
+
+    def one_transaction(end: str) -> None:
+        transactions = Transactions(producer, DEFAULT_DURATION_MS)
+        transactions.begin()
+        getattr(transactions, end)()
+
+    if step == "abort_transaction":
+        one_transaction("abort")
+        producer.purge.assert_called_once_with()
+    else:
+        with pytest.raises(TransactionError, match="no right") as raised:
+            one_transaction("commit")
+        assert isinstance(raised.value.__cause__, ClusterAuthorizationException)
+
+
+def test_a_system_error_without_an_error_of_librdkafka_is_passed_on() -> None:
+    producer = MagicMock()
+    producer.init_transactions.side_effect = SystemError("a defect")
+    with pytest.raises(SystemError, match="a defect"):
+        Transactions(producer, DEFAULT_DURATION_MS)
 
 
 async def no_partitions(*_: object) -> int:
