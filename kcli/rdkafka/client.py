@@ -14,6 +14,10 @@ from kcli.rdkafka.objects import ClientError
 
 C = TypeVar("C")
 
+RECEIVE_MAX_BYTES = 2**31 - 1
+"""The largest answer, and the largest batch after decompression with zstd. It is librdkafka's limit; its default of
+100 MB refuses batches that Java's clients read."""
+
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
 _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
 
@@ -27,7 +31,7 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
     """
     from confluent_kafka import KafkaException
 
-    config = dict(within_transaction(config))
+    config = {"receive.message.max.bytes": RECEIVE_MAX_BYTES, **within_transaction(config)}
     while True:
         try:
             return make({**config, "logger": logger()})

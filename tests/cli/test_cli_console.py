@@ -79,6 +79,22 @@ def test_each_codec_is_written_and_read(broker: BrokerProcess, codec: str) -> No
     assert _consume(broker, topic, 500).stdout == text
 
 
+def test_a_record_that_is_large_after_decompression_is_read(broker: BrokerProcess) -> None:
+    """Java's consumer has no limit for it. The default limit of librdkafka is 100 MB."""
+    topic = _create(broker, "inflates")
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "compression.codec": "zstd",
+            "message.max.bytes": 200_000_000,
+        }
+    )
+    producer.produce(topic, bytes(110_000_000), b"large")
+    assert producer.flush(60) == 0
+    read = _consume(broker, topic, 1, "--property", "print.key=true", "--property", "print.value=false")
+    assert read.stdout == b"large\n"
+
+
 def test_keys_headers_and_json(broker: BrokerProcess) -> None:
     topic = _create(broker, "parts")
     sent = _produce(

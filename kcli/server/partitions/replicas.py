@@ -399,7 +399,7 @@ class Replicas:
         state = self._begin_term(log, after)
         self._state_changes.leads(diff, after, log)
         if after.recovery_state is LeaderRecoveryState.RECOVERING:
-            _log.info("%s-%d: the leader has no log to recover after its unclean election", *key)
+            _log.debug("%s-%d: the leader has no log to recover after its unclean election", *key)
         if current is not None:
             leader = current
             leader.begin_epoch(state)

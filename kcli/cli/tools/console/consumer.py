@@ -364,6 +364,10 @@ class Printer:
             else None
         )
         last = time.monotonic()
+
+        def is_over() -> bool:
+            return limit_ms is not None and time.monotonic() - last >= limit_ms / 1000
+
         while self._wanted() != 0:
             if self._matching is not None:
                 self._matching.refresh()
@@ -378,7 +382,7 @@ class Printer:
                 if reader_is_gone():
                     warn_closed()
                     return
-                if limit_ms is not None and time.monotonic() - last >= limit_ms / 1000:
+                if is_over():
                     return
                 continue
             if self.seen == 0 and len(consumer.assignment()) > 1:
@@ -392,8 +396,10 @@ class Printer:
             if self._records is not None:
                 self._records.polled(messages, started_ns)
             yield messages
-            if not all(map(is_end, messages)):
+            if any(message.error() is None for message in messages):
                 last = time.monotonic()
+            elif is_over():
+                return
 
     def _wanted(self) -> int:
         limit = self.options.max_messages
