@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import math
 import shlex
 import statistics
 import tempfile
@@ -85,7 +86,7 @@ class Table:
         if len(ordered) < P99_VALUES_MIN:
             self.add(f"{name}: longest", ordered[-1], unit, goal)
         else:
-            self.add(f"{name}: p99", ordered[int(len(ordered) * 0.99)], unit, goal)
+            self.add(f"{name}: p99", ordered[math.ceil(len(ordered) * 0.99) - 1], unit, goal)
 
 
 class Cluster:

@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
-from kcli.rdkafka.configuration import JAVA_NAMES, within_transaction
+from kcli.rdkafka.configuration import JAVA_NAMES, RECEIVE_BYTES, within_transaction
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.objects import ClientError
 
 C = TypeVar("C")
-
-RECEIVE_MAX_BYTES = 2**31 - 1
-"""The largest answer, and the largest batch after decompression with zstd. It is librdkafka's limit; its default of
-100 MB refuses batches that Java's clients read."""
 
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
 _OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
@@ -31,7 +27,7 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
     """
     from confluent_kafka import KafkaException
 
-    config = {"receive.message.max.bytes": RECEIVE_MAX_BYTES, **within_transaction(config)}
+    config = {"receive.message.max.bytes": RECEIVE_BYTES, **within_transaction(config)}
     while True:
         try:
             return make({**config, "logger": logger()})

@@ -14,6 +14,16 @@ from kcli.rdkafka import java_config
 TRANSACTION_TIMEOUT_MS = 60_000
 """The default of transaction.timeout.ms in Kafka and in librdkafka."""
 
+RECEIVE_BYTES = 0x1503_0000 - 1
+"""The largest answer, and the largest batch after decompression with zstd: 352 MB. With librdkafka's default of 100 MB,
+consumers could not read larger batches. This limit is below the number that the first four bytes of an answer in TLS or
+HTTP make, so `log` still recognizes a port of another protocol."""
+
+_RECEIVE_BYTES_MAX = 2**31 - 1
+"""The maximum of receive.message.max.bytes."""
+_BESIDE_RECORDS_BYTES = 512
+"""By so many bytes, receive.message.max.bytes must be larger than fetch.max.bytes."""
+
 # The names of Java's keys in librdkafka's errors, if they differ.
 _RENAMED = {
     "acks": "request.required.acks",
@@ -82,6 +92,9 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
                 config[name] = max(_MESSAGE_BYTES_MIN, int(value))
                 # librdkafka requires room for one message, because a broker always sends the first message whole.
                 config["message.max.bytes"] = min(_MESSAGE_BYTES, max(_MESSAGE_BYTES_MIN, int(value)))
+                received = min(int(value) + _BESIDE_RECORDS_BYTES, _RECEIVE_BYTES_MAX)
+                if received > RECEIVE_BYTES:
+                    config.setdefault("receive.message.max.bytes", received)
             case "partition.assignment.strategy":
                 config[name] = ",".join(
                     dict.fromkeys(_ASSIGNORS.get(each.strip(), each.strip()) for each in value.split(","))

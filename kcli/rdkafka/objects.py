@@ -17,6 +17,7 @@ class ClientError(Protocol):
     _ALL_BROKERS_DOWN: int
     _PARTITION_EOF: int
     _AUTO_OFFSET_RESET: int
+    _BAD_COMPRESSION: int
 
     def code(self) -> int: ...
     def str(self) -> str: ...

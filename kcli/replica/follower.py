@@ -155,7 +155,8 @@ class AskStart:
 @dataclass(frozen=True, slots=True)
 class BackOff:
     """Fetch again after `FollowedState.pause_ms`. `is_usual` is True for errors that are normal for a short time after
-    a change of the metadata, because brokers read this change at different times."""
+    a change of the metadata, because brokers read this change at different times. It is also True if another line of
+    the log already has the reason."""
 
     reason: str
     is_usual: bool = False

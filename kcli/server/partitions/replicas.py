@@ -23,7 +23,7 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.metadata.delta import MetadataDelta, PartitionDiff
-from kcli.metadata.image import LeaderRecoveryState, MetadataImage, PartitionImage
+from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.configs import ConfigResourceType
 from kcli.model.ids import BrokerId
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
@@ -398,8 +398,6 @@ class Replicas:
         log.append_leader_epoch(after.leader_epoch)
         state = self._begin_term(log, after)
         self._state_changes.leads(diff, after, log)
-        if after.recovery_state is LeaderRecoveryState.RECOVERING:
-            _log.debug("%s-%d: the leader has no log to recover after its unclean election", *key)
         if current is not None:
             leader = current
             leader.begin_epoch(state)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 
 from kcli.metadata.delta import PartitionDiff
-from kcli.metadata.image import PartitionImage
+from kcli.metadata.image import LeaderRecoveryState, PartitionImage
 from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_to_text
 from kcli.storage.log.log import PartitionLog
@@ -35,7 +35,7 @@ class StateChanges:
         if not changes or not STATE_CHANGES.isEnabledFor(logging.INFO):
             return
         self._level = logging.INFO if len(changes) <= LINES_MAX else logging.DEBUG
-        gone = leads = follows = 0
+        gone = leads = follows = unclean = 0
         for diff in changes:
             if diff.after is None or self._node_id not in diff.after.replicas:
                 gone += 1
@@ -43,10 +43,12 @@ class StateChanges:
                 continue
             elif diff.after.leader == self._node_id:
                 leads += 1
+                unclean += diff.after.recovery_state is LeaderRecoveryState.RECOVERING
             else:
                 follows += 1
         self._count(gone, "Stopping %d partition(s).")
         self._count(leads, "Transitioning %d partition(s) to local leaders.")
+        self._count(unclean, "%d partition(s) of them get a leader in an unclean election.")
         self._count(follows, "Transitioning %d partition(s) to local followers.")
 
     def leads(self, diff: PartitionDiff, after: PartitionImage, log: PartitionLog) -> None:

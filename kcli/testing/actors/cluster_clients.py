@@ -410,7 +410,7 @@ class ReplicatedConsumer:
         committed = self.world.watch.partitions[partition]
         stale = committed.end >= self.positions[partition]
         # After an unclean election, the former leader may have answered with records that only it ever had.
-        losses = committed.losses or (partition.topic == UNCLEAN and not stale)
+        losses = committed.losses or (partition.topic == UNCLEAN and not stale and len(committed.leaders) > 1)
         assert losses or stale, f"{self.name}: {partition}: {self.positions[partition]} is out of range"
         if partition.topic == RETAINED:
             self.positions[partition] = max(self.positions[partition], await self._earliest(partition))

@@ -42,7 +42,8 @@ BEGIN_ANEW = frozenset(
 ASK_AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID})
 
 CHANGES_OF_LEAVING = 2
-"""Leaving counts as two changes of the epoch, because the coordinator accepts no former epoch afterwards."""
+"""If a static member leaves for a while, this counts as two changes of its epoch, because the coordinator accepts no
+former epoch afterwards."""
 
 
 class ConsumerMember(Member):
@@ -140,7 +141,7 @@ class ConsumerMember(Member):
             )
         except NoCoordinator as error:
             life = self.world.coordinator_life
-            changes = 1 if request.member_epoch >= 0 else CHANGES_OF_LEAVING
+            changes = CHANGES_OF_LEAVING if request.member_epoch == STATIC_LEAVE_EPOCH else 1
             self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done * changes
             raise
         return response

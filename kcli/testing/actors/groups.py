@@ -243,8 +243,11 @@ class Member(Actor):
             protocol_name=PROTOCOL,
             assignments=self._assign([each.member_id for each in joined.members]) if leads else (),
         )
+        life = self.world.coordinator_life
         synced = await link.ask(request, ApiKey.SYNC_GROUP)
         self._check(synced.error_code)
+        if self._is_current:
+            self._life = life  # the member id is stored now
         self._notice_loaded(link)
         partitions = decode_assignment(synced.assignment)
         self.world.ledger.owns(

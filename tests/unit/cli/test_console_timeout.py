@@ -1,4 +1,4 @@
-"""--timeout-ms of console-consumer while errors arrive, but no record."""
+"""The end of console-consumer while errors arrive, but no record."""
 
 from __future__ import annotations
 
@@ -10,36 +10,42 @@ from confluent_kafka import KafkaError
 
 from kcli.cli.main import run
 
+POLLS_MAX = 1000
 
-class Damaged:
-    """A message with the error of a batch that cannot be read."""
+
+class Failed:
+    """A message that reports an error in place of a record."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
 
     def error(self) -> KafkaError:
-        return KafkaError(KafkaError._BAD_COMPRESSION, "it cannot be decompressed")
+        return KafkaError(self.code, "it failed")
 
     def topic(self) -> str:
         return "t"
 
 
 class Consumer:
-    """A consumer whose next batch is damaged, so that each fetch ends with an error."""
+    """A consumer that gets an error from each poll."""
 
-    polls = 0
-
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, code: int) -> None:
+        self.code = code
+        self.polls = 0
 
     def assign(self, *_: object) -> None: ...
 
     def assignment(self) -> list[object]:
         return [object()]
 
-    def poll(self, timeout_s: float) -> Damaged:
-        Consumer.polls += 1
+    def poll(self, timeout_s: float) -> Failed:
+        self.polls += 1
+        assert self.polls < POLLS_MAX
         time.sleep(0.01)
-        return Damaged()
+        return Failed(self.code)
 
-    def consume(self, *_: Any) -> list[Damaged]:
-        return [Damaged()]
+    def consume(self, *_: Any) -> list[Failed]:
+        return [Failed(self.code)]
 
     def close(self) -> None: ...
 
@@ -47,10 +53,22 @@ class Consumer:
 def test_errors_do_not_prolong_the_wait(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("confluent_kafka.Consumer", Consumer)
+    consumer = Consumer(KafkaError._TRANSPORT)
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda _: consumer)
     words = "--topic t --partition 0 --offset 0 --timeout-ms 50 --bootstrap-server 127.0.0.1:1"
     assert run(["console-consumer", *words.split()]) == 0
-    assert 1 < Consumer.polls < 1000
+    assert consumer.polls > 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.endswith("Processed a total of 0 messages\n")
+
+
+def test_a_batch_that_cannot_be_decompressed_ends_the_tool(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer(KafkaError._BAD_COMPRESSION)
+    monkeypatch.setattr("confluent_kafka.Consumer", lambda _: consumer)
+    words = "--topic t --partition 0 --offset 0 --bootstrap-server 127.0.0.1:1"
+    assert run(["console-consumer", *words.split()]) == 0, "as in Kafka"
+    assert consumer.polls == 1
+    assert "terminating consumer process: it failed" in caplog.text

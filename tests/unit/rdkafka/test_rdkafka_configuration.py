@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socketserver
+import threading
+import time
 
 import pytest
 
@@ -128,6 +131,40 @@ def test_a_fetch_smaller_than_librdkafkas_least() -> None:
 
     config = translate({"fetch.max.bytes": "10", "group.id": "g"})
     new_client(Consumer, config).close()
+
+
+def test_a_larger_fetch_is_received() -> None:
+    assert translate({"fetch.max.bytes": "400000000"})["receive.message.max.bytes"] == 400_000_512
+    assert translate({"fetch.max.bytes": str(2**31 - 1)})["receive.message.max.bytes"] == 2**31 - 1
+    own = {"receive.message.max.bytes": "500000000", "fetch.max.bytes": "400000000"}
+    assert translate(own)["receive.message.max.bytes"] == "500000000"
+
+
+def test_a_port_that_answers_in_http_is_named() -> None:
+    """The number of its first bytes is more than librdkafka receives here, so librdkafka reports it."""
+    from confluent_kafka import Producer
+
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    logger().addHandler(handler)
+
+    class Web(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1000)
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    try:
+        with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Web) as server:
+            threading.Thread(target=server.serve_forever).start()
+            producer = new_client(Producer, {"bootstrap.servers": f"127.0.0.1:{server.server_address[1]}"})
+            until = time.monotonic() + 30
+            while not any("speaks HTTP" in line for line in told) and time.monotonic() < until:
+                producer.poll(0.05)
+            server.shutdown()
+    finally:
+        logger().removeHandler(handler)
+    assert any("the port speaks HTTP" in line for line in told), told
 
 
 def test_a_group_without_a_name_is_refused() -> None:

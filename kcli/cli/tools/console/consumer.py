@@ -398,7 +398,7 @@ class Printer:
             yield messages
             if any(message.error() is None for message in messages):
                 last = time.monotonic()
-            elif is_over():
+            elif not all(map(is_end, messages)) and is_over():
                 return
 
     def _wanted(self) -> int:
@@ -458,7 +458,8 @@ class Printer:
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
         consumer_lacks(error.code(), topic, self._group)
-        if is_fatal(error) or error.code() in (*_FATAL, error._AUTO_OFFSET_RESET):
+        final = (*_FATAL, error._AUTO_OFFSET_RESET, error._BAD_COMPRESSION)
+        if is_fatal(error) or error.code() in final:
             why = error.str() if error.code() < 0 else java_text(kafka_error(error))
             logger().error("Error processing message, terminating consumer process: %s", why)
             return True

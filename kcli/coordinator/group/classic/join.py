@@ -197,6 +197,7 @@ class JoinProtocol:
             self._rebalance.restart_session(group, member, step.now_ms)
             return
         group.await_join(member, None)
+        self._rebalance.restart_session(group, member, step.now_ms)
         step.reply(join.token, self._returning_static(group, join, member, old_leader))
 
     def _returning_static(
