@@ -48,7 +48,7 @@ class StateChanges:
                 follows += 1
         self._count(gone, "Stopping %d partition(s).")
         self._count(leads, "Transitioning %d partition(s) to local leaders.")
-        self._count(unclean, "%d partition(s) of them get a leader in an unclean election.")
+        self._count(unclean, "%d of these partition(s) get a leader in an unclean election.")
         self._count(follows, "Transitioning %d partition(s) to local followers.")
 
     def leads(self, diff: PartitionDiff, after: PartitionImage, log: PartitionLog) -> None:
