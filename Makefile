@@ -51,7 +51,7 @@ stories:
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:
-	$(PY) -m kcli.protocol.wire.generate
+	PYTHONPATH=tests $(PY) -m rigs.generate_messages
 	$(PY) -m kcli.cli.man
 	$(PY) -m kcli.cli.shims
 

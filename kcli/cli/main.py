@@ -15,8 +15,6 @@ COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 
 def main() -> None:
     """Runs the `kcli` program, and ends the process with its exit code."""
-    # If Hypothesis is installed, kio imports it to register strategies. A command must not wait for a test library.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     _open_standard_streams()
     hide_secrets(sys.argv)
     # Bytes outside the locale's encoding become replacement characters, as in Java, in input and output.

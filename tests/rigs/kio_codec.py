@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from kcli.errors import ErrorCode
-from kcli.protocol.wire import schema
 from kcli.protocol.wire.api import ApiSpec
+from rigs import kio_schema as schema
 
 Converter = Callable[[Any], Any]
 

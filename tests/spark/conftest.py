@@ -62,10 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     patch.setenv("SPARK_CONF_DIR", str(directory / "conf"))
     patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    # kio imports hypothesis where it is installed, which it is not for users: an eighth of a second in every worker.
-    (directory / "hypothesis.py").write_text("raise ImportError('not for workers')\n")
-    workers = os.pathsep.join((str(directory), path))
-    patch.setenv("PYSPARK_PYTHON", str(worker_python(directory, workers)))
+    patch.setenv("PYSPARK_PYTHON", str(worker_python(directory, path)))
     patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
     patch.setenv("PYTHONPATH", path)
     patch.delenv("SPARK_HOME", raising=False)

@@ -36,7 +36,7 @@ def test_a_row_ends_at_its_description() -> None:
 
 @pytest.mark.parametrize(
     ("library", "owner"),
-    [("kio", "kcli.protocol"), ("opentelemetry", "kcli.tracing.otlp"), ("aiohttp", "kcli.http")],
+    [("opentelemetry", "kcli.tracing.otlp"), ("aiohttp", "kcli.http")],
 )
 def test_a_library_is_forbidden_to_every_room_but_one(library: str, owner: str) -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]

@@ -15,17 +15,8 @@ from uuid import UUID
 from kcli.errors import InvalidRecordException
 from kcli.model.ids import ZERO_ID
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.records.schema import (
-    Int16,
-    Int32,
-    Int64,
-    UInt16,
-    decode,
-    encode,
-    record,
-    schema_of,
-    since,
-)
+from kcli.protocol.fields import Int16, Int32, Int64, UInt16, since
+from kcli.protocol.records.schema import decode, encode, record, schema_of
 
 _INT16_PAIR = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")

@@ -10,20 +10,11 @@ from typing import Annotated
 from uuid import UUID
 
 from kcli.model.ids import ZERO_ID
+from kcli.protocol.fields import Int8, Int32, Int64, only, since, tag
 from kcli.protocol.records import share_groups as share
 from kcli.protocol.records import streams_groups as streams
 from kcli.protocol.records.coordinator import CoordinatorRecords
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int32,
-    Int64,
-    Json,
-    only,
-    record,
-    since,
-    tag,
-)
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, Json, record
 
 
 @record(0, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)

@@ -10,15 +10,8 @@ import struct
 from typing import Annotated, TypeVar
 
 from kcli.errors import CorruptRecordError
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int32,
-    decode,
-    encode,
-    record,
-    schema_of,
-    since,
-)
+from kcli.protocol.fields import Int32, since
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, decode, encode, record, schema_of
 
 T = TypeVar("T")
 

@@ -19,21 +19,9 @@ from kcli.model.ids import (
     LeaderEpoch,
     ProducerId,
 )
+from kcli.protocol.fields import Int8, Int16, Int32, Int64, Number, UInt16, since, tag
 from kcli.protocol.records.framing import decode_framed, encode_framed
-from kcli.protocol.records.schema import (
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Json,
-    Number,
-    UInt16,
-    record,
-    schema_of,
-    since,
-    tag,
-    to_json,
-)
+from kcli.protocol.records.schema import Json, record, schema_of, to_json
 
 NodeInt32 = Annotated[BrokerId, Number("i")]
 EpochInt32 = Annotated[LeaderEpoch, Number("i")]

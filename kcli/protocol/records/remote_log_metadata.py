@@ -8,15 +8,9 @@ from uuid import UUID
 
 from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
+from kcli.protocol.fields import Int8, Int32, Int64, tag
 from kcli.protocol.records.framing import decode_framed, encode_framed
-from kcli.protocol.records.schema import (
-    Int8,
-    Int32,
-    Int64,
-    record,
-    schema_of,
-    tag,
-)
+from kcli.protocol.records.schema import record, schema_of
 
 _SEGMENT_STATES = (
     "COPY_SEGMENT_STARTED",

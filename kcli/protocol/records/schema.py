@@ -1,10 +1,8 @@
 """Encodes and decodes every record that Kafka defines by a schema. The fields of a dataclass are the schema.
 
-The annotation of a field decides its encoding: `Int32` and similar types, `str`, `bytes`, `bool`, `UUID`,
-`tuple[X, ...]` for an array, `X | None` for a nullable field, another record class for a struct. `Annotated` adds
-`tag(n)` for a tagged field, and `since(n)` or `only(n)` for the versions with this field. Fields are declared in the
-order of Kafka's schema, which is also the order of the JSON. On the wire, tagged fields come last, in ascending order,
-and only if they differ from their default (KIP-482).
+The annotation of a field decides its encoding (kcli.protocol.fields). Fields are declared in the order of Kafka's
+schema, which is also the order of the JSON. On the wire, tagged fields come last, in ascending order, and only if they
+differ from their default (KIP-482).
 
 A field of the type `UUID` can have the zero uuid as its value. A field of the type `UUID | None` reads the zero uuid as
 None.
@@ -26,6 +24,7 @@ from uuid import UUID
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.model.ids import ZERO_ID
 from kcli.model.uuids import uuid_to_text
+from kcli.protocol.fields import SAME_AS_DEFAULT, Number, only, since, tag
 from kcli.protocol.wire.varint import VarintError, encode_uvarint, read_uvarint
 from kcli.protocol.wire_struct import wire_struct
 
@@ -34,48 +33,6 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 # --- declaring
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of fixed width. `code` is its format character in Python's module `struct`. Numbers are big-endian."""
-
-    code: str
-
-
-Int8 = Annotated[int, Number("b")]
-Int16 = Annotated[int, Number("h")]
-UInt16 = Annotated[int, Number("H")]
-Int32 = Annotated[int, Number("i")]
-Int64 = Annotated[int, Number("q")]
-
-
-_SAME_AS_DEFAULT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class tag:
-    """Marks a tagged field. The field is not written if it has its default value. If `absent` is given, the field is
-    not written if it has the value `absent` instead."""
-
-    number: int
-    absent: object = _SAME_AS_DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class since:
-    """Marks the first version with a field. In an earlier version, writing a value other than the default raises an
-    error. If the field is `ignorable`, the value is dropped instead."""
-
-    version: int
-    ignorable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class only:
-    """Marks the only version with a field. In other versions, the value of the field is not written."""
-
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +415,7 @@ def _make_layout(cls: type, version: int, flexible: bool) -> _Layout:
             name=declared.name,
             json_name=camel_case(declared.name),
             type=_type(hint, version, flexible, tagged=place is not None),
-            default=(declared.default if place is None or place.absent is _SAME_AS_DEFAULT else place.absent),
+            default=(declared.default if place is None or place.absent is SAME_AS_DEFAULT else place.absent),
             constructor_default=declared.default,
             tag=None if place is None else place.number,
             ignorable=single is not None or (first is not None and first.ignorable),

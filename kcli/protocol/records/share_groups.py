@@ -6,14 +6,8 @@ from typing import Annotated
 from uuid import UUID
 
 from kcli.model.ids import ZERO_ID
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int32,
-    Int64,
-    record,
-    tag,
-)
+from kcli.protocol.fields import Int8, Int32, Int64, tag
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, record
 
 
 @record(10, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)

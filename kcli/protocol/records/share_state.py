@@ -6,17 +6,9 @@ from typing import Annotated
 from uuid import UUID
 
 from kcli.model.ids import ZERO_ID
+from kcli.protocol.fields import Int8, Int16, Int32, Int64, tag
 from kcli.protocol.records.coordinator import CoordinatorRecords
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Json,
-    record,
-    tag,
-)
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, Json, record
 
 
 @record(0, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    UInt16,
-    record,
-    tag,
-)
+from kcli.protocol.fields import Int8, Int16, Int32, Int64, UInt16, tag
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, record
 
 
 @record()

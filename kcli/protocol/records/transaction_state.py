@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from kcli.protocol.fields import Int8, Int16, Int32, Int64, since, tag
 from kcli.protocol.records.coordinator import CoordinatorRecords
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Json,
-    record,
-    since,
-    tag,
-)
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, Json, record
 
 
 @record(0, versions=(0, 0), flexible_since=NEVER_FLEXIBLE)

@@ -120,6 +120,10 @@ class ApiSpec:
     def module(self) -> str:
         return self.key.name.lower()
 
+    @property
+    def versions(self) -> range:
+        return range(self.min_version, self.max_version + 1)
+
     def is_flexible(self, version: int) -> bool:
         return self.flexible_from is not None and version >= self.flexible_from
 

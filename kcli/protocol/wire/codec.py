@@ -1,8 +1,9 @@
 """Decodes and encodes the frames of requests and responses.
 
-The messages are the classes of `kcli.protocol.messages`, which have the fields of all versions. kio has the schema of
-each version, and `compiled` makes the functions that read and write a version. If a version lacks a field, a reader
-gives the field its default, and a writer leaves the field out. Kafka's generated classes do the same.
+The messages are the classes of `kcli.protocol.messages`, which have the fields of all versions. `schema` reads from
+their annotations the fields of one version, and `compiled` makes the functions that read and write this version. If a
+version lacks a field, a reader gives the field its default, and a writer leaves the field out. Kafka's generated
+classes do the same.
 
 A frame (https://kafka.apache.org/protocol) has a size (int32), a header and a body. Request header v2 has the fields of
 v1 and a block of tagged fields (KIP-482). The client id in header v2 is not a compact string. ApiVersions responses
@@ -135,14 +136,14 @@ def encode_response_steps(
     """
     spec = API[key]
     out = Output(_response_head(spec, version, correlation_id))
-    write = compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    write = compiled.writer_in_turns(schema.message_class(spec, "response"), spec, version)
     yield from write(message, out)
     return out.frame()
 
 
 def has_arrays(key: ApiKey, version: int, kind: str) -> bool:
     """Whether a message has arrays, so that its size has no fixed limit."""
-    return compiled.has_arrays(schema.payload_class(API[key], version, kind))
+    return compiled.has_arrays(schema.message_class(API[key], kind), version)
 
 
 @cache
@@ -151,15 +152,14 @@ def prepare(key: ApiKey, version: int) -> None:
     before the request is decoded. The compiled objects stay in memory. If they lay between the objects of the request,
     Python could not give the memory of the request back."""
     spec = API[key]
-    compiled.reader_in_turns(schema.payload_class(spec, version, "request"), spec, "request")
-    compiled.writer_in_turns(schema.payload_class(spec, version, "response"), spec, "response")
+    compiled.reader_in_turns(schema.message_class(spec, "request"), spec, version)
+    compiled.writer_in_turns(schema.message_class(spec, "response"), spec, version)
     compile_structs(schema.messages(spec))
 
 
 def message_class(key: ApiKey, kind: str) -> type:
     """The class in `kcli.protocol.messages` for a request or response."""
-    spec = API[key]
-    return schema.our_class_named(schema.payload_class(spec, spec.max_version, kind).__name__, spec)
+    return schema.message_class(API[key], kind)
 
 
 def _response_head(spec: ApiSpec, version: int, correlation_id: int) -> bytearray:
@@ -206,7 +206,7 @@ def _unsigned_varint(frame: bytes | bytearray | memoryview, offset: int) -> tupl
 
 
 def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -> Message:
-    read = compiled.reader(schema.payload_class(spec, version, kind), spec, kind)
+    read = compiled.reader(schema.message_class(spec, kind), spec, version)
     try:
         message, end = read(frame, offset)
     except Exception as error:  # malformed bytes can raise any kind of error
@@ -218,7 +218,7 @@ def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -
 def _decode_steps(
     spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int
 ) -> Generator[None, None, Message]:
-    read = compiled.reader_in_turns(schema.payload_class(spec, version, kind), spec, kind)
+    read = compiled.reader_in_turns(schema.message_class(spec, kind), spec, version)
     try:
         message, end = yield from read(frame, offset)
     except Exception as error:
@@ -259,4 +259,4 @@ def encode_body(message: Message, spec: ApiSpec, version: int, kind: str) -> byt
 
 
 def _writer(spec: ApiSpec, version: int, kind: str) -> compiled.Write:
-    return compiled.writer(schema.payload_class(spec, version, kind), spec, kind)
+    return compiled.writer(schema.message_class(spec, kind), spec, version)

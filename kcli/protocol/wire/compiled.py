@@ -1,8 +1,8 @@
 """Compiles the functions that read and write one struct of one version: bytes to our message, and back.
 
-The source of each function is made from kio's schema and compiled when it is first used. A reader builds our message in
-one pass over the bytes. kio's own reader and writer need 5 to 20 times as much CPU time. With kio's functions, all
-lengths in a frame would also need a check first, and each struct would be copied from kio's class to ours afterwards.
+The source of each function is made from the schema of the struct's class, and compiled when it is first used. A reader
+builds the message in one pass over the bytes. Functions that interpret the schema for each message need several times
+as much CPU time (docs/adr/0008).
 
 There are two forms of each function. The plain form handles a message in one call. The form "in turns" is a generator
 that yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
@@ -43,60 +43,41 @@ NUMBERS_PER_STEP = 100
 """The number of elements that one step reads or writes in an array of numbers. These elements together take 2 µs, as
 much time as one element that is not a number."""
 
-_FORMATS = {
-    "bool": "?",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "error_code": "h",
-    "int32": "i",
-    "uint32": "I",
-    "timedelta_i32": "i",
-    "int64": "q",
-    "uint64": "Q",
-    "float64": "d",
-    "timedelta_i64": "q",
-    "datetime_i64": "q",
-    "uuid": "16s",
-}
-"""The struct format of each type of fixed size. Durations and timestamps are milliseconds in our messages."""
-
 _CODES = {code.value: code for code in ErrorCode}
 _ZERO_UUID = bytes(16)
 
 
 @cache
-def reader(cls: type, spec: ApiSpec, kind: str) -> Read:
-    """Returns the function that reads one version of a struct and makes an instance of our class."""
-    return cast(Read, _ReaderSource(cls, spec, kind, in_turns=False).compiled())
+def reader(cls: type, spec: ApiSpec, version: int) -> Read:
+    """Returns the function that reads one version of a struct and makes an instance of its class."""
+    return cast(Read, _ReaderSource(cls, spec, version, in_turns=False).compiled())
 
 
 @cache
-def reader_in_turns(cls: type, spec: ApiSpec, kind: str) -> ReadInTurns:
+def reader_in_turns(cls: type, spec: ApiSpec, version: int) -> ReadInTurns:
     """Returns a generator function that does the same as `reader`'s function in steps, for a struct that has arrays."""
-    return cast(ReadInTurns, _ReaderSource(cls, spec, kind, in_turns=True).compiled())
+    return cast(ReadInTurns, _ReaderSource(cls, spec, version, in_turns=True).compiled())
 
 
 @cache
-def writer(cls: type, spec: ApiSpec, kind: str) -> Write:
-    """Returns the function that writes an instance of our class in one version."""
-    return cast(Write, _WriterSource(cls, spec, kind, in_turns=False).compiled())
+def writer(cls: type, spec: ApiSpec, version: int) -> Write:
+    """Returns the function that writes an instance of the class in one version."""
+    return cast(Write, _WriterSource(cls, spec, version, in_turns=False).compiled())
 
 
 @cache
-def writer_in_turns(cls: type, spec: ApiSpec, kind: str) -> WriteInTurns:
+def writer_in_turns(cls: type, spec: ApiSpec, version: int) -> WriteInTurns:
     """Returns a generator function that does the same as `writer`'s function in steps, for a struct that has arrays."""
-    return cast(WriteInTurns, _WriterSource(cls, spec, kind, in_turns=True).compiled())
+    return cast(WriteInTurns, _WriterSource(cls, spec, version, in_turns=True).compiled())
 
 
 @cache
-def has_arrays(cls: type) -> bool:
+def has_arrays(cls: type, version: int) -> bool:
     """Whether a struct or one of its nested structs has an array. The sender of a message chooses the number of
     elements in an array."""
     return any(
-        field.is_array or (field.struct is not None and has_arrays(field.struct))
-        for field in schema.fields(cls)
+        field.is_array or (field.is_struct and has_arrays(field.type, version))
+        for field in schema.fields(cls, version)
         if field.tag is None
     )
 
@@ -104,12 +85,12 @@ def has_arrays(cls: type) -> bool:
 class _Source:
     """The source lines of one function, and the values to which these lines refer."""
 
-    def __init__(self, cls: type, spec: ApiSpec, kind: str, *, in_turns: bool) -> None:
+    def __init__(self, cls: type, spec: ApiSpec, version: int, *, in_turns: bool) -> None:
         self.cls = cls
         self.spec = spec
-        self.kind = kind
+        self.version = version
         self.in_turns = in_turns
-        self.is_flexible: bool = cls.__flexible__  # type: ignore[attr-defined]
+        self.is_flexible = spec.is_flexible(version)
         self.lines: list[str] = []
         self.scope: dict[str, object] = {}
 
@@ -124,17 +105,20 @@ class _Source:
 
     def compiled(self) -> Callable[..., Any]:
         source = "\n".join(self.lines)
-        exec(compile(source, f"<{self.cls.__module__}.{self.cls.__qualname__}>", "exec"), self.scope)
+        exec(
+            compile(source, f"<{self.cls.__module__}.{self.cls.__qualname__} v{self.version}>", "exec"),
+            self.scope,
+        )
         return cast(Callable[..., Any], self.scope["function"])
 
     def runs(self) -> Iterator[list[schema.Field]]:
         """The fields in wire order. Adjacent fields of fixed size are grouped, because one call reads all fields of a
         group."""
         run: list[schema.Field] = []
-        for field in schema.fields(self.cls):
+        for field in schema.fields(self.cls, self.version):
             if field.tag is not None:
                 continue
-            if not field.is_array and field.kafka_type in _FORMATS:
+            if not field.is_array and field.form is not None:
                 run.append(field)
                 continue
             if run:
@@ -145,7 +129,7 @@ class _Source:
             yield run
 
     def tagged(self) -> list[schema.Field]:
-        found = [field for field in schema.fields(self.cls) if field.tag is not None]
+        found = [field for field in schema.fields(self.cls, self.version) if field.tag is not None]
         return sorted(found, key=lambda field: cast(int, field.tag))
 
 
@@ -153,17 +137,17 @@ class _ReaderSource(_Source):
     """The source of a reader."""
 
     def compiled(self) -> Callable[..., Any]:
-        ours = self.keep(schema.our_class(self.cls, self.spec, self.kind), "Struct")
+        struct_class = self.keep(self.cls, "Struct")
         self.add("def function(frame, at):", 0)
         arguments = []
         for run in self.runs():
-            if run[0].is_array or run[0].kafka_type not in _FORMATS:
+            if run[0].is_array or run[0].form is None:
                 self._read_one(run[0])
             else:
                 self._read_run(run)
-            arguments += [f"{field.our_name}={_local(field)}" for field in run]
+            arguments += [f"{field.name}={_local(field)}" for field in run]
         if self.is_flexible:
-            readers = {field.tag: (field.our_name, self._tagged_reader(field)) for field in self.tagged()}
+            readers = {field.tag: (field.name, self._tagged_reader(field)) for field in self.tagged()}
             known, read_tags = self.keep(readers, "known"), self.keep(_read_tags, "read_tags")
             if readers:
                 self.add(f"tags, at = {read_tags}(frame, at, {known})")
@@ -174,32 +158,30 @@ class _ReaderSource(_Source):
                 )
         if self.in_turns:
             self.add("if 0: yield")
-        self.add(f"return {ours}({', '.join(arguments)}), at")
+        self.add(f"return {struct_class}({', '.join(arguments)}), at")
         return super().compiled()
 
     def _read_run(self, run: list[schema.Field]) -> None:
-        packed = struct.Struct(">" + "".join(_FORMATS[field.kafka_type or ""] for field in run))
+        packed = struct.Struct(">" + "".join(field.form or "" for field in run))
         unpack = self.keep(packed.unpack_from, "unpack")
         names = ", ".join(map(_local, run))
         self.add(f"{names}, = {unpack}(frame, at)\nat += {packed.size}")
         for field in run:
-            match field.kafka_type:
-                case "error_code":
-                    self.add(f"{_local(field)} = {self.keep(_CODES, 'codes')}[{_local(field)}]")
-                case "uuid":
-                    self.add(f"{_local(field)} = {self.keep(_uuid, 'uuid')}({_local(field)})")
+            if field.type is ErrorCode:
+                self.add(f"{_local(field)} = {self.keep(_CODES, 'codes')}[{_local(field)}]")
+            elif field.type is uuid.UUID:
+                self.add(f"{_local(field)} = {self.keep(_uuid, 'uuid')}({_local(field)})")
 
     def _read_one(self, field: schema.Field) -> None:
         if field.is_array:
             self._read_array(field)
-        elif field.struct is not None:
+        elif field.is_struct:
             self._read_struct(field)
         else:
             self._read_sized(field)
 
     def _read_struct(self, field: schema.Field) -> None:
-        assert field.struct is not None
-        call = self._call(field.struct)
+        call = self._call(field.type)
         if field.nullable:  # KIP-893: one byte says whether the struct is present
             self.add(
                 f"if frame[at] >= 128:\n {_local(field)} = None\n at += 1\n"
@@ -209,13 +191,15 @@ class _ReaderSource(_Source):
             self.add(f"{_local(field)}, at = {call}")
 
     def _call(self, nested: type) -> str:
-        if self.in_turns and has_arrays(nested):
-            return f"yield from {self.keep(reader_in_turns(nested, self.spec, self.kind), 'read')}(frame, at)"
-        return f"{self.keep(reader(nested, self.spec, self.kind), 'read')}(frame, at)"
+        if self.in_turns and has_arrays(nested, self.version):
+            return (
+                f"yield from {self.keep(reader_in_turns(nested, self.spec, self.version), 'read')}(frame, at)"
+            )
+        return f"{self.keep(reader(nested, self.spec, self.version), 'read')}(frame, at)"
 
     def _read_sized(self, field: schema.Field) -> None:
         """Adds the lines that read a string or bytes. `n` is the compact length: the size plus 1, or 0 for null."""
-        is_string = field.kafka_type == "string"
+        is_string = field.type is str
         self._read_length("b" if is_string else "i")
         refuse = self.keep(_refuse_size, "refuse")
         limit = f"n > {STRING_SIZE_MAX + 1} or " if is_string else ""
@@ -240,17 +224,17 @@ class _ReaderSource(_Source):
     def _null(self, field: schema.Field) -> str:
         if field.nullable:
             return f"{_local(field)} = None"
-        return f"{self.keep(_refuse_null, 'refuse')}({field.our_name!r}, at)"
+        return f"{self.keep(_refuse_null, 'refuse')}({field.name!r}, at)"
 
     def _read_array(self, field: schema.Field) -> None:
         self._read_length("i")
         refuse = self.keep(_refuse_count, "refuse")
-        letter = _FORMATS.get(field.kafka_type or "")
+        letter = field.form
         size = 1 if letter is None else struct.calcsize(f">{letter}")
         self.add(
             f"if n:\n n -= 1\n if n * {size} > len(frame) - at: {refuse}(frame, at, n)",
         )
-        if letter is not None and field.kafka_type not in ("uuid", "error_code"):
+        if letter is not None and field.type not in (uuid.UUID, ErrorCode):
             self._read_numbers(field, letter, size)
         else:
             self._read_elements(field)
@@ -266,15 +250,15 @@ class _ReaderSource(_Source):
         self.add(f" at += n * {size}")
 
     def _read_elements(self, field: schema.Field) -> None:
-        if field.struct is not None and (self.cls.__name__, field.our_name) in REPEATED and not self.in_turns:
-            elements = self.keep(RepeatedElements(reader(field.struct, self.spec, self.kind)), "elements")
+        if field.is_struct and (self.cls.__name__, field.name) in REPEATED and not self.in_turns:
+            elements = self.keep(RepeatedElements(reader(field.type, self.spec, self.version)), "elements")
             self.add(f" {_local(field)}, at = {elements}(frame, at, n)")
             return
         self.add(" items = []\n append = items.append\n for _ in range(n):")
-        if field.struct is not None:
-            self.add(f"item, at = {self._call(field.struct)}", 3)
+        if field.is_struct:
+            self.add(f"item, at = {self._call(field.type)}", 3)
         else:
-            one = self.keep(_element_reader(field.kafka_type or "", self.is_flexible), "read")
+            one = self.keep(_element_reader(field, self.is_flexible), "read")
             self.add(f"item, at = {one}(frame, at)", 3)
         self.add("  append(item)" + ("\n  yield" if self.in_turns else ""))
         self.add(f" {_local(field)} = tuple(items)")
@@ -285,9 +269,9 @@ class _ReaderSource(_Source):
         return self._tagged_element(field)
 
     def _tagged_element(self, field: schema.Field) -> Read:
-        if field.struct is not None:
-            return reader(field.struct, self.spec, self.kind)
-        return _element_reader(field.kafka_type or "", True)
+        if field.is_struct:
+            return reader(field.type, self.spec, self.version)
+        return _element_reader(field, True)
 
 
 class _WriterSource(_Source):
@@ -298,13 +282,13 @@ class _WriterSource(_Source):
         self.add("if 0: yield" if self.in_turns else "pass")
         for run in self.runs():
             field = run[0]
-            if not field.is_array and field.kafka_type in _FORMATS:
+            if not field.is_array and field.form is not None:
                 self._write_run(run)
                 continue
-            self.add(f"value = message.{field.our_name}")
+            self.add(f"value = message.{field.name}")
             if field.is_array:
                 self._write_array(field)
-            elif field.struct is not None:
+            elif field.is_struct:
                 self._write_struct(field)
             else:
                 self._write_sized(field)
@@ -313,31 +297,30 @@ class _WriterSource(_Source):
         return super().compiled()
 
     def _write_run(self, run: list[schema.Field]) -> None:
-        formats = "".join(_FORMATS[field.kafka_type or ""] for field in run)
+        formats = "".join(field.form or "" for field in run)
         pack = self.keep(struct.Struct(f">{formats}").pack, "pack")
         values = []
         for field in run:
-            value = f"message.{field.our_name}"
-            if field.kafka_type == "uuid":
+            value = f"message.{field.name}"
+            if field.type is uuid.UUID:
                 value = f"{self.keep(packing.pack_uuid, 'pack_uuid')}({value})"
             values.append(value)
         self.add(f"out += {pack}({', '.join(values)})")
 
     def _write_struct(self, field: schema.Field) -> None:
-        assert field.struct is not None
-        call = self._call(field.struct, "value")
+        call = self._call(field.type, "value")
         if field.nullable:
             self.add(f"if value is None: out.append(255)\nelse:\n out.append(1)\n {call}")
         else:
             self.add(call)
 
     def _call(self, nested: type, value: str) -> str:
-        if self.in_turns and has_arrays(nested):
-            return f"yield from {self.keep(writer_in_turns(nested, self.spec, self.kind), 'write')}({value}, out)"
-        return f"{self.keep(writer(nested, self.spec, self.kind), 'write')}({value}, out)"
+        if self.in_turns and has_arrays(nested, self.version):
+            return f"yield from {self.keep(writer_in_turns(nested, self.spec, self.version), 'write')}({value}, out)"
+        return f"{self.keep(writer(nested, self.spec, self.version), 'write')}({value}, out)"
 
     def _write_sized(self, field: schema.Field) -> None:
-        is_string = field.kafka_type == "string"
+        is_string = field.type is str
         depth = 1
         if field.nullable:
             self.add(f"if value is None: {self._null('h' if is_string else 'i')}\nelse:")
@@ -365,11 +348,11 @@ class _WriterSource(_Source):
             self.add(f"if value is None: {self._null('i')}\nelse:")
             depth = 2
         self._write_length("i", depth)
-        if field.struct is not None:
-            self._write_structs(field.struct, depth)
+        if field.is_struct:
+            self._write_structs(field.type, depth)
             return
-        letter = _FORMATS.get(field.kafka_type or "")
-        if letter is not None and field.kafka_type != "uuid":
+        letter = field.form
+        if letter is not None and field.type is not uuid.UUID:
             if self.in_turns:
                 numbers = self.keep(_write_numbers_in_turns, "numbers")
                 self.add(f"yield from {numbers}(value, out, '{letter}')", depth)
@@ -378,18 +361,18 @@ class _WriterSource(_Source):
                     f"out += {self.keep(struct.pack, 'pack')}(f'>{{len(value)}}{letter}', *value)", depth
                 )
             return
-        write = self.keep(_element_writer(field.kafka_type or "", self.is_flexible), "write")
+        write = self.keep(_element_writer(field, self.is_flexible), "write")
         self.add(f"for item in value:\n {write}(item, out)" + ("\n yield" if self.in_turns else ""), depth)
 
     def _write_structs(self, nested: type, depth: int) -> None:
-        shared, cls = self.keep(SharedArray, "SharedArray"), self.keep(nested, "cls")
-        plain = self.keep(writer(nested, self.spec, self.kind), "write")
+        shared, version = self.keep(SharedArray, "SharedArray"), self.keep((nested, self.version), "version")
+        plain = self.keep(writer(nested, self.spec, self.version), "write")
         if self.in_turns:
             append = self.keep(append_shared, "append")
-            in_turns = self.keep(writer_in_turns(nested, self.spec, self.kind), "write")
-            kept = f"{append}(out, (yield from value.bytes_in_turns({cls}, {in_turns})))"
+            in_turns = self.keep(writer_in_turns(nested, self.spec, self.version), "write")
+            kept = f"{append}(out, (yield from value.bytes_in_turns({version}, {in_turns})))"
         else:
-            kept = f"out += value.bytes_of({cls}, {plain})"
+            kept = f"out += value.bytes_of({version}, {plain})"
         self.add(
             f"if type(value) is {shared}: {kept}\nelse:\n for item in value:\n  {self._call(nested, 'item')}"
             + ("\n  yield" if self.in_turns else ""),
@@ -401,30 +384,29 @@ class _WriterSource(_Source):
         if not fields:
             self.add("out.append(0)")
             return
-        defaults = {field.name: field.default for field in schema.our_fields(self.cls, self.spec, self.kind)}
         self.add("tags = []")
         for field in fields:
-            default = self.keep(defaults[field.our_name], "default")
+            default = self.keep(field.default, "default")
             write = self.keep(self._tagged_writer(field), "write")
             packed = self.keep(_packed, "packed")
             self.add(
-                f"value = message.{field.our_name}\n"
+                f"value = message.{field.name}\n"
                 f"if value != {default}: tags.append(({field.tag}, {packed}({write}, value)))"
             )
         self.add(f"out += {self.keep(packing.pack_tags, 'pack_tags')}(tags)")
 
     def _tagged_writer(self, field: schema.Field) -> Write:
-        if field.struct is not None:
-            one = writer(field.struct, self.spec, self.kind)
+        if field.is_struct:
+            one = writer(field.type, self.spec, self.version)
         else:
-            one = _element_writer(field.kafka_type or "", True)
+            one = _element_writer(field, True)
         return _array_writer(one) if field.is_array else one
 
 
 def _local(field: schema.Field) -> str:
     """The name of the local variable that holds a field in a reader. The prefix `of_` prevents a clash with the
     reader's own variables."""
-    return f"of_{field.our_name}"
+    return f"of_{field.name}"
 
 
 # Arrays of numbers. One call of `struct` for a whole array could take long, so these arrays are handled in parts.
@@ -454,27 +436,26 @@ def _write_numbers_in_turns(
 # Single values: elements of arrays, and tagged fields.
 
 
-def _element_reader(kafka_type: str, flexible: bool) -> Read:
-    letter = _FORMATS.get(kafka_type)
-    if letter is not None:
-        packed = struct.Struct(f">{letter}")
-        is_uuid, is_code = kafka_type == "uuid", kafka_type == "error_code"
+def _element_reader(field: schema.Field, flexible: bool) -> Read:
+    if field.form is not None:
+        packed = struct.Struct(f">{field.form}")
+        is_uuid, is_code = field.type is uuid.UUID, field.type is ErrorCode
 
         def read(frame: bytes, at: int) -> tuple[object, int]:
             (value,) = packed.unpack_from(frame, at)
             return (_uuid(value) if is_uuid else _CODES[value] if is_code else value), at + packed.size
 
         return read
-    assert kafka_type == "string", kafka_type
+    assert field.type is str, field
     return lambda frame, at: packing.read_present_string(frame, at, flexible, "of an array")
 
 
-def _element_writer(kafka_type: str, flexible: bool) -> Write:
-    if kafka_type == "uuid":
+def _element_writer(field: schema.Field, flexible: bool) -> Write:
+    if field.type is uuid.UUID:
         return lambda value, out: out.extend(packing.pack_uuid(value))
-    if kafka_type == "string":
+    if field.form is None:
         return lambda value, out: out.extend(packing.pack_string(value, flexible))
-    pack = struct.Struct(f">{_FORMATS[kafka_type]}").pack
+    pack = struct.Struct(f">{field.form}").pack
     return lambda value, out: out.extend(pack(value))
 
 

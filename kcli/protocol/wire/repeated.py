@@ -14,7 +14,7 @@ from typing import Any
 Read = Callable[[bytes, int], tuple[Any, int]]
 
 REPEATED = frozenset({("DescribeConfigsResult", "configs"), ("CreatableTopicResult", "configs")})
-"""The arrays to read in this way: pairs of kio's class and our name of the field."""
+"""The arrays to read in this way: pairs of the name of a struct and the name of its field."""
 
 KEPT_MAX = 500
 """The most elements that are kept for one array. There is a limit, because these elements stay in memory. A broker has

@@ -1,4 +1,8 @@
-"""Describes kio's classes: the versions of a message, and the fields of each struct."""
+"""Finds the classes of messages, and the fields of a struct in one version.
+
+The classes in `kcli.protocol.messages` have the fields of all versions. The annotations of a class state how each field
+is encoded, and in which versions (kcli.protocol.fields).
+"""
 
 from __future__ import annotations
 
@@ -6,119 +10,113 @@ import dataclasses
 import importlib
 import types
 import typing
+import uuid
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated, TypeVar
 
-from kio.index import load_request_schema, load_response_schema
-from kio.schema.index import schema_name_map
-
+from kcli.errors import ErrorCode
+from kcli.protocol.fields import Number, null_since, since, tag, until
 from kcli.protocol.wire.api import ApiSpec
 
-KINDS = ("request", "response")
+T = TypeVar("T")
 
-_DURATIONS = ("timedelta_i32", "timedelta_i64", "datetime_i64")
-_KIO_NAMES = {"list_client_metrics_resources": "list_config_resources"}
+KINDS = ("request", "response")
+"""The two messages of an API."""
+
+_FORMATS = {bool: "?", float: "d", ErrorCode: "h", uuid.UUID: "16s"}
+"""The struct format of the types of fixed size that are no annotated numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a kio struct.
+    """One field of a struct in one version.
 
-    `kio_name` is the name of the attribute in kio's class, and `our_name` is the name of the field in our class. The
-    names differ for durations and timestamps, because kio's names leave out the unit. `struct` is the kio class of a
-    nested struct. `default` may be `dataclasses.MISSING`. `tag` is the number of a tagged field (KIP-482).
+    `type` is the class of its value, or of one element if it is an array. `form` is the format of a value of fixed size
+    in Python's module `struct`. Strings, bytes and structs have no such format. `tag` is the number of a tagged field
+    (KIP-482). A field of the type `UUID` is never nullable, because the zero uuid stands for None.
     """
 
-    kio_name: str
-    our_name: str
-    kafka_type: str | None
-    struct: type | None
+    name: str
+    type: type
+    form: str | None
     is_array: bool
     nullable: bool
     default: object
-    doc: str
     tag: int | None
 
-
-def versions(spec: ApiSpec) -> list[int]:
-    """The versions of an API that both kio and Kafka 4.1 support, in ascending order."""
-    known = schema_name_map[_KIO_NAMES.get(spec.module, spec.module)]
-    return [version for version in sorted(known) if spec.min_version <= version <= spec.max_version]
-
-
-@cache
-def payload_class(spec: ApiSpec, version: int, kind: str) -> type:
-    """kio's class for one message at one version. `kind` is one of KINDS. Raises KeyError if kio has no such class."""
-    load = load_request_schema if kind == "request" else load_response_schema
-    cls = typing.cast(type, load(spec.key.value, version))
-    _allow_absent_timestamps(cls)
-    return cls
-
-
-def _allow_absent_timestamps(cls: type) -> None:
-    """Makes kio accept -1 (no timestamp) in every timestamp field. Without this change, kio accepts -1 only in fields
-    whose default is -1. Brokers send -1 in other fields too, such as the start of a transaction that never began
-    (DescribeTransactions)."""
-    for field in dataclasses.fields(cls):
-        if field.metadata.get("kafka_type") == "datetime_i64":
-            field.type = field.type | None  # type: ignore[operator]
-            cls.__annotations__[field.name] = field.type
-    for each in fields(cls):
-        if each.struct is not None:
-            _allow_absent_timestamps(each.struct)
-
-
-@cache
-def fields(cls: type) -> tuple[Field, ...]:
-    """The fields of one kio struct in the order of the schema, tagged fields included."""
-    hints = typing.get_type_hints(cls)
-    return tuple(_field(field, hints[field.name]) for field in dataclasses.fields(cls))
-
-
-def _field(field: dataclasses.Field[object], hint: object) -> Field:
-    kafka_type = field.metadata.get("kafka_type")
-    parts = list(typing.get_args(hint)) if _is_union(hint) else [hint]
-    nullable = type(None) in parts and kafka_type not in ("uuid", "datetime_i64")
-    core = next(part for part in parts if part is not type(None))
-    is_array = typing.get_origin(core) is tuple
-    if is_array:
-        nullable = type(None) in parts
-        core = typing.get_args(core)[0]
-    return Field(
-        kio_name=field.name,
-        our_name=f"{field.name}_ms" if kafka_type in _DURATIONS else field.name,
-        kafka_type=kafka_type,
-        struct=core if dataclasses.is_dataclass(core) and isinstance(core, type) else None,
-        is_array=is_array,
-        nullable=nullable,
-        default=field.default,
-        doc="",
-        tag=field.metadata.get("tag"),
-    )
-
-
-def _is_union(hint: object) -> bool:
-    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+    @property
+    def is_struct(self) -> bool:
+        return self.form is None and self.type not in (str, bytes)
 
 
 def messages(spec: ApiSpec) -> types.ModuleType:
-    """The module with our classes for the messages of one API."""
+    """The module with the classes for the messages of one API."""
     return importlib.import_module(f"kcli.protocol.messages.{spec.module}")
 
 
-def our_class(cls: type, spec: ApiSpec, kind: str) -> type:
-    """The class in `kcli.protocol.messages` for a kio class of one API."""
-    return our_class_named(cls.__name__, spec, kind)
+@cache
+def message_class(spec: ApiSpec, kind: str) -> type:
+    """The class of the request or the response of one API. `kind` is one of KINDS."""
+    cls: type = getattr(messages(spec), spec.name + kind.capitalize())
+    return cls
 
 
-def our_class_named(name: str, spec: ApiSpec, kind: str = "") -> type:
-    module = messages(spec)
-    # If request and response have a struct of the same name with different fields, the generator puts a prefix before
-    # the name.
-    found: type = getattr(module, f"{kind.capitalize()}{name}", None) or getattr(module, name)
-    return found
+@cache
+def fields(cls: type, version: int) -> tuple[Field, ...]:
+    """The fields of a struct in one version, in the order of Kafka's schema, tagged fields included."""
+    made = (_field(field, hint, version) for field, hint in _hints(cls))
+    return tuple(field for field in made if field is not None)
 
 
-def our_fields(cls: type, spec: ApiSpec, kind: str) -> tuple[dataclasses.Field[object], ...]:
-    """The fields of our class, each with its default."""
-    return dataclasses.fields(our_class(cls, spec, kind))
+@cache
+def _hints(cls: type) -> list[tuple[dataclasses.Field[object], object]]:
+    """The declared fields of a struct with their annotations, which are text until here."""
+    scope = vars(importlib.import_module(cls.__module__))
+    return [(field, eval(str(field.type), scope)) for field in dataclasses.fields(cls)]
+
+
+def _field(declared: dataclasses.Field[object], hint: object, version: int) -> Field | None:
+    """The field that an annotation declares, or None if the version has no such field."""
+    hint, marks = _split(hint)
+    first, last = _mark(marks, since), _mark(marks, until)
+    if (first and version < first.version) or (last and version > last.version):
+        return None
+    hint, may_be_null = _without_none(hint)
+    null, place = _mark(marks, null_since), _mark(marks, tag)
+    is_array = typing.get_origin(hint) is tuple
+    if is_array:
+        hint, marks = _split(typing.get_args(hint)[0])
+        hint, _ = _without_none(hint)
+    assert isinstance(hint, type), f"no wire type for the annotation {hint!r}"
+    number = _mark(marks, Number)
+    return Field(
+        name=declared.name,
+        type=hint,
+        form=number.code if number else _FORMATS.get(hint),
+        is_array=is_array,
+        nullable=may_be_null
+        and (is_array or hint is not uuid.UUID)
+        and (not null or version >= null.version),
+        default=declared.default,
+        tag=place.number if place else None,
+    )
+
+
+def _split(hint: object) -> tuple[object, tuple[object, ...]]:
+    """The plain annotation, and what `Annotated` adds to it."""
+    if typing.get_origin(hint) is Annotated:
+        plain, *marks = typing.get_args(hint)
+        return plain, tuple(marks)
+    return hint, ()
+
+
+def _without_none(hint: object) -> tuple[object, bool]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (plain,) = (each for each in typing.get_args(hint) if each is not types.NoneType)
+        return plain, True
+    return hint, False
+
+
+def _mark(marks: tuple[object, ...], kind: type[T]) -> T | None:
+    return next((mark for mark in marks if isinstance(mark, kind)), None)

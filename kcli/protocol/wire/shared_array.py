@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 Write = Callable[[Any, bytearray], None]
 WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
+StructVersion = tuple[type, int]
 
 OWN_BUFFER_BYTES = 64 * 1024
 """Shared bytes of at least this size are sent as a separate buffer. Fewer bytes are copied, because the copy is faster
@@ -28,7 +29,7 @@ class SharedArray(tuple[T, ...], Generic[T]):
     """
 
     parts: tuple[SharedArray[T], ...]
-    _written: tuple[type, bytes] | None
+    _written: tuple[StructVersion, bytes] | None
 
     def __new__(cls, items: Iterable[T] = ()) -> SharedArray[T]:
         made = super().__new__(cls, items)
@@ -43,28 +44,28 @@ class SharedArray(tuple[T, ...], Generic[T]):
         made.parts = tuple(parts)
         return made
 
-    def bytes_of(self, struct_class: type, write: Write) -> bytes:
-        """The elements as bytes, without their count. `struct_class` is kio's class of the elements in one version."""
-        if self._written is not None and self._written[0] is struct_class:
+    def bytes_of(self, version: StructVersion, write: Write) -> bytes:
+        """The elements as bytes, without their count. `version` is the class and the version of the elements."""
+        if self._written is not None and self._written[0] == version:
             return self._written[1]
         if self.parts:
-            written = b"".join([part.bytes_of(struct_class, write) for part in self.parts])
+            written = b"".join([part.bytes_of(version, write) for part in self.parts])
         else:
             out = bytearray()
             for item in self:
                 write(item, out)
             written = bytes(out)
-        self._written = (struct_class, written)
+        self._written = (version, written)
         return written
 
-    def bytes_in_turns(self, struct_class: type, write: WriteInTurns) -> Generator[None, None, bytes]:
+    def bytes_in_turns(self, version: StructVersion, write: WriteInTurns) -> Generator[None, None, bytes]:
         """Does the same as `bytes_of`, in steps. Yields after each element, and whenever `write` yields."""
-        if self._written is not None and self._written[0] is struct_class:
+        if self._written is not None and self._written[0] == version:
             return self._written[1]
         written: list[bytes] = []
         if self.parts:
             for part in self.parts:
-                written.append((yield from part.bytes_in_turns(struct_class, write)))
+                written.append((yield from part.bytes_in_turns(version, write)))
                 yield
         else:
             out = bytearray()
@@ -73,8 +74,8 @@ class SharedArray(tuple[T, ...], Generic[T]):
                 yield
             written.append(bytes(out))
         # Another answer may have written the same array in the meantime.
-        if self._written is None or self._written[0] is not struct_class:
-            self._written = (struct_class, b"".join(written))
+        if self._written is None or self._written[0] != version:
+            self._written = (version, b"".join(written))
         return self._written[1]
 
 

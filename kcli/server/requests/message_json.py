@@ -43,44 +43,44 @@ def message_json(message: object, spec: ApiSpec, version: int, kind: str) -> Nod
     """Returns the JSON of a message. `kind` is "request" or "response". If a message is large, only its first structs
     are written, and a text with the number of the other structs.
     """
-    return _struct(message, schema.payload_class(spec, version, kind), _Budget())
+    return _struct(message, schema.message_class(spec, kind), version, _Budget())
 
 
-def _struct(message: object, cls: type, budget: _Budget) -> dict[str, Node]:
+def _struct(message: object, cls: type, version: int, budget: _Budget) -> dict[str, Node]:
     budget.structs -= 1
     written: dict[str, Node] = {}
-    for field in schema.fields(cls):
-        value = getattr(message, field.our_name)
+    for field in schema.fields(cls, version):
+        value = getattr(message, field.name)
         if field.tag is not None and value == field.default:
             continue
-        name = _camel(field.our_name)
-        if field.our_name in _RECORDS:
+        name = _camel(field.name)
+        if field.name in _RECORDS:
             written[f"{name}SizeInBytes"] = len(value or b"")
         elif _is_secret(message, cls, field):
             written[name] = HIDDEN
         else:
-            written[name] = _value(value, field, budget)
+            written[name] = _value(value, field, version, budget)
     return written
 
 
-def _value(value: object, field: Field, budget: _Budget) -> Node:
+def _value(value: object, field: Field, version: int, budget: _Budget) -> Node:
     if value is None:
-        return uuid_to_text(ZERO_ID) if field.kafka_type == "uuid" and not field.is_array else None
+        return uuid_to_text(ZERO_ID) if field.type is uuid.UUID and not field.is_array else None
     if field.is_array:
         assert isinstance(value, Sequence)
-        return _array(value, field, budget)
-    if field.struct is not None:
-        return _struct(value, field.struct, budget)
+        return _array(value, field, version, budget)
+    if field.is_struct:
+        return _struct(value, field.type, version, budget)
     return _scalar(value)
 
 
-def _array(values: Sequence[object], field: Field, budget: _Budget) -> list[Node]:
+def _array(values: Sequence[object], field: Field, version: int, budget: _Budget) -> list[Node]:
     written: list[Node] = []
     for value in values:
         if budget.structs <= 0:
             return [*written, f"{len(values) - len(written)} more"]
-        if field.struct is not None:
-            written.append(_struct(value, field.struct, budget))
+        if field.is_struct:
+            written.append(_struct(value, field.type, version, budget))
         else:
             budget.structs -= 1
             written.append(_scalar(value))
@@ -102,10 +102,10 @@ def _scalar(value: object) -> Node:
 
 
 def _is_secret(message: object, cls: type, field: Field) -> bool:
-    if field.our_name in _SECRETS:
+    if field.name in _SECRETS:
         return True
     return (
-        field.our_name == "value"
+        field.name == "value"
         and cls.__name__ in _SECRET_CONFIGS
         and not _is_public(str(getattr(message, "name", "")))
     )

@@ -7,22 +7,8 @@ import pytest
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.model.ids import ZERO_ID
-from kcli.protocol.records.schema import (
-    NEVER_FLEXIBLE,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    UInt16,
-    camel_case,
-    decode,
-    encode,
-    only,
-    record,
-    since,
-    tag,
-    to_json,
-)
+from kcli.protocol.fields import Int8, Int16, Int32, Int64, UInt16, only, since, tag
+from kcli.protocol.records.schema import NEVER_FLEXIBLE, camel_case, decode, encode, record, to_json
 
 
 @record()
