@@ -299,7 +299,8 @@ async def _live_and_leave(config: BrokerConfig, data: Path) -> None:
         await controller.stop()
         await quorum.stop()
         logs.close(broker_epoch=lifecycle.epoch)
-    log = (data / "__cluster_metadata-0" / LOG).read_bytes()
+    # Kafka's segment may be older than metadata.log.segment.ms, so the node may have begun a second one.
+    log = b"".join(path.read_bytes() for path in sorted((data / "__cluster_metadata-0").glob("*.log")))
     (new,) = list((data / "__cluster_metadata-0").glob("*-0000000003.checkpoint"))
     snapshot_id, replayer = replay_snapshot(new)
     whole = replay_log(log, ImageReplayer(MetadataImage()), end=snapshot_id.end_offset).image
