@@ -203,7 +203,7 @@ def _arrays(struct: type) -> tuple[str, ...]:
     """The array fields of a struct whose elements contain an error code, directly or in a nested struct."""
     found = []
     for name, text in struct.__annotations__.items():
-        match = _ARRAY.match(text)
+        match = _ARRAY.search(text)
         element = getattr(sys.modules[struct.__module__], match[1], None) if match else None
         if hasattr(element, "__annotations__") and (
             "error_code" in element.__annotations__ or _arrays(element)
