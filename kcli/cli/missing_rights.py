@@ -1,13 +1,12 @@
 """Shows which permissions a tool lacked, in addition to the error that Kafka's tool shows.
 
 The clients of a tool pass each answer to the function that `watch` returns. If the answer refuses an operation, the
-missing permission is looked up in `ACCESS`, which each API's handler declares. `run_command` prints the missing
+missing permission is looked up in the row of the API (kcli.server.requests.apis). `run_command` prints the missing
 permissions when the tool ends.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -174,11 +173,9 @@ def _show(seen: _Seen) -> None:
 
 
 def _access(key: ApiKey) -> Access:
-    from kcli.protocol.wire.api import API
+    from kcli.server.requests.apis import APIS
 
-    module = importlib.import_module(f"kcli.server.handlers.{API[key].module}")
-    access: Access = module.ACCESS
-    return access
+    return APIS[key].access
 
 
 def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[ResourceType, Mapping[str, str]]]:

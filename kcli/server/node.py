@@ -42,7 +42,6 @@ from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
-from kcli.server.handlers.served import served_on_broker, served_on_controller
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
 from kcli.server.link_security import LinkSecurity
 from kcli.server.listener_security import NodeSecurity
@@ -70,6 +69,7 @@ from kcli.server.quorum.remote_controller import (
     REGISTRATION_LIMIT_S,
     RemoteController,
 )
+from kcli.server.requests.apis import WAITING_BY_DESIGN, Api, served_on_broker, served_on_controller
 from kcli.server.requests.dispatch import Dispatch, warm_up
 from kcli.server.requests.forwarding import ForwardedCaller, Forwarder
 from kcli.server.requests.quotas import ClientQuotas
@@ -198,6 +198,7 @@ class Node:
             self.clock,
             samples=self.config.integer("metrics.num.samples"),
             window_seconds=self.config.integer("metrics.sample.window.ms") / 1000,
+            waiting_by_design=WAITING_BY_DESIGN,
         )
 
     def _make_controller(self) -> ControllerRole:
@@ -483,7 +484,7 @@ class Node:
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
     def _dispatch(
-        self, ports: NodePorts, served: dict[ApiKey, str], forwarder: Forwarder | None = None
+        self, ports: NodePorts, served: dict[ApiKey, Api], forwarder: Forwarder | None = None
     ) -> Dispatch:
         return Dispatch(
             ports,

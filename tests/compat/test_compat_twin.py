@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.server.handlers.served import served_on_broker
+from kcli.server.requests.apis import served_on_broker
 from rigs.node import running
 from rigs.twin.case import Data, leaves
 from rigs.twin.compare import Difference, compare

@@ -19,7 +19,7 @@ from kcli.protocol.messages import create_topics, describe_configs, fetch
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.server.handlers.served import served_on_broker, served_on_controller
+from kcli.server.requests.apis import served_on_broker, served_on_controller
 from rigs.loops import PATIENCE_S, on_a_loop
 from rigs.node import RunningNode, connect, create, offset_at, read, running, send
 from rigs.rights import secured

@@ -27,7 +27,7 @@ from kcli.protocol.messages import (
     produce,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.handlers.served import served_on_broker, served_on_controller
+from kcli.server.requests.apis import served_on_broker, served_on_controller
 from rigs import wire_client
 from rigs.data_path import batch
 from rigs.loops import until

@@ -17,7 +17,7 @@ import pytest
 from kcli.protocol.messages import metadata
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.server.handlers.served import SERVED
+from kcli.server.requests.apis import APIS
 from rigs.node import running
 from rigs.odd_messages import encoded
 
@@ -52,7 +52,7 @@ async def serve_and(directory: Path, scenario: Callable[..., Any]) -> None:
 
 
 def versions() -> list[tuple[ApiKey, int]]:
-    return [(key, v) for key in sorted(SERVED) for v in range(API[key].min_version, API[key].max_version + 1)]
+    return [(key, v) for key in sorted(APIS) for v in range(API[key].min_version, API[key].max_version + 1)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -28,7 +28,6 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.handlers.served import served_on_broker
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
@@ -38,6 +37,7 @@ from kcli.server.partitions.isr_updates import IsrUpdates
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
 from kcli.server.quorum.remote_controller import ApiRanges
+from kcli.server.requests.apis import served_on_broker
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.storage.directory import Background

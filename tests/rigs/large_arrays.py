@@ -18,7 +18,7 @@ from typing import Any
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message
-from kcli.server.handlers.served import SERVED
+from kcli.server.requests.apis import APIS
 from rigs.data_path import batch
 from rigs.twin.case import Data, build
 
@@ -79,7 +79,7 @@ def arrays(key: ApiKey) -> Iterator[str]:
 
 
 def all_arrays() -> set[tuple[ApiKey, str]]:
-    return {(key, path) for key in SERVED for path in arrays(key)}
+    return {(key, path) for key in APIS for path in arrays(key)}
 
 
 def _arrays(hint: Any, path: str) -> Iterator[str]:

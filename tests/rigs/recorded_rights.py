@@ -35,7 +35,7 @@ from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.acls.configured import STANDARD
 from kcli.security.mechanisms.client import Credentials
-from kcli.server.handlers.served import SERVED
+from kcli.server.requests.apis import APIS
 from rigs.node import create
 from rigs.twin.case import Data, build
 from rigs.wire_client import Client
@@ -164,7 +164,7 @@ class AuditLog(logging.Handler):
 
 
 def is_served(row: Row) -> bool:
-    return row.key in SERVED
+    return row.key in APIS
 
 
 def grants(words: str) -> tuple[Grant, ...]:

@@ -14,11 +14,9 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import then
 from kcli.server.requests.fenced import fenced_code
-
-ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP)
 
 _PRODUCER_FENCED_FROM = 2
 

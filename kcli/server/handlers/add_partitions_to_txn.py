@@ -27,13 +27,11 @@ from kcli.protocol.messages.add_partitions_to_txn import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.metrics.requests import VERIFICATION
-from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.fenced import fenced_code
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import Steps, nested_steps, next_turn, run_in_turns
-
-ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)
 
 TRANSACTIONS_PER_TURN = 20
 ANSWERS_PER_TURN = 100

@@ -22,11 +22,8 @@ from kcli.protocol.messages.alter_client_quotas import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import controller_context
-from kcli.server.requests.access import ALTER_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.answers import finished
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, run_in_turns
-
-ACCESS = whole_request(ALTER_CONFIGS_CLUSTER)
 
 
 async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:

@@ -17,11 +17,8 @@ from kcli.protocol.messages.alter_partition_reassignments import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
-
-ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
 
 async def handle(

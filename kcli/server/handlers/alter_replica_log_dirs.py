@@ -23,12 +23,8 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
 from kcli.server.requests.answers import finished
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, next_turn, run_in_turns
-
-ACCESS = whole_request(ALTER_CLUSTER)
-
 
 PARTITIONS_PER_TURN = 100
 """Partitions that are handled in one iteration of the event loop. A partition takes 10 µs."""

@@ -22,10 +22,7 @@ from kcli.protocol.messages.api_versions import (
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.shared_array import SharedArray
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.access import OPEN
-from kcli.server.requests.forwarding import ELIGIBLE
-
-ACCESS = OPEN
+from kcli.server.requests.apis import FORWARDED
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
@@ -88,7 +85,7 @@ def _limits(context: NodeContext) -> Limits:
     requests that a broker forwards to the controller (KIP-590).
     """
     known = context.ports.controller_versions()
-    return tuple((key, known.get(key, _NO_VERSION)) for key in sorted(ELIGIBLE)) if known else ()
+    return tuple((key, known.get(key, _NO_VERSION)) for key in FORWARDED) if known else ()
 
 
 @cache

@@ -9,9 +9,6 @@ from kcli.controller.api import BROKER_HEARTBEAT
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(context: NodeContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:

@@ -17,13 +17,10 @@ from kcli.protocol.messages.consumer_group_describe import (
 )
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
-
 
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 

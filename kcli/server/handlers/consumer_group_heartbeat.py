@@ -19,11 +19,9 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
 )
 from kcli.server.coordinators.group_ids import client_host
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP, per_resource
+from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import EVERY_NAME
-
-ACCESS = per_resource(READ_GROUP, DESCRIBE_TOPIC)
 
 
 def handle(

@@ -12,9 +12,6 @@ from kcli.protocol.messages.controller_registration import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(

@@ -13,9 +13,7 @@ from kcli.protocol.messages.create_delegation_token import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.handlers.shared.token_requests import check_may_ask
-from kcli.server.requests.access import CREATE_TOKENS, per_resource
-
-ACCESS = per_resource(CREATE_TOKENS)
+from kcli.server.requests.access import CREATE_TOKENS
 
 
 async def handle(

@@ -19,12 +19,10 @@ from kcli.protocol.messages.create_partitions import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import ALTER_TOPIC, per_resource
+from kcli.server.requests.access import ALTER_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(ALTER_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:

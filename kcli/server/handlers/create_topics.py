@@ -23,12 +23,10 @@ from kcli.protocol.messages.create_topics import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller, controller_context
-from kcli.server.requests.access import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC, per_resource
+from kcli.server.requests.access import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
-
-ACCESS = per_resource(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC)
 
 
 async def handle(context: NodeContext, request: CreateTopicsRequest) -> CreateTopicsResponse:

@@ -15,9 +15,6 @@ from kcli.protocol.messages.delete_acls import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.acl_requests import ask_about_acls
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-
-ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
 
 def handle(

@@ -17,12 +17,9 @@ from kcli.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DELETE_GROUP, per_resource
+from kcli.server.requests.access import DELETE_GROUP
 from kcli.server.requests.answers import finished
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, next_turn, run_in_turns
-
-ACCESS = per_resource(DELETE_GROUP)
-
 
 GROUPS_PER_TURN = 200
 """The most groups that are deleted in one write. A group without its offsets takes 5 µs."""

@@ -36,11 +36,9 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import error_of_ended
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce, measure_again
-from kcli.server.requests.access import DELETE_TOPIC, per_resource
+from kcli.server.requests.access import DELETE_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
-
-ACCESS = per_resource(DELETE_TOPIC)
 
 _NO_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1

@@ -28,12 +28,10 @@ from kcli.protocol.messages.delete_topics import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import CHECKS_PER_TURN, Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DELETE_TOPIC, DELETE_CLUSTER, DESCRIBE_TOPIC)
 
 
 async def handle(context: NodeContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

@@ -18,10 +18,7 @@ from kcli.protocol.messages.describe_acls import (
 from kcli.security.acls.filters import AclFilter
 from kcli.security.authorizer import FollowsMetadata
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.turns import Steps, run_in_turns
-
-ACCESS = whole_request(DESCRIBE_CLUSTER, shows_request=True)
 
 PER_TURN = 1000
 """ACLs that are compared with the filter in one iteration of the event loop. An ACL takes about 1 µs."""

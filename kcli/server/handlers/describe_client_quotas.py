@@ -13,10 +13,7 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.turns import run_in_turns
-
-ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 ENTITIES_PER_TURN = 100
 """Entities that are compared with the filter in one iteration of the event loop. An entity takes 20 µs."""

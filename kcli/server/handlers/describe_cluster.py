@@ -27,13 +27,11 @@ from kcli.server.handlers.shared.cluster_view import random_alive_broker
 from kcli.server.requests.access import (
     ALTER_CLUSTER,
     DESCRIBE_CLUSTER,
-    per_resource,
-    require_whole,
     whole_request,
 )
+from kcli.server.requests.guard import require_whole
 from kcli.server.requests.operations import NOT_REQUESTED
 
-ACCESS = per_resource(ALTER_CLUSTER, DESCRIBE_CLUSTER)
 _ON_CONTROLLER = whole_request(ALTER_CLUSTER, shows_request=True)
 
 

@@ -35,15 +35,9 @@ from kcli.server.handlers.shared.config_answers import EntriesKind
 from kcli.server.handlers.shared.config_changes import needed, require_own_id
 from kcli.server.requests.access import (
     DESCRIBE_CONFIGS,
-    DESCRIBE_CONFIGS_CLUSTER,
-    DESCRIBE_CONFIGS_GROUP,
-    DESCRIBE_CONFIGS_TOPIC,
-    per_resource,
 )
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
-
-ACCESS = per_resource(DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP, DESCRIBE_CONFIGS_CLUSTER)
 
 DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 """The types of resources that a request may name. A request with any other type is refused as a whole."""

@@ -19,11 +19,9 @@ from kcli.protocol.messages.describe_delegation_token import (
 from kcli.security.tokens import parties, party, token_hmac
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.token_requests import check_may_ask
-from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS, per_resource
+from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import run_in_turns
-
-ACCESS = per_resource(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS)
 
 TOKENS_PER_TURN = 100
 """The tokens that are checked in one iteration of the event loop. A token takes up to 10 µs: its HMAC and two

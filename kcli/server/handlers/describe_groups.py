@@ -17,13 +17,10 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_GROUP, per_resource
+from kcli.server.requests.access import DESCRIBE_GROUP
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import STEPS_OF_REFUSAL
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_GROUP)
-
 
 MEMBERS_PER_TURN = 400
 """Groups and members that are described in one iteration of the event loop. A group takes 4 µs, and a member 1 to 3 µs.

@@ -16,12 +16,8 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.store.description import LogDirDescription
-
-ACCESS = whole_request(DESCRIBE_CLUSTER)
-
 
 PARTITIONS_PER_TURN = 500
 """Partitions that are described in one iteration of the event loop. A partition takes 2 µs."""

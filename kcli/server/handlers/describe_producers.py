@@ -16,12 +16,10 @@ from kcli.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_TOPIC, per_resource
+from kcli.server.requests.access import READ_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 from kcli.storage.log.producer_state import ProducerEntry
-
-ACCESS = per_resource(READ_TOPIC)
 
 _NONE = -1
 

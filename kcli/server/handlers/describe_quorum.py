@@ -28,11 +28,8 @@ from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import names_metadata_log
 from kcli.server.quorum.metadata_log import PARTITION
 from kcli.server.quorum.view import QuorumReplica
-from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
-
-ACCESS = whole_request(DESCRIBE_CLUSTER)
 
 
 def handle(

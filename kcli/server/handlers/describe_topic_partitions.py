@@ -20,13 +20,10 @@ from kcli.protocol.messages.describe_topic_partitions import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
-from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import DESCRIBE_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import EVERY_NAME, Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_TOPIC)
-
 
 PER_TURN = 200
 """Names or partitions that are handled in one iteration of the event loop. Each takes 1 to 5 µs."""

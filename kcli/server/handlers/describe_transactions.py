@@ -14,12 +14,9 @@ from kcli.protocol.messages.describe_transactions import (
     TransactionState,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
-
-ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC)
-
 
 IDS_PER_TURN = 200
 """Transactional ids that are described in one iteration of the event loop. An id takes 4 µs, and 1 µs more for each

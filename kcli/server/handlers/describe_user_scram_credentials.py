@@ -16,11 +16,7 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
 from kcli.server.requests.turns import run_in_turns
-
-ACCESS = whole_request(DESCRIBE_CLUSTER)
-
 
 USERS_PER_TURN = 200
 """Users that are described in one iteration of the event loop. A user takes 5 µs."""

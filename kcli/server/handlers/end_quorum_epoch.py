@@ -7,9 +7,6 @@ from kcli.raft.requests import EndEpochResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id, check_partition
 from kcli.server.quorum.raft_server_wire import end_epoch_request, end_epoch_response
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(context: NodeContext, request: EndQuorumEpochRequest) -> EndQuorumEpochResponse:

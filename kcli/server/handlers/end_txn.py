@@ -13,11 +13,9 @@ from kcli.coordinator.transaction.state import TV0, TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import WRITE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import WRITE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import then
 from kcli.server.requests.fenced import fenced_code
-
-ACCESS = per_resource(WRITE_TRANSACTIONAL_ID)
 
 _PRODUCER_FENCED_FROM = 2
 _TV2_FROM = 5

@@ -13,10 +13,7 @@ from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kcli.security.principal import Session
 from kcli.security.principal_bytes import decode_principal
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
 from kcli.server.requests.forwarding import ForwardedCaller
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(context: NodeContext, request: EnvelopeRequest) -> EnvelopeResponse:

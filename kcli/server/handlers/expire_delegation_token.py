@@ -11,9 +11,7 @@ from kcli.protocol.messages.expire_delegation_token import (
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
 from kcli.server.handlers.shared.token_requests import check_may_ask
-from kcli.server.requests.access import OPEN
 
-ACCESS = OPEN
 """The broker checks no permission. The controller accepts the request only from the owner or a renewer of the token."""
 
 

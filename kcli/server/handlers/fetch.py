@@ -43,11 +43,9 @@ from kcli.server.metrics.requests import FETCH_FOLLOWER
 from kcli.server.partitions.fetch_sessions import FetchScope, replica_of
 from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
-from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC, per_resource
+from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC
 from kcli.server.requests.turns import Steps, nested_steps, run_in_turns
 from kcli.storage.log.log import LogSlice
-
-ACCESS = per_resource(READ_TOPIC, CLUSTER_ACTION)
 
 # The most bytes of records that are copied into an answer. Other records are sent from their files, so that an unread
 # answer takes little memory.

@@ -16,9 +16,6 @@ from kcli.server.handlers.shared.raft_requests import check_cluster_id
 from kcli.server.quorum.metadata_log import PARTITION, TOPIC_ID
 from kcli.server.quorum.raft_client_wire import FETCH_MAX_BYTES
 from kcli.server.quorum.raft_server_wire import fetch_request, fetch_response
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 TOPIC_IDS_SINCE = 13
 

@@ -23,9 +23,6 @@ from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id
 from kcli.server.quorum.metadata_log import PARTITION
 from kcli.server.quorum.raft_client_wire import FETCH_MAX_BYTES
 from kcli.server.quorum.raft_server_wire import fetch_snapshot_request, fetch_snapshot_response
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(context: NodeContext, message: FetchSnapshotRequest) -> FetchSnapshotResponse:

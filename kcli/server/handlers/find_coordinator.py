@@ -28,13 +28,10 @@ from kcli.server.requests.access import (
     CLUSTER_ACTION,
     DESCRIBE_GROUP,
     DESCRIBE_TRANSACTIONAL_ID,
-    per_resource,
 )
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME, refusal
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0

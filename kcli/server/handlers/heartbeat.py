@@ -10,9 +10,7 @@ from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, per_resource
-
-ACCESS = per_resource(READ_GROUP)
+from kcli.server.requests.access import READ_GROUP
 
 _FINE = HeartbeatResponse()
 

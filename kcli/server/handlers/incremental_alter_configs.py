@@ -32,17 +32,8 @@ from kcli.server.handlers.shared.config_changes import (
     require_alter,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import (
-    ALTER_CONFIGS_CLUSTER,
-    ALTER_CONFIGS_GROUP,
-    ALTER_CONFIGS_TOPIC,
-    CLUSTER_ACTION,
-    per_resource,
-)
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP, ALTER_CONFIGS_CLUSTER, CLUSTER_ACTION)
 
 
 async def handle(

@@ -17,15 +17,11 @@ from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitP
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import (
     IDEMPOTENT_WRITE,
-    TWO_PHASE_COMMIT,
     WRITE_TOPIC,
     WRITE_TRANSACTIONAL_ID,
-    per_resource,
 )
 from kcli.server.requests.answers import then
 from kcli.server.requests.fenced import fenced_code
-
-ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, TWO_PHASE_COMMIT, IDEMPOTENT_WRITE, WRITE_TOPIC)
 
 _PRODUCER_FENCED_FROM = 4
 

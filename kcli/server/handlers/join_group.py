@@ -11,10 +11,8 @@ from kcli.errors import InconsistentGroupProtocolException, KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.server.coordinators.group_ids import client_host, require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, per_resource
+from kcli.server.requests.access import READ_GROUP
 from kcli.server.requests.answers import then
-
-ACCESS = per_resource(READ_GROUP)
 
 PROTOCOLS_MAX = 1000
 """The maximum number of protocols of one member. The decision about a join compares all protocols in one step, without

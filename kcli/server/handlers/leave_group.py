@@ -13,11 +13,9 @@ from kcli.errors import ErrorCode
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, per_resource
+from kcli.server.requests.access import READ_GROUP
 from kcli.server.requests.answers import finished
 from kcli.server.requests.turns import next_turn
-
-ACCESS = per_resource(READ_GROUP)
 
 MEMBERS_PER_DECISION = 200
 """Members that a group removes in one decision. A member takes about 10 µs."""

@@ -17,10 +17,7 @@ from kcli.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_CONFIGS_CLUSTER, whole_request
 from kcli.server.requests.turns import Steps, run_in_turns
-
-ACCESS = whole_request(DESCRIBE_CONFIGS_CLUSTER)
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (

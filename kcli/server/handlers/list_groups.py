@@ -9,11 +9,8 @@ from collections.abc import Awaitable, Iterable
 
 from kcli.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP, per_resource
+from kcli.server.requests.access import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 from kcli.server.requests.turns import Steps, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_CLUSTER, DESCRIBE_GROUP)
-
 
 GROUPS_PER_TURN = 500
 """Groups that are listed in one iteration of the event loop. A group takes 2 µs. The groups of one shard are listed

@@ -39,11 +39,9 @@ from kcli.protocol.messages.list_offsets import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import HostedPartition, leader_of
-from kcli.server.requests.access import DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import DESCRIBE_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, next_turn, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_TOPIC)
 
 _FIRST_VERSION: dict[int, int] = {
     OffsetSpec.LATEST: 0,

@@ -9,9 +9,6 @@ from kcli.protocol.messages.list_partition_reassignments import (
 )
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import DESCRIBE_CLUSTER, whole_request
-
-ACCESS = whole_request(DESCRIBE_CLUSTER, shows_request=True)
 
 
 async def handle(

@@ -18,7 +18,7 @@ from kcli.protocol.messages.list_transactions import (
 )
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import Steps, run_in_turns
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kcli.coordinator.transaction.questions import Pattern
 
 Item = TypeVar("Item")
-
-ACCESS = per_resource(DESCRIBE_TRANSACTIONAL_ID)
 
 # Kafka accepts the name of the last state as a filter, although no transactional id is ever in this state.
 _STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))

@@ -35,14 +35,11 @@ from kcli.server.requests.access import (
     CREATE_TOPIC,
     DESCRIBE_CLUSTER,
     DESCRIBE_TOPIC,
-    per_resource,
 )
 from kcli.server.requests.answers import then
 from kcli.server.requests.operations import NOT_REQUESTED
 from kcli.server.requests.rights import EVERY_NAME, Rights
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER, DESCRIBE_CLUSTER)
 
 # The first versions with a field that forbids creation, with topic ids in the request, and with an error for a leader
 # without the client's listener.

@@ -20,11 +20,9 @@ from kcli.protocol.messages.offset_commit import (
 )
 from kcli.server.coordinators.group_ids import decisions, existing, is_one_decision, merged_codes
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, READ_TOPIC, per_resource
+from kcli.server.requests.access import READ_GROUP, READ_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, next_turn, run_in_turns
-
-ACCESS = per_resource(READ_GROUP, READ_TOPIC)
 
 PARTITIONS_PER_TURN = 500
 """Partitions that are checked or merged in one iteration of the event loop. A partition takes 1 to 2 µs."""

@@ -18,12 +18,9 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.server.coordinators.group_ids import decisions, existing, merged_codes, require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC, per_resource
+from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import next_turn, run_in_turns
-
-ACCESS = per_resource(DELETE_GROUP, READ_TOPIC)
-
 
 PARTITIONS_PER_TURN = 500
 """Partitions that are checked or merged in one iteration of the event loop. A partition takes 1 to 2 µs."""

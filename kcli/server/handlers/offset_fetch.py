@@ -28,12 +28,10 @@ from kcli.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import DESCRIBE_GROUP, DESCRIBE_TOPIC
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
-
-ACCESS = per_resource(DESCRIBE_GROUP, DESCRIBE_TOPIC)
 
 _BATCHED_FROM = 8
 _TOP_LEVEL_ERROR_FROM = 2

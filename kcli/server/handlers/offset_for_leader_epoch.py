@@ -16,13 +16,10 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
 )
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import leader_of
-from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC, per_resource
+from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
-
-ACCESS = per_resource(CLUSTER_ACTION, DESCRIBE_TOPIC)
-
 
 PARTITIONS_PER_TURN = 200
 """Partitions that are answered in one iteration of the event loop. A partition takes 4 µs."""

@@ -65,15 +65,13 @@ from kcli.server.handlers.shared.produce_transactions import (
 )
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.parked import ParkedProduce
-from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import finished, is_unfinished, then
 from kcli.server.requests.rights import EVERY_NAME
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 from kcli.storage.log.log import AppendResult, PartitionLog
 
 _log = logging.getLogger("kcli.server.ReplicaManager")
-
-ACCESS = per_resource(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID)
 
 APPENDED_PER_TURN = 50
 """Topics of a large request that are appended in one iteration of the event loop. A refused topic takes 10 µs, and a

@@ -11,9 +11,6 @@ from kcli.raft.requests import VoterChangeResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import ask_raft, change_message, check_cluster_id
 from kcli.server.quorum.raft_server_wire import remove_voter_request
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-
-ACCESS = whole_request(ALTER_CLUSTER)
 
 
 async def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.access import OPEN
-
-ACCESS = OPEN
 
 
 def handle(_context: NodeContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:

@@ -13,9 +13,7 @@ from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, per_resource
-
-ACCESS = per_resource(READ_GROUP)
+from kcli.server.requests.access import READ_GROUP
 
 _PROTOCOL_REQUIRED_FROM = 5
 

@@ -28,11 +28,9 @@ from kcli.server.coordinators.group_ids import require_group_id
 from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
 from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_allowed
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID, per_resource
+from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
-
-ACCESS = per_resource(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4

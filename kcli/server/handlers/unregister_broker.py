@@ -6,9 +6,6 @@ from kcli.controller.api import UNREGISTER_BROKER
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-
-ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
 
 async def handle(context: NodeContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

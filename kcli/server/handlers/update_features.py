@@ -8,9 +8,6 @@ from kcli.controller.api import UPDATE_FEATURES
 from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.access import ALTER_CLUSTER, whole_request
-
-ACCESS = whole_request(ALTER_CLUSTER, shows_request=True)
 
 
 async def handle(context: NodeContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

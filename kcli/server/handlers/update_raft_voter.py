@@ -13,9 +13,6 @@ from kcli.raft.requests import VoterChangeResponse
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id
 from kcli.server.quorum.raft_server_wire import update_voter_request, update_voter_response
-from kcli.server.requests.access import CLUSTER_ACTION, whole_request
-
-ACCESS = whole_request(CLUSTER_ACTION)
 
 
 async def handle(context: NodeContext, request: UpdateRaftVoterRequest) -> UpdateRaftVoterResponse:

@@ -21,12 +21,8 @@ from kcli.protocol.messages.write_txn_markers import (
 )
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.access import ALTER_CLUSTER, CLUSTER_ACTION, whole_request
 from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, next_turn, run_in_turns
-
-ACCESS = whole_request(ALTER_CLUSTER, CLUSTER_ACTION)
-
 
 PARTITIONS_PER_TURN = 10
 """Markers that are appended in one iteration of the event loop. A marker takes 100 µs."""

@@ -6,7 +6,7 @@ are measured only if there is a metrics endpoint. In this case, `tick` must be c
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 
 from kcli.errors import ErrorCode
 from kcli.protocol.wire.api import ApiKey
@@ -27,12 +27,19 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Metrics:
-    def __init__(self, clock: Clock, *, samples: int = 2, window_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        samples: int = 2,
+        window_seconds: float = 30.0,
+        waiting_by_design: Collection[ApiKey] = (),
+    ) -> None:
         """Makes the metrics. `samples` and `window_seconds` are for Kafka's own rates (metrics.num.samples,
         metrics.sample.window.ms)."""
         self.clock = clock
         self.traffic = TrafficTable()
-        self.requests = RequestMetrics(clock)
+        self.requests = RequestMetrics(clock, waiting_by_design)
         self.exemplars = Exemplars()
         self.waits = Waits()
         self.appends = CountedLater()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
@@ -39,13 +39,6 @@ SLOWEST_MAX = 20
 SLOW_MIN_SECONDS = 0.001
 # Older slow requests do not explain present problems.
 SLOWEST_MAX_AGE_SECONDS = 300.0
-
-# These requests wait on purpose for records, for members, or for the end of an interval. For the list of slow requests,
-# only their local time counts.
-WAITS_BY_DESIGN = frozenset(
-    {ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH}
-)
-
 
 FETCH_CONSUMER, FETCH_FOLLOWER = "FetchConsumer", "FetchFollower"
 VERIFICATION = "AddPartitionsToTxnVerification"
@@ -269,8 +262,11 @@ class SlowestRequests:
 class RequestMetrics:
     """The requests of one broker."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, waiting_by_design: Collection[ApiKey] = ()) -> None:
+        """`waiting_by_design`: the APIs whose requests wait on purpose. For the list of slow requests, only their local
+        time counts."""
         self.clock = clock
+        self.waiting_by_design = waiting_by_design
         self.slowest = SlowestRequests()
         self.apis: dict[int, ApiTimes] = {}
         self.kinds: dict[str, ApiTimes] = {}
@@ -418,7 +414,7 @@ def _measured_waiting(
             facts.answering = times
             times.sizes.append(begun.size_bytes)
             times.waited.append((worked, total))
-            took = worked if caller.key in WAITS_BY_DESIGN else total
+            took = worked if caller.key in metrics.waiting_by_design else total
             if took > metrics.slowest.threshold:
                 _note(metrics, times, caller, took, worked)
 

@@ -1,29 +1,21 @@
 """Declares the operations that a client must be allowed to do before an API serves its request.
 
-Each handler module has one constant ACCESS:
+The row of each API (apis.py) has one rule:
 
-    ACCESS = whole_request(ALTER_CLUSTER)            without this operation, the whole request is refused
-    ACCESS = per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
-    ACCESS = OPEN                                    no operation is needed
+    whole_request(ALTER_CLUSTER)            without this operation, the whole request is refused
+    per_resource(READ_GROUP, READ_TOPIC)    the handler checks each resource that the request names
+    OPEN                                    no operation is needed
 
-The dispatch checks the rules of whole requests. A handler checks the rules per resource with the permissions of the
-client (rights.py).
+The dispatch checks the rules of whole requests (guard.py). A handler checks the rules per resource with the permissions
+of the client (rights.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from kcli.errors import ClusterAuthorizationException
 from kcli.model.acl import AclOperation, ResourceType
-from kcli.protocol.wire.api import API
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.rights import Need
-
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,39 +94,3 @@ TWO_PHASE_COMMIT = Need(AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONA
 DESCRIBE_DELEGATION_TOKEN = Need(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
 CREATE_TOKENS = Need(AclOperation.CREATE_TOKENS, ResourceType.USER)
 DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, ResourceType.USER)
-
-
-def guarded(
-    handle: Callable[[RequestContext[object], Request], Answer], access: Access
-) -> Callable[[RequestContext[object], Request], Answer]:
-    """Returns a handler that first checks the rule for the whole request. Returns `handle` if the API has no such
-    rule."""
-    if not access.is_whole_request:
-        return handle
-
-    def handle_if_allowed(context: RequestContext[object], request: Request) -> Answer:
-        require_whole(context, access)
-        return handle(context, request)
-
-    return handle_if_allowed
-
-
-def require_whole(context: RequestContext[object], access: Access) -> None:
-    """Raises ClusterAuthorizationException if the rule for the whole request refuses the client."""
-    try:
-        context.rights.require(*access.needs)
-    except ClusterAuthorizationException:
-        if not access.shows_request:
-            raise
-        raise ClusterAuthorizationException(_refusal_text(context, access.needs[-1])) from None
-
-
-def _refusal_text(context: RequestContext[object], need: Need) -> str:
-    """The error message. Kafka's message contains the whole request as text. kcli's message contains only the parts of
-    the request that help an operator.
-    """
-    about = (
-        f"api={API[context.api_key].name}, version={context.api_version}, "
-        f"principal={context.session.principal}, client={context.peer_host}, listener={context.listener}"
-    )
-    return f"Request Request({about}) needs {need.operation.name} permission."

@@ -3,7 +3,6 @@
 A handler module is imported when its API is first called, or by `load_routes` after the start. A handler module has
 
     handle(context, request) -> response | Awaitable[response] | None
-    ACCESS = the operations that the API needs (access.py)
 
 If the response has no top-level error_code, the module also has `error_response(context, request, error) -> response |
 Awaitable[response]`. Expected failures are KafkaErrors. Every other exception is logged and becomes
@@ -51,18 +50,16 @@ from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.waiting import Answer, Waiting
-from kcli.server.requests.access import guarded
 from kcli.server.requests.answers import finished, is_unfinished
+from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import (
-    ELIGIBLE,
-    FORWARDED,
-    THROTTLED_FIRST,
     Caller,
     ForwardedCaller,
     Forwarder,
 )
 from kcli.server.requests.freeing import free_later
+from kcli.server.requests.guard import guarded
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.route import AnyRoute, Context, RequestT, ResponseT, Route
@@ -94,28 +91,6 @@ The codec works in slices and not in a thread. A thread would compete with the l
 loop wakes up, the loop would have to wait until the thread releases the lock.
 """
 
-ONLY_READ = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.METADATA,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.LIST_CONFIG_RESOURCES,
-        ApiKey.LIST_GROUPS,
-        ApiKey.LIST_TRANSACTIONS,
-    }
-)
-"""APIs that only read. If the client disconnects, the work on its request is cancelled. This work must not await a
-future that other requests also await, because a cancelled task cancels the future that it awaits."""
-
 
 class Dispatch:
     """Serves the frames of one listener's connections."""
@@ -125,14 +100,14 @@ class Dispatch:
     def __init__(
         self,
         ports: object,
-        served: Mapping[ApiKey, str],
+        served: Mapping[ApiKey, Api],
         *,
         quotas: ClientQuotas,
         metrics: Metrics,
         authorizer: Authorizer = ALLOW_ALL,
         forwarder: Forwarder | None = None,
     ) -> None:
-        """Makes the dispatch of a listener. `served` has the name of the handler module of each API. `ports` are the
+        """Makes the dispatch of a listener. `served` has the APIs of this listener. `ports` are the
         parts of the node that handlers may use. Only brokers have a `forwarder`."""
         self._ports = ports
         self._served = served
@@ -169,8 +144,9 @@ class Dispatch:
             route = logged(route, caller)
         request = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
-            if self._forwarder is not None and spec.key in FORWARDED and not self._forwarder.is_local:
-                return _later(self._forward(self._forwarder, route, context, caller, bytes(frame), at))
+            forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
+            if forwarder is not None and not forwarder.is_local:
+                return _later(self._forward(forwarder, route, context, caller, bytes(frame), at))
             request = route.decode(version, frame, at)
         elif spec.key is not ApiKey.API_VERSIONS:
             raise ProtocolError(
@@ -185,7 +161,7 @@ class Dispatch:
                 trace.throttle = context.throttle
         if is_unfinished(request):
             decoding = self._serve_decoded(route, context, _timed(context, request))
-            return _later(decoding, may_be_dropped=spec.key in ONLY_READ)
+            return _later(decoding, may_be_dropped=route.api.only_reads)
         return self._serve(route, context, request)
 
     def load_routes(self) -> Steps[None]:
@@ -230,7 +206,7 @@ class Dispatch:
         """
         try:
             api_key, *_ = read_request_header(frame)
-            if api_key not in ELIGIBLE or api_key not in self._served:
+            if api_key not in self._served or self._served[ApiKey(api_key)].forwarding is Forwarding.NONE:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
             answer = await awaited(self(caller, memoryview(frame)))
@@ -260,7 +236,7 @@ class Dispatch:
         except KafkaError as error:
             request = await finished(route.decode(context.api_version, memoryview(frame), at))
             return await awaited(self._answer_error(route, context, request, error))
-        if route.spec.key in THROTTLED_FIRST:
+        if route.api.mutation_errors_since is not None:
             at = INT32.size + route.spec.is_flexible(
                 context.api_version
             )  # correlation id, and an empty tag section
@@ -301,7 +277,7 @@ class Dispatch:
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(ApiKey(key), self._served)
+        route = self._routes[key] = _load(self._served[ApiKey(key)])
         return route
 
     def _wait(
@@ -333,7 +309,7 @@ class Dispatch:
             cast("asyncio.Future[object]", future),
             finish,
             may_overlap=may_overlap,
-            may_be_dropped=route.spec.key in ONLY_READ,
+            may_be_dropped=route.api.only_reads,
         )
 
     def _encode(
@@ -380,7 +356,7 @@ class Dispatch:
 def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None:
     """Ends a request that gets no answer, such as a Produce with acks=0."""
     if context.throttle is not None:
-        context.throttle.charge(route.spec.key, None)
+        context.throttle.charge(route.api, None)
     if context.asker is not None:
         report_left_out(context.asker)
 
@@ -388,7 +364,7 @@ def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None
 def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
     throttle = context.throttle
     if throttle is not None:
-        response = throttle.charge(route.spec.key, response)
+        response = throttle.charge(route.api, response)
     if context.asker is not None:
         report_left_out(context.asker)
     answer = route.encode(response, context.api_version, context.correlation_id)
@@ -475,8 +451,8 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> AnyRoute:
-    module = importlib.import_module(served[key])
+def _load(api: Api) -> AnyRoute:
+    key, module = api.key, importlib.import_module(api.handler)
     decode: Callable[[int, memoryview, int], Any]
     encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
     match key:
@@ -491,9 +467,9 @@ def _load(key: ApiKey, served: Mapping[ApiKey, str]) -> AnyRoute:
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
-    handle = guarded(module.handle, module.ACCESS)
+    handle = guarded(module.handle, api.access)
     error_code = attrgetter("error_code") if has_error_code else None
-    return Route(API[key], handle, decode, encode, error_response, error_code)
+    return Route(api, API[key], handle, decode, encode, error_response, error_code)
 
 
 def _decode_produce(version: int, frame: memoryview, at: int) -> ProduceRequest | Awaitable[ProduceRequest]:

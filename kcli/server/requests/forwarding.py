@@ -11,48 +11,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kcli.protocol.wire.api import ApiKey
 from kcli.security.principal import Principal, Session
 from kcli.server.network.request_facts import RequestFacts
-
-FORWARDED = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
-"""The APIs whose frames a broker forwards without decoding them."""
-
-ELIGIBLE = FORWARDED | {
-    ApiKey.ALTER_CONFIGS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    ApiKey.RENEW_DELEGATION_TOKEN,
-    ApiKey.EXPIRE_DELEGATION_TOKEN,
-}
-"""The APIs that a controller accepts in an Envelope.
-
-The handlers of the two config APIs run on the broker first. These handlers check the keys of this broker and change its
-log levels. Then the broker sends only the other resources to the controller. The handlers of delegation tokens also run
-on the broker first, because only the broker knows the security of the client's connection (KIP-48).
-"""
-
-THROTTLED_FIRST = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS})
-"""The APIs whose requests the quota controller_mutation_rate limits (KIP-599). The throttle time is the first field of
-their responses."""
 
 
 class Caller(Protocol):

@@ -26,6 +26,7 @@ from kcli.runtime.clock import Clock
 from kcli.security.principal import Principal
 from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.rates import METERS_MAX, SampledRate, TokenBucket, Windows
+from kcli.server.requests.apis import Api
 
 PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
@@ -33,25 +34,6 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 # The largest values of int32 fields.
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
-
-# Requests between brokers are not throttled, because a throttled broker would delay the whole cluster.
-EXEMPT = frozenset(
-    {
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ENVELOPE,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.UPDATE_RAFT_VOTER,
-    }
-)
 
 T = TypeVar("T")
 YieldedT = TypeVar("YieldedT")
@@ -357,20 +339,20 @@ class RequestThrottle:
     # Charges of the dispatch.
 
     @overload
-    def charge(self, key: ApiKey, response: None) -> None: ...
+    def charge(self, api: Api, response: None) -> None: ...
 
     @overload
-    def charge(self, key: ApiKey, response: T) -> T: ...
+    def charge(self, api: Api, response: T) -> T: ...
 
-    def charge(self, key: ApiKey, response: T | None) -> T | None:
+    def charge(self, api: Api, response: T | None) -> T | None:
         """Charges the remaining cost. If a quota is exceeded, mutes the client and sets the throttle time of the
         response.
 
         If `response` is None, the request is a Produce without a response. Only its bytes are charged.
         """
         self.resume()
-        if self._is_refused or not (self._is_exempt or key in EXEMPT):
-            if key is ApiKey.PRODUCE:
+        if self._is_refused or not (self._is_exempt or api.is_exempt_from_quotas):
+            if api.key is ApiKey.PRODUCE:
                 self._charge_produced()
             if response is not None:
                 self._charge_time()

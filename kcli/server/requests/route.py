@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.api import ApiSpec
+from kcli.server.requests.apis import Api
 from kcli.server.requests.context import RequestContext
 
 Context = RequestContext[object]
@@ -22,6 +23,7 @@ ResponseT = TypeVar("ResponseT")
 class Route(Generic[RequestT, ResponseT]):
     """The functions that decode the request of one API, handle it, and encode the response."""
 
+    api: Api
     spec: ApiSpec
     handle: Callable[[Context, RequestT | None], ResponseT | Awaitable[ResponseT | None] | None]
     decode: Callable[[int, memoryview, int], RequestT | Awaitable[RequestT]]

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import read_request_header
 from kcli.server.metrics.exemplars import Exemplars
-from kcli.server.metrics.requests import WAITS_BY_DESIGN
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.waiting import Answer, Waiting
+from kcli.server.requests.apis import APIS
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.request_trace import RequestTrace, Stage
 from kcli.tracing.record_spans import CLIENT_ID, DESTINATION, PARTITION, SYSTEM, Attributes
@@ -45,13 +45,6 @@ CLIENT_SAMPLES_PER_SECOND = 100
 
 NEVER = float("inf")
 
-_WAITS = {
-    ApiKey.PRODUCE: "wait for replicas",
-    ApiKey.FETCH: "wait for records",
-    ApiKey.SHARE_FETCH: "wait for records",
-    ApiKey.JOIN_GROUP: "wait for members",
-    ApiKey.SYNC_GROUP: "wait for members",
-}
 _WORK = "work"
 _PRODUCE = b"\x00\x00"
 
@@ -140,7 +133,7 @@ class RequestTracer:
         """Exports the spans of a request whose answer is sent, if the request is sampled or slow."""
         trace, ended = request.trace, self.now()
         seconds = ended - trace.began
-        counted = seconds - _waited(trace) if request.key in WAITS_BY_DESIGN else seconds
+        counted = seconds - _waited(trace) if APIS[request.key].waits_by_design else seconds
         if not trace.is_sampled and counted < self._rules.slow_seconds:
             return
         if not self._sink.has_room(_span_count(trace)):
@@ -241,11 +234,16 @@ def _request(connection: Connection, frame: memoryview, trace: RequestTrace) -> 
     return _Request(ApiKey(key), version, correlation_id, client_id or "", len(frame), connection, trace)
 
 
+def _wait_name(key: ApiKey) -> str:
+    waits_for = APIS[key].waits_for
+    return f"wait for {waits_for}" if waits_for else "wait"
+
+
 def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
     """Returns a wait with the same answer. This wait also stores the time at which it ends, and the time at which the
     answer may be sent."""
     trace = request.trace
-    wait = trace.stage(_WAITS.get(request.key, "wait"))
+    wait = trace.stage(_wait_name(request.key))
     waiting.future.add_done_callback(lambda _: wait.end())
 
     def finish(future: asyncio.Future[object]) -> Answer | Waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.handlers.served import served_on_broker
+from kcli.server.requests.apis import served_on_broker
 from rigs.twin.case import Case
 from rigs.twin.configs import CONFIGS
 from rigs.twin.groups import GROUPS

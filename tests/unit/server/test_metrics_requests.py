@@ -20,6 +20,7 @@ from kcli.server.metrics.requests import (
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.waiting import Waiting
+from kcli.server.requests.apis import WAITING_BY_DESIGN
 
 CONNECTION = cast(
     Connection, SimpleNamespace(listener="PLAINTEXT", peer_host="10.0.0.1", facts=RequestFacts())
@@ -50,7 +51,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def metrics(clock: HandClock) -> RequestMetrics:
-    return RequestMetrics(clock)
+    return RequestMetrics(clock, WAITING_BY_DESIGN)
 
 
 def serving(clock: HandClock, metrics: RequestMetrics, seconds: float, answer: Any = b"done") -> Serve:

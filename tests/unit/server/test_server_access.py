@@ -16,9 +16,9 @@ from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Asker, Audit, Authorizer, Resource
 from kcli.security.principal import Principal, Session
-from kcli.server.handlers.served import SERVED
-from kcli.server.requests import access
+from kcli.server.requests import access, guard
 from kcli.server.requests.access import OPEN, Access
+from kcli.server.requests.apis import APIS
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.dispatch import _load
 from kcli.server.requests.operations import ALL_OPERATIONS
@@ -61,15 +61,13 @@ LOGGED = re.compile(
 
 
 def rule(key: ApiKey) -> Access:
-    found = importlib.import_module(SERVED[key]).ACCESS
-    assert isinstance(found, Access)
-    return found
+    return APIS[key].access
 
 
-WHOLE = sorted(key for key in SERVED if rule(key).is_whole_request)
+WHOLE = sorted(key for key in APIS if rule(key).is_whole_request)
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: key.name)
 def test_every_served_api_declares_what_it_asks_for(key: ApiKey) -> None:
     assert (rule(key) == OPEN) == (key in OPEN_APIS)
     assert len(set(rule(key).needs)) == len(rule(key).needs)
@@ -89,8 +87,8 @@ def test_the_rules_are_what_kafka_asks_for(golden: Path) -> None:
     if not log.exists():
         pytest.skip(f"the authorizer log of Kafka 4.1 is not here: {log}")
     asked = asked_by_kafka(log)
-    compared = [key for key in sorted(SERVED) if API[key].name in asked]
-    assert {key.name for key in set(SERVED) - set(compared)} <= {key.name for key in OPEN_APIS | NOT_RECORDED}
+    compared = [key for key in sorted(APIS) if API[key].name in asked]
+    assert {key.name for key in set(APIS) - set(compared)} <= {key.name for key in OPEN_APIS | NOT_RECORDED}
     for key in compared:
         assert set(rule(key).needs) - NOT_LOGGED.get(key, set()) == asked[API[key].name], key.name
 
@@ -132,7 +130,7 @@ def request_of(key: ApiKey, authorizer: Authorizer) -> tuple[RequestContext, obj
 @pytest.mark.parametrize("key", WHOLE, ids=lambda key: key.name)
 def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None:
     authorizer = DenyAll()
-    route = _load(key, SERVED)
+    route = _load(APIS[key])
     context, request = request_of(key, authorizer)
     with pytest.raises(ClusterAuthorizationException) as error:
         route.handle(context, request)
@@ -144,12 +142,12 @@ def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None
 
 
 def test_the_handlers_of_other_rules_are_called_directly() -> None:
-    for key in sorted(set(SERVED) - set(WHOLE)):
-        assert _load(key, SERVED).handle is importlib.import_module(SERVED[key]).handle
+    for key in sorted(set(APIS) - set(WHOLE)):
+        assert _load(APIS[key]).handle is importlib.import_module(APIS[key].handler).handle
 
 
 def test_one_of_the_needs_of_a_whole_request_is_enough() -> None:
-    handle = access.guarded(
+    handle = guard.guarded(
         lambda _context, request: request,
         access.whole_request(access.ALTER_CLUSTER, access.CLUSTER_ACTION),
     )

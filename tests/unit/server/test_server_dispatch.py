@@ -19,14 +19,14 @@ from kcli.protocol.messages.list_offsets import (
 from kcli.protocol.wire import codec, compiled
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.server.handlers import describe_acls
-from kcli.server.handlers.served import SERVED, served_on_broker, served_on_controller
 from kcli.server.requests import dispatch
+from kcli.server.requests.apis import APIS, served_on_broker, served_on_controller
 from rigs.loops import on_a_loop
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: key.name)
 def test_every_served_api_has_a_handler(key: ApiKey) -> None:
-    module = importlib.import_module(SERVED[key])
+    module = importlib.import_module(APIS[key].handler)
     assert callable(module.handle)
     assert API[key].name.lower().replace("_", "") in module.__doc__.split("(")[0].lower()
 
@@ -41,7 +41,7 @@ def test_every_handler_module_is_served() -> None:
         for each in pkgutil.iter_modules(handlers.__path__)
         if not each.ispkg
     }
-    served = {*served_on_broker().values(), *served_on_controller().values()}
+    served = {api.handler for api in (*served_on_broker().values(), *served_on_controller().values())}
     unserved = {name for name in modules - served if hasattr(importlib.import_module(name), "handle")}
     assert unserved == set()
 
@@ -55,13 +55,13 @@ def test_each_listener_has_its_own_table() -> None:
     assert list(served_on_broker()) == sorted(served_on_broker())
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: key.name)
 def test_an_error_of_a_handler_has_a_place(key: ApiKey) -> None:
     """Whatever fails, the client hears it: as an error code somewhere in a response it can read."""
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(key, SERVED)
+    route = _load(APIS[key])
     ports = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
     for version in {route.spec.min_version, route.spec.max_version}:
         request = codec.message_class(key, "request")()
@@ -126,7 +126,7 @@ def refused(key: ApiKey, request: Any) -> Any:
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(key, SERVED)
+    route = _load(APIS[key])
     context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
     with pytest.raises(KafkaError) as error:
         route.handle(context, request)
@@ -151,7 +151,7 @@ async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplo
 def test_only_a_large_request_compiles_its_answer_before_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch, key: ApiKey, version: int
 ) -> None:
-    route = dispatch._load(key, SERVED)
+    route = dispatch._load(APIS[key])
     done: list[str] = []
     dispatch._compile_structs.cache_clear()
     monkeypatch.setattr(dispatch, "compile_structs", lambda _module: done.append("compiled"))

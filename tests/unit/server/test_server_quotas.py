@@ -24,6 +24,7 @@ from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
+from kcli.server.requests.apis import APIS
 from kcli.server.requests.quotas import ClientQuotas, Limits, RequestThrottle
 from rigs.loops import PATIENCE_S
 from rigs.quorum import broker_config
@@ -68,7 +69,7 @@ class Rig:
         return self.quotas.throttle(Principal("User", user), client_id, size_bytes, self.muted.append)
 
     def settle(self, key: ApiKey = ApiKey.PRODUCE, **of: Any) -> int:
-        response = self.throttle(**of).charge(key, MetadataResponse())
+        response = self.throttle(**of).charge(APIS[key], MetadataResponse())
         return response.throttle_time_ms
 
 
@@ -203,7 +204,7 @@ def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig: Rig)
 
     response = asyncio.run(main())
     # 20 % over ten seconds is 2 %: twice as much as allowed, and at most a window.
-    assert throttle.charge(ApiKey.METADATA, response).throttle_time_ms == 1_000
+    assert throttle.charge(APIS[ApiKey.METADATA], response).throttle_time_ms == 1_000
     rig.clock.now += 0.3
     throttle.finish()
     metered = rig.quotas.time.of(("u", "c"), rig.clock.now)
@@ -235,11 +236,11 @@ def test_brokers_do_not_wait_for_each_other(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, consumer_byte_rate=1)
     throttle = rig.throttle()
     rig.clock.now += 5
-    assert throttle.charge(ApiKey.WRITE_TXN_MARKERS, MetadataResponse()).throttle_time_ms == 0
+    assert throttle.charge(APIS[ApiKey.WRITE_TXN_MARKERS], MetadataResponse()).throttle_time_ms == 0
     follower = rig.throttle()
     follower.exempt()
     rig.clock.now += 5
-    assert follower.charge(ApiKey.FETCH, MetadataResponse()).throttle_time_ms == 0
+    assert follower.charge(APIS[ApiKey.FETCH], MetadataResponse()).throttle_time_ms == 0
     assert rig.muted == []
 
 
@@ -250,16 +251,16 @@ def test_a_client_without_the_rights_of_a_broker_pays(rig: Rig) -> None:
         throttle.exempt()
         throttle.refuse()
         rig.clock.now += 1
-        assert throttle.charge(key, MetadataResponse()).throttle_time_ms > 0
+        assert throttle.charge(APIS[key], MetadataResponse()).throttle_time_ms > 0
 
 
 def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
     rig.set(entity(client="c"), request_percentage=0.001, producer_byte_rate=100)
     throttle = rig.throttle(size_bytes=1_000)
     rig.clock.now += 5
-    assert throttle.charge(ApiKey.PRODUCE, None) is None
+    assert throttle.charge(APIS[ApiKey.PRODUCE], None) is None
     assert rig.muted == []
-    assert rig.throttle(size_bytes=1_000).charge(ApiKey.PRODUCE, None) is None
+    assert rig.throttle(size_bytes=1_000).charge(APIS[ApiKey.PRODUCE], None) is None
     assert len(rig.muted) == 1
 
 

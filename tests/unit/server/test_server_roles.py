@@ -31,13 +31,13 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
-from kcli.server.handlers.served import served_on_controller
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.network.links import plain_text
 from kcli.server.node import Node
 from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.remote_controller import RemoteController
+from kcli.server.requests.apis import served_on_controller
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.store.store import LogStore
 from kcli.testing.sim.cluster import DATA, SimNode

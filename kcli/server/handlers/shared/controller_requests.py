@@ -7,15 +7,11 @@ from typing import TypeVar
 
 from kcli.controller.api import Client, ControllerApi, ControllerRequestContext
 from kcli.controller.topics import Charge, no_charge
-from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.apis import APIS
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-# The first versions whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599). Older clients get no error and are only
-# delayed. If a request creates topics automatically, its client is also only delayed.
-_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 
 
 async def ask_controller(context: NodeContext, api: ControllerApi[Q, R], request: Q) -> R:
@@ -39,6 +35,7 @@ def _charge(context: NodeContext) -> Charge:
     """Returns the function that charges created and deleted partitions to the client's quota."""
     if context.throttle is None:
         return no_charge
-    since = _STRICT_FROM.get(context.api_key)
+    # If a request creates topics automatically, its client is only delayed.
+    since = APIS[context.api_key].mutation_errors_since
     strict = since is not None and context.api_version >= since
     return partial(context.throttle.charge_partitions, strict=strict)
