@@ -534,7 +534,7 @@ class Connection(asyncio.BufferedProtocol):
             answer: Answer | Waiting
             if isinstance(entry, Waiting):
                 if not entry.future.done():
-                    return
+                    break
                 try:
                     answer = entry.finish(entry.future)
                 except ProtocolError as error:

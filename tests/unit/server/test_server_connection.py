@@ -208,6 +208,36 @@ def test_produces_overlap_and_are_answered_in_order(run: Callable[..., Any]) -> 
     run(main())
 
 
+def test_only_as_many_produces_overlap_as_limits_md_promises(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        gates: list[Any] = []
+
+        def serve(_connection: Connection, request: memoryview) -> Waiting:
+            gates.append(asyncio.get_running_loop().create_future())
+            return waiting(gates[-1], frame(bytes(request)))
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(PRODUCE) * 66)
+            await until(lambda: len(gates) >= 64)
+            await asyncio.sleep(0.02)
+            assert len(gates) == 64
+            gates[0].set_result(None)
+            await read_frame(reader)
+            await until(lambda: len(gates) > 64)
+            await asyncio.sleep(0.02)
+            assert len(gates) == 65
+            for gate in gates[1:]:
+                gate.set_result(None)
+            await until(lambda: len(gates) == 66)
+            gates[-1].set_result(None)
+            for _ in range(65):
+                await read_frame(reader)
+            writer.close()
+
+    run(main())
+
+
 def test_no_answer_leaves_no_gap(run: Callable[..., Any]) -> None:
     async def main() -> None:
         def serve(_connection: Connection, request: memoryview) -> bytes:

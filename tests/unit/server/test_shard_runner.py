@@ -172,6 +172,15 @@ async def test_unlimited_linger_gathers_one_turn_of_the_loop(tmp_path: Path) -> 
 
 
 @on_a_loop
+async def test_a_full_batch_does_not_wait_for_the_linger(tmp_path: Path) -> None:
+    async with rig(tmp_path, linger_ms=60_000, max_batch_bytes=2000) as it:
+        commits = [it.commit(offset, metadata="m" * 1200) for offset in range(2)]
+        assert len(it.batches()) == 1
+        assert codes(await commits[0]) == [ErrorCode.NONE]
+        assert not commits[1].done()
+
+
+@on_a_loop
 async def test_a_batch_does_not_outgrow_the_topics_limit(tmp_path: Path) -> None:
     async with rig(tmp_path, linger_ms=20, max_batch_bytes=2000) as it:
         await asyncio.gather(*(it.commit(offset, metadata="m" * 400) for offset in range(10)))
