@@ -14,6 +14,7 @@ from kcli.lag.burrow import Status
 from kcli.lag.group_lag import GroupLag, Member, member_names
 from kcli.lag.partition_lag import PartitionLag
 from kcli.lag.tracker import LagTracker
+from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 
 FIRST_PATIENCE_MS = 60_000
@@ -48,13 +49,7 @@ class LagWatch:
 
         `ages_seconds` has the known ages of first unread records. `now_ms` is the time of a clock that never goes back.
         """
-        steps = self.look_in_steps(group, committed, ends, ages_seconds, now_ms=now_ms)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: GroupLag = end.value
-                return found
+        return last_of(self.look_in_steps(group, committed, ends, ages_seconds, now_ms=now_ms))
 
     def look_in_steps(
         self,
@@ -66,7 +61,7 @@ class LagWatch:
         now_ms: int,
     ) -> Generator[None, None, GroupLag]:
         """Does the same as `look` in steps of about a millisecond. The generator returns the result."""
-        lag = group_with_members(group)
+        lag = yield from group_with_members(group)
         for number, (partition, offset) in enumerate(committed.items()):
             if number % PARTITIONS_PER_STEP == 0:
                 yield
@@ -90,14 +85,17 @@ class LagWatch:
         self._tracker.forget([key for key in self._tracker.keys if key[0] in gone], ())
 
 
-def group_with_members(group: GroupDescription) -> GroupLag:
-    """Returns the `GroupLag` of a group, with its members but without partitions."""
+def group_with_members(group: GroupDescription) -> Generator[None, None, GroupLag]:
+    """Makes the `GroupLag` of a group, with its members but without partitions. Yields after some partitions of the
+    members. The generator returns the result."""
     lag = GroupLag(group.group_id, group.state, group.protocol, group.assignor)
     members = [
         Member(each.member_id, each.client_id, each.host, tuple(each.assignment)) for each in group.members
     ]
     for member, name in zip(members, member_names(members), strict=True):
-        lag.add_member(member, name)
+        for number, _ in enumerate(lag.add_member(member, name)):
+            if number % PARTITIONS_PER_STEP == 0:
+                yield
     return lag
 
 

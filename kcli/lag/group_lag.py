@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 
 from kcli.lag.burrow import Status
@@ -66,16 +66,20 @@ class GroupLag:
     readers: dict[TopicPartition, Reader] = field(default_factory=dict)
     topics: dict[str, TopicSums] = field(default_factory=dict)
 
-    def add_member(self, member: Member, name: str) -> None:
-        """Adds a member. `name` is the name for sentences (see `member_names`)."""
+    def add_member(self, member: Member, name: str) -> Generator[None, None, None]:
+        """Adds a member. `name` is the name for sentences (see `member_names`). Yields after each partition."""
         self.members += 1
         self.idle_members += not member.assignment
         reader = Reader(name, member.host)
-        for topic in {partition.topic for partition in member.assignment}:
-            self._sums(topic).members += 1
+        topics = set()
         for partition in member.assignment:
             self.readers[partition] = reader
-            self._sums(partition.topic).assigned_partitions += 1
+            sums = self._sums(partition.topic)
+            sums.assigned_partitions += 1
+            if partition.topic not in topics:
+                topics.add(partition.topic)
+                sums.members += 1
+            yield
 
     def add_partition(self, partition: TopicPartition, found: PartitionLag) -> None:
         """Adds a partition for which the group has committed an offset."""

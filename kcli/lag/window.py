@@ -11,6 +11,7 @@ WINDOW_COMMITS = 10
 
 _FIELDS = 4
 _UNKNOWN = -1
+_INT64_MAX = 2**63 - 1
 
 
 class Commit(NamedTuple):
@@ -74,4 +75,5 @@ class CommitWindow:
 
 
 def _number(value: int | None) -> int:
-    return _UNKNOWN if value is None else value
+    """The number for the array. A client chooses the offsets that it commits, so a difference may exceed an int64."""
+    return _UNKNOWN if value is None else min(value, _INT64_MAX)

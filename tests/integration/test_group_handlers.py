@@ -372,7 +372,7 @@ async def test_a_stop_sends_waiting_members_elsewhere(tmp_path: Path) -> None:
         waiting = asyncio.create_task(it.join(member=first.member_id))
         runner = it.node.broker.groups.runner("g")
         await until(
-            lambda: runner.ask(lambda shard, _: shard.list_groups())[0].group_state == "PreparingRebalance"
+            lambda: next(runner.ask(lambda shard, _: shard.list_groups())).group_state == "PreparingRebalance"
         )
         await it.node.broker.groups.stop()
         assert (await waiting).error_code is ErrorCode.NOT_COORDINATOR

@@ -32,7 +32,6 @@ import uuid
 from collections.abc import Iterable, Iterator
 
 from kcli.coordinator.group.classic.join import Caller
-from kcli.coordinator.group.classic.subscription import subscribed_topics
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
 from kcli.coordinator.group.consumer.targets.regexes import matching
@@ -76,6 +75,7 @@ from kcli.protocol.records.consumer_protocol import (
     decode_assignment,
     encode_assignment,
     encode_subscription,
+    subscribed_topics,
 )
 from rigs.answers import result_of
 from rigs.scenarios import CountingUuids, World, pairs, partition, show, show_text
@@ -472,8 +472,10 @@ def _bytes_text(value: bytes) -> str:
             return _listed((each.topic, each.partitions) for each in assigned.assigned_partitions)
     except CorruptRecordError:
         pass
-    topics = subscribed_topics(value)
-    return f"@{'+'.join(topics)}" if topics is not None else value.decode() or "nothing"
+    try:
+        return f"@{'+'.join(subscribed_topics(value))}"
+    except CorruptRecordError:
+        return value.decode() or "nothing"
 
 
 def _listed(assigned: Iterable[tuple[str, Iterable[int]]]) -> str:

@@ -62,7 +62,7 @@ class Speaker:
     async def join(
         self, version: int | None = None, group: str = "g", member: str = "", **fields: Any
     ) -> JoinGroupResponse:
-        protocols = (JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1t"),)
+        protocols = (JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"),)
         request = JoinGroupRequest(
             group_id=group,
             member_id=member,
@@ -74,19 +74,23 @@ class Speaker:
         )
         return await self.call(ApiKey.JOIN_GROUP, request, version)
 
-    async def member(self, group: str = "g") -> JoinGroupResponse:
-        """Joins and syncs as a member of a stable group. Returns the member."""
+    async def member(self, group: str = "g", assignment: bytes = b"mine") -> JoinGroupResponse:
+        """Joins and syncs as a member of a stable group, which gives itself `assignment`. Returns the member."""
         first = await self.join(group=group)
         joined = await self.join(group=group, member=first.member_id)
         assert joined.error_code is ErrorCode.NONE
-        synced = await self.sync(joined, group=group)
-        assert synced.assignment == b"mine"
+        synced = await self.sync(joined, group=group, assignment=assignment)
+        assert synced.assignment == assignment
         return joined
 
     async def sync(
-        self, joined: JoinGroupResponse, version: int | None = None, group: str = "g"
+        self,
+        joined: JoinGroupResponse,
+        version: int | None = None,
+        group: str = "g",
+        assignment: bytes = b"mine",
     ) -> SyncGroupResponse:
-        own = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")
+        own = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=assignment)
         request = SyncGroupRequest(
             group_id=group,
             generation_id=joined.generation_id,

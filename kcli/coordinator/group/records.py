@@ -117,12 +117,7 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
         )
     key_type, length = _KEY_HEAD.unpack_from(key)
     if key_type in _OFFSET_TYPES:
-        try:
-            return _decode_offset(key, value)
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError(
-                f"An offset in __consumer_offsets has a name that is no text: {error}"
-            ) from None
+        return _decode_offset(key, value)
     try:
         parsed = decode_key(key)
     except UnknownRecordTypeError:
@@ -135,7 +130,7 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
         detail = None if value is None else decode_value(parsed, value)[0]
         assert detail is None or isinstance(detail, ConsumerValue)
         return ConsumerRecord(parsed, detail)
-    return OtherRecord(key_type, key[_KEY_HEAD.size : _KEY_HEAD.size + length].decode(), key, value)
+    return OtherRecord(key_type, _text(key[_KEY_HEAD.size : _KEY_HEAD.size + length]), key, value)
 
 
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetRecord:
@@ -175,8 +170,8 @@ def _unpack_offset_key(key: bytes) -> tuple[str, str, int] | None:
     topic_end = topic_start + _INT16.unpack_from(key, group_end)[0]
     if topic_end < topic_start or topic_end + 4 != len(key):
         return None
-    group_id = key[_KEY_HEAD.size : group_end].decode()
-    return group_id, key[topic_start:topic_end].decode(), _INT32.unpack_from(key, topic_end)[0]
+    group_id = _text(key[_KEY_HEAD.size : group_end])
+    return group_id, _text(key[topic_start:topic_end]), _INT32.unpack_from(key, topic_end)[0]
 
 
 def _pack_offset_value(committed: OffsetCommitValue | None) -> bytes | None:
@@ -210,6 +205,11 @@ def _unpack_offset_value(value: bytes) -> OffsetCommitValue | None:
     return OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,
-        metadata=value[_COMPACT_VALUE_HEAD.size : end].decode(),
+        metadata=_text(value[_COMPACT_VALUE_HEAD.size : end]),
         commit_timestamp=commit_timestamp,
     )
+
+
+def _text(raw: bytes) -> str:
+    """Decodes a text as the general codec does."""
+    return raw.decode(errors="replace")

@@ -266,12 +266,12 @@ class GroupShard:
 
     # Groups
 
-    def list_groups(self) -> tuple[ListedGroup, ...]:
-        return tuple(
-            protocol.listed(group_id)
-            for group_id in self._groups
-            if (protocol := self._protocols.of(group_id)) is not None
-        )
+    def list_groups(self) -> Iterator[ListedGroup]:
+        """The groups, one at a time. The caller may pause between two groups."""
+        for group_id in tuple(self._groups):
+            protocol = self._protocols.of(group_id)
+            if protocol is not None:
+                yield protocol.listed(group_id)
 
     def group_states(self) -> Iterator[tuple[str, str]]:
         """The type and the state of each group. The caller may pause between two groups."""

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import struct
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, TypeVar, dataclass_transform
@@ -88,8 +88,8 @@ def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exac
     reader = _Reader(buffer, position)
     try:
         value = _layout(cls, version, version >= schema.flexible_since).read(reader)
-    except (IndexError, VarintError, UnicodeDecodeError, struct.error) as error:
-        raise CorruptRecordError(f"Error reading version {version} of {cls.__name__}: {error}") from None
+    except _INVALID as error:
+        raise CorruptRecordError(_invalid_text(cls, version, error)) from None
     if exact and reader.position != len(buffer):
         raise CorruptRecordError(
             f"Found {len(buffer) - reader.position} byte(s) of garbage after version {version} of {cls.__name__}"
@@ -97,11 +97,39 @@ def decode(cls: type[T], version: int, buffer: bytes, position: int = 0, *, exac
     return typing.cast("T", value)
 
 
+def decode_elements(cls: type[object], version: int, buffer: bytes, position: int = 0) -> Iterator[object]:
+    """Decodes the elements of the first field of a record, which must be an array, one at a time. So the caller can
+    pause between two elements. After the last element, decodes the other fields, only to check them.
+
+    Raises CorruptRecordError for invalid bytes, which may be after the first elements.
+    """
+    schema = _checked(cls, version)
+    layout = _layout(cls, version, version >= schema.flexible_since)
+    first = layout.plain[0].type
+    assert isinstance(first, _Array), f"the first field of {cls.__name__} is an array"
+    reader = _Reader(buffer, position)
+    try:
+        for _ in range(first.length.read(reader)):
+            yield first.element.read(reader)
+        for field in layout.plain[1:]:
+            field.type.read(reader)
+    except _INVALID as error:
+        raise CorruptRecordError(_invalid_text(cls, version, error)) from None
+
+
 def to_json(value: object, version: int) -> dict[str, Json]:
     """Converts a record to the JSON of Kafka's JSON converters. Names are in camelCase and in the order of the schema.
     Tagged fields with their default values are left out."""
     schema = _checked(type(value), version)
     return _layout(type(value), version, version >= schema.flexible_since).to_json(value)
+
+
+_INVALID = (IndexError, VarintError, struct.error)
+"""The errors of a reader that finds invalid bytes."""
+
+
+def _invalid_text(cls: type, version: int, error: Exception) -> str:
+    return f"Error reading version {version} of {cls.__name__}: {error}"
 
 
 def _checked(cls: type, version: int) -> Schema:
@@ -235,7 +263,8 @@ class _String:
 
     def read(self, reader: _Reader) -> object:
         length = self.length.read(reader)
-        return None if length < 0 else reader.take(length).decode()
+        # Kafka replaces invalid UTF-8 in the same way, so one odd name does not make a whole log unreadable.
+        return None if length < 0 else reader.take(length).decode(errors="replace")
 
     def to_json(self, value: str | None) -> Json:
         return value

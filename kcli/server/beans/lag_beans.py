@@ -39,6 +39,7 @@ def _sampler_bean(sampler: GroupLagSampler) -> Bean:
         {
             "Partitions": sampler.windows,
             "SampleAgeSeconds": sampler.age_seconds,
+            "SkippedGroups": sampler.report.skipped_groups,
             "SkippedPartitions": sampler.report.skipped,
             "UnknownEndOffsets": sampler.report.unknown_ends,
         },

@@ -8,6 +8,9 @@ The end offset of a partition comes from the log, if this broker leads the parti
 For all other partitions, the broker asks their leaders for the end offsets (`remote_ends.py`). Samples are taken only
 if the broker has a metrics endpoint. A sample is divided into short parts, so that it does not delay clients.
 
+Clients choose the names and sizes in a sample, so each of them has a limit. Only topics and partitions of the metadata
+are in the result. An error in the data of one group is logged, and the group is left out.
+
 After a start or a fail-over, the first unread record may be older than the history of end offsets. If this broker leads
 the partition, the sampler reads the timestamp of this record once, and the history begins with this timestamp.
 """
@@ -21,11 +24,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.shard import GroupShard
-from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError
-from kcli.lag.group_lag import GroupLag, Member, member_names
+from kcli.errors import KafkaError, StorageError
+from kcli.lag.group_lag import GroupLag, member_names
 from kcli.lag.partition_lag import without_end
 from kcli.lag.tracker import LagTracker
 from kcli.metadata.image import MetadataImage
@@ -33,7 +35,9 @@ from kcli.model.ids import NO_LEADER, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE, read_header
 from kcli.protocol.messages.list_groups import ListedGroup
+from kcli.runtime.log_text import one_line
 from kcli.server.coordinators.groups import GroupCoordinator, GroupRunner
+from kcli.server.coordinators.lag_members import Allowance, read_members, short
 from kcli.server.coordinators.remote_ends import RemoteEnds
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.requests.answers import finished
@@ -62,8 +66,14 @@ SAMPLES_PER_CLEANING = 6
 """The number of samples after which the histories of deleted offsets are dropped. The histories are not cleaned after
 each sample, because the cleaning checks all of them."""
 
+GROUPS_MAX = 10_000
+"""The most groups in a report. A client can make any number of groups, and each group has metrics."""
+GROUP_ID_MAX_CHARS = 255
+"""The longest group id in a report. A group id may have 32,767 bytes, and it is in each metric of its group."""
+FAILURES_LOGGED_MAX = 3
+"""The most groups per sample whose errors are logged."""
+
 _CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
-_DESCRIBE_VERSION = 6
 
 
 @dataclass(slots=True)
@@ -76,6 +86,9 @@ class LagReport:
     """The number of partitions of groups that were left out, because the tracker had reached its limit."""
     unknown_ends: int = 0
     """The number of partitions whose end offset is unknown now."""
+    skipped_groups: int = 0
+    """The number of groups that were left out, because there were too many groups, because the group id was too long,
+    or because the group could not be judged."""
 
 
 @dataclass(slots=True)
@@ -118,6 +131,8 @@ class GroupLagSampler:
         self._tracker = tracker or LagTracker(first_patience_ms=FIRST_PATIENCE_MS)
         self._task: asyncio.Task[None] | None = None
         self._samples = 0
+        self._failures = 0
+        """The number of groups that failed in the present sample."""
         self._read_below: dict[TopicPartition, int] = {}
         """For each partition, the lowest offset at which a timestamp was read, or could not be read."""
         self.report = LagReport(groups.now_ms())
@@ -152,13 +167,16 @@ class GroupLagSampler:
     async def sample(self) -> None:
         """Takes a sample and replaces the report."""
         groups: list[_Group] = []
-        await finished(run_in_turns(self._read_groups(groups), STEPS_PER_TURN))
-        wanted, found, by_leader = await finished(run_in_turns(self._local_ends(groups), STEPS_PER_TURN))
+        image, self._failures = self._image(), 0
+        skipped = await finished(run_in_turns(self._read_groups(groups, image), STEPS_PER_TURN))
+        wanted, found, by_leader = await finished(
+            run_in_turns(self._local_ends(groups, image), STEPS_PER_TURN)
+        )
         now_ms = self._groups.now_ms()
         if by_leader:
             found |= await self._remote.ends(by_leader)
-        report = LagReport(now_ms, unknown_ends=len(wanted) - len(found))
-        await finished(run_in_turns(self._judge(groups, found, report), STEPS_PER_TURN))
+        report = LagReport(now_ms, unknown_ends=len(wanted) - len(found), skipped_groups=skipped)
+        await finished(run_in_turns(self._judge(groups, found, report, image), STEPS_PER_TURN))
         self.report = report
         await self._read_arrivals(report)
         self._samples += 1
@@ -167,26 +185,42 @@ class GroupLagSampler:
 
     # The groups and their offsets
 
-    def _read_groups(self, groups: list[_Group]) -> Steps[None]:
+    def _read_groups(self, groups: list[_Group], image: MetadataImage) -> Steps[int]:
+        """Adds the groups of consumers to `groups`. Returns the number of groups that were left out."""
+        skipped = 0
         for runner in self._groups.shards.loaded():
             for listed in runner.look(lambda shard, _: shard.list_groups()):
+                yield
+                group_id = listed.group_id
                 if str(listed.group_type).lower() not in _CONSUMER_TYPES:
                     continue
-                group_id = listed.group_id
-                group = _Group(runner, listed, runner.look(partial(_commit_count, group_id)))
-                groups.append(group)
-                yield from _read_offsets(group)
-                yield
+                if len(groups) >= GROUPS_MAX or len(group_id) > GROUP_ID_MAX_CHARS:
+                    skipped += 1
+                    continue
+                try:
+                    group = _Group(runner, listed, runner.look(partial(_commit_count, group_id)))
+                    yield from _read_offsets(group, image)
+                except Exception:
+                    skipped += 1
+                    self._group_failed(group_id)
+                else:
+                    groups.append(group)
+        return skipped
+
+    def _group_failed(self, group_id: str) -> None:
+        """Logs the error of one group. The sample goes on with the next group."""
+        self._failures += 1
+        if self._failures <= FAILURES_LOGGED_MAX:
+            _log.exception("The lag of group %s could not be sampled", one_line(group_id))
 
     # End offsets
 
-    def _local_ends(self, groups: list[_Group]) -> Steps[_Ends]:
+    def _local_ends(self, groups: list[_Group], image: MetadataImage) -> Steps[_Ends]:
         """Returns the partitions of the groups, the end offsets that this broker knows, and the other partitions by
         leader."""
         wanted: set[TopicPartition] = set()
         found: dict[TopicPartition, int] = {}
         elsewhere: dict[int, list[TopicPartition]] = {}
-        image = self._image()
         for group in groups:
             for partition, _, _ in group.commits():
                 yield
@@ -216,29 +250,52 @@ class GroupLagSampler:
 
     # The verdicts
 
-    def _judge(self, groups: list[_Group], ends: dict[TopicPartition, int], report: LagReport) -> Steps[None]:
-        tracker, now_ms = self._tracker, report.sampled_ms
+    def _judge(
+        self, groups: list[_Group], ends: dict[TopicPartition, int], report: LagReport, image: MetadataImage
+    ) -> Steps[None]:
         for partition, end in ends.items():
-            tracker.see_end(partition, now_ms, end)
+            self._tracker.see_end(partition, report.sampled_ms, end)
             yield
+        allowance = Allowance()
         for group in groups:
-            lag = GroupLag(group.listed.group_id, group.listed.group_state, group.listed.protocol_type)
-            lag.commits = group.commit_count
-            yield from _add_members(group, lag)
-            for partition, offset, time_ms in group.commits():
-                yield
-                if partition not in ends:
-                    # The commit is added to the window when the end is known, because the window needs the lag.
-                    lag.add_partition(partition, without_end(offset, time_ms, now_ms))
-                    continue
-                if not tracker.see_commit(lag.group_id, partition, time_ms, offset):
-                    report.skipped += 1
-                    continue
-                found = tracker.lag_of(lag.group_id, partition, now_ms)
-                if found is not None:
-                    lag.add_partition(partition, found)
-            report.groups.append(lag)
+            try:
+                lag = yield from self._judged(group, ends, report, image, allowance)
+            except Exception:
+                report.skipped_groups += 1
+                self._group_failed(group.listed.group_id)
+            else:
+                report.groups.append(lag)
             yield
+
+    def _judged(
+        self,
+        group: _Group,
+        ends: dict[TopicPartition, int],
+        report: LagReport,
+        image: MetadataImage,
+        allowance: Allowance,
+    ) -> Steps[GroupLag]:
+        tracker, now_ms = self._tracker, report.sampled_ms
+        listed = group.listed
+        lag = GroupLag(listed.group_id, listed.group_state, short(listed.protocol_type))
+        lag.commits = group.commit_count
+        lag.protocol, members = yield from read_members(group.runner, listed, image, allowance)
+        for member, name in zip(members, member_names(members), strict=True):
+            yield
+            yield from lag.add_member(member, name)
+        for partition, offset, time_ms in group.commits():
+            yield
+            if partition not in ends:
+                # The commit is added to the window when the end is known, because the window needs the lag.
+                lag.add_partition(partition, without_end(offset, time_ms, now_ms))
+                continue
+            if not tracker.see_commit(lag.group_id, partition, time_ms, offset):
+                report.skipped += 1
+                continue
+            found = tracker.lag_of(lag.group_id, partition, now_ms)
+            if found is not None:
+                lag.add_partition(partition, found)
+        return lag
 
     # The arrival of records that are older than the history
 
@@ -308,66 +365,21 @@ def _commit_count(group_id: str, shard: GroupShard, _now_ms: int) -> int:
     return shard.commit_count(group_id)
 
 
-def _read_offsets(group: _Group) -> Steps[None]:
+def _read_offsets(group: _Group, image: MetadataImage) -> Steps[None]:
+    """Adds the committed offsets of existing partitions. A negative offset means that no offset is committed, as in
+    Kafka's admin client."""
     group_id = group.listed.group_id
-    topics = group.runner.look(lambda shard, _: shard.topics_with_offsets(group_id))
-    for topic in topics:
+    for topic in group.runner.look(lambda shard, _: shard.topics_with_offsets(group_id)):
         yield
-        group.topics.append((topic, group.runner.look(partial(_commits_of, group_id, topic))))
+        existing = image.topics.topic(topic)
+        if existing is not None:
+            rows = group.runner.look(partial(_commits_of, group_id, topic))
+            known = [row for row in rows if row[0] in existing.partitions and row[1] >= 0]
+            group.topics.append((topic, known))
 
 
 def _commits_of(group_id: str, topic: str, shard: GroupShard, _now_ms: int) -> list[tuple[int, int, int]]:
     return shard.commits_of(group_id, topic)
-
-
-def _add_members(group: _Group, lag: GroupLag) -> Steps[None]:
-    """Adds the members and the assignor of a group. Does nothing if the group was deleted meanwhile."""
-    if str(group.listed.group_type).lower() == GroupType.CONSUMER.value.lower():
-        lag.protocol, members = yield from _consumer_members(group)
-    else:
-        lag.protocol, members = yield from _classic_members(group)
-    for member, name in zip(members, member_names(members), strict=True):
-        lag.add_member(member, name)
-        yield
-
-
-def _classic_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
-    group_id = group.listed.group_id
-    described = group.runner.look(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
-    members = []
-    for each in described.members:
-        members.append(
-            Member(each.member_id, each.client_id, each.client_host, _assigned(each.member_assignment))
-        )
-        yield
-    return described.protocol_data, members
-
-
-def _assigned(raw: bytes) -> tuple[TopicPartition, ...]:
-    """Returns the partitions of an assignment. Groups that are not groups of consumers, such as Connect, have no
-    partitions.
-    """
-    try:
-        return decode_assignment(raw)
-    except ProtocolError:
-        return ()
-
-
-def _consumer_members(group: _Group) -> Steps[tuple[str, list[Member]]]:
-    group_id = group.listed.group_id
-    described = yield from group.runner.look(lambda shard, _: shard.describe_consumer_group(group_id))
-    if described.error_code is not ErrorCode.NONE:
-        return "", []
-    members = []
-    for each in described.members:
-        assigned = tuple(
-            TopicPartition(topic.topic_name, number)
-            for topic in each.assignment.topic_partitions
-            for number in topic.partitions
-        )
-        members.append(Member(each.member_id, each.client_id, each.client_host, assigned))
-        yield
-    return described.assignor_name, members
 
 
 def _absent(keys: Iterable[_K], present: Container[_K]) -> Steps[list[_K]]:

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterable
 from typing import Protocol
 
-from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import find_coordinator as fc
@@ -24,6 +23,7 @@ from kcli.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitions,
+    assigned_partitions,
     encode_assignment,
     encode_subscription,
 )
@@ -249,7 +249,7 @@ class Member(Actor):
         if self._is_current:
             self._life = life  # the member id is stored now
         self._notice_loaded(link)
-        partitions = decode_assignment(synced.assignment)
+        partitions = assigned_partitions(synced.assignment)
         self.world.ledger.owns(
             self.group, joined.generation_id, self.identity, partitions, losses=link.losses
         )

@@ -13,7 +13,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 
-from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.protocol.batches.batch import Record
 from kcli.protocol.records.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -35,6 +34,7 @@ from kcli.protocol.records.consumer_offsets import (
     decode_key,
     decode_value,
 )
+from kcli.protocol.records.consumer_protocol import assigned_partitions
 
 _IdPartition = tuple[uuid.UUID, int]
 
@@ -131,7 +131,7 @@ class GroupLedger:
         assert isinstance(value, GroupMetadataValue), "the value of a group's key"
         self._moves_on(group, value.generation, again=again)
         self._classic_members[group] = frozenset(member.member_id for member in value.members)
-        assigned = [each for member in value.members for each in decode_assignment(member.assignment)]
+        assigned = [each for member in value.members for each in assigned_partitions(member.assignment)]
         assert len(assigned) == len(set(assigned)), f"{group} in {value.generation} assigns twice: {assigned}"
 
     def _moves_on(self, group: str, to: int | None, *, again: bool) -> None:

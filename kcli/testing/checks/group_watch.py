@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from kcli.client.admin.consumer_protocol import decode_assignment
 from kcli.coordinator.hashing import partition_for
 from kcli.model.ids import NO_LEADER
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
@@ -33,6 +32,7 @@ from kcli.protocol.records.consumer_offsets import (
     decode_key,
     decode_value,
 )
+from kcli.protocol.records.consumer_protocol import assigned_partitions
 from kcli.storage.log.log import PartitionLog
 from kcli.testing.checks.group_ledger import GroupLedger, group_of
 from kcli.testing.checks.invariants import Content
@@ -146,7 +146,7 @@ class GroupWatch:
                 self.commits += 1
             case GroupMetadataValue():
                 for member in value.members:
-                    self._give(value.generation, member.member_id, decode_assignment(member.assignment))
+                    self._give(value.generation, member.member_id, assigned_partitions(member.assignment))
             case ConsumerGroupCurrentMemberAssignmentValue():
                 assert isinstance(key, ConsumerGroupCurrentMemberAssignmentKey), "the key of a member"
                 self._take_assignment(key.member_id, value)

@@ -82,7 +82,7 @@ def test_a_group_is_gone_with_its_last_record() -> None:
     assert state_of(shard)[1] == "Empty"
     shard.replay(other(17, value=None), 3)
     shard.replay(other(17, value=None), 4)
-    assert shard.list_groups() == ()
+    assert list(shard.list_groups()) == []
 
 
 def test_a_group_that_changed_its_type_is_what_it_became() -> None:

@@ -63,7 +63,7 @@ def test_offsets_make_a_group_but_a_generation_does_not(
 def test_a_shard_without_groups_refuses_what_needs_one() -> None:
     shard = GroupShard(GroupConfig(), SystemRng(1))
     assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert shard.list_groups() == ()
+    assert list(shard.list_groups()) == []
     assert result_of(shard.describe_consumer_group("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
 

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.coordinator.group.classic.subscription import subscribed_topics, union_of_topics
-from kcli.coordinator.group.records import GroupRecord, OffsetRecord, OtherRecord, decode, encode
+from kcli.coordinator.group.classic.subscription import NAMES_MAX_BYTES, union_of_topics
+from kcli.coordinator.group.records import (
+    ConsumerRecord,
+    GroupRecord,
+    OffsetRecord,
+    OtherRecord,
+    decode,
+    encode,
+)
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.protocol.records import consumer_offsets as general
 from kcli.protocol.records.consumer_offsets import (
@@ -98,10 +105,7 @@ def test_a_type_that_only_a_newer_kafka_knows_is_passed_over() -> None:
         (b"\x00\x01", None),
         (struct.pack(">hh", 1, 500) + b"g", None),
         (struct.pack(">hh", 1, 1) + b"g" + struct.pack(">h", 9) + b"t", None),
-        (struct.pack(">hh", 1, 1) + b"\xff" + struct.pack(">h", 1) + b"t\x00\x00\x00\x00", None),
-        (struct.pack(">hh", 3, 1) + b"\xff", None),
         (encode(OffsetRecord("g", "t", 0, None))[0], b"\x00"),
-        (encode(OffsetRecord("g", "t", 0, None))[0], struct.pack(">hqiBsqB", 4, 1, 1, 2, b"\xff", 7, 0)),
         (encode(OffsetRecord("g", "t", 0, None))[0], b"\x00\x04" + b"\x00" * 9),
         (encode(GroupRecord("g", None))[0], b"\x00\x03\x00"),
         (encode(GroupRecord("g", None))[0], b"\x00\x09" + b"\x00" * 50),
@@ -112,19 +116,25 @@ def test_broken_bytes_are_refused(key: bytes, value: bytes | None) -> None:
         decode(key, value)
 
 
+def test_text_that_is_not_utf8_is_replaced_and_the_log_can_be_loaded() -> None:
+    """Kafka reads such a record in the same way, with the general codec and with the fast one."""
+    key = struct.pack(">hh", 1, 1) + b"\xff" + struct.pack(">h", 1) + b"t\x00\x00\x00\x00"
+    value = struct.pack(">hqiBsqB", 4, 1, 1, 2, b"\xff", 7, 0)
+    offset = OffsetCommitValue(offset=1, leader_epoch=1, metadata="\ufffd", commit_timestamp=7)
+    assert decode(key, value) == OffsetRecord("\ufffd", "t", 0, offset)
+    assert general.decode_value(OffsetCommitKey(), value)[0] == offset
+    consumer = decode(struct.pack(">hh", 3, 1) + b"\xff", None)
+    assert isinstance(consumer, ConsumerRecord) and consumer.group_id == "\ufffd"
+
+
 def _subscription(*topics: str, version: int = 0) -> bytes:
     names = b"".join(struct.pack(">h", len(topic.encode())) + topic.encode() for topic in topics)
     return struct.pack(">hi", version, len(topics)) + names + struct.pack(">i", -1)
 
 
-def test_the_topics_of_a_subscription() -> None:
-    assert subscribed_topics(_subscription("a", "日本")) == ("a", "日本")
-    assert subscribed_topics(_subscription(version=3)) == ()
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_may_be_a_members_metadata(raw: bytes) -> None:
-    topics = subscribed_topics(raw)
+    topics = union_of_topics([raw])
     assert topics is None or all(isinstance(topic, str) for topic in topics)
 
 
@@ -135,14 +145,27 @@ def test_any_bytes_may_be_a_members_metadata(raw: bytes) -> None:
         b"\x00",
         b"connect",
         _subscription("a")[:-6],
+        _subscription("a")[:-1],
         struct.pack(">hi", 0, 2**30),
         struct.pack(">hih", 0, 1, -5),
     ],
 )
 def test_an_invalid_subscription_has_no_topics(raw: bytes) -> None:
-    assert subscribed_topics(raw) is None
-    assert union_of_topics([_subscription("a"), raw]) is None
+    assert union_of_topics([_subscription("b"), raw]) is None
 
 
 def test_the_union_of_subscriptions() -> None:
     assert list(union_of_topics([_subscription("b", "a"), _subscription("a", "c")]) or ()) == ["b", "a", "c"]
+    assert union_of_topics([_subscription("a", "日本"), _subscription(version=3)]) == {
+        "a": None,
+        "日本": None,
+    }
+    assert union_of_topics([b"\0\0\0\0\0\1\0\1\xff\xff\xff\xff\xff"]) == {"\ufffd": None}
+
+
+def test_equal_names_of_many_members_count_once_and_too_many_names_are_unknown() -> None:
+    names = [f"topic-{number:04}" for number in range(NAMES_MAX_BYTES // 24)]
+    members = [_subscription(*names, version=version) for version in range(4)]
+    assert list(union_of_topics(members) or ()) == names
+    assert union_of_topics([*members, *(_subscription("x", *names) for _ in range(3))]) is not None
+    assert union_of_topics([_subscription("x", *names), _subscription("y", *names), *members]) is None

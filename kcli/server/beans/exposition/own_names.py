@@ -81,6 +81,7 @@ OWN_ATTRIBUTES: dict[tuple[str, str], tuple[Sensor, ...]] = {
     (_LAG + "Partition", "CommitAgeSeconds"): (_own("group_partition_commit_age_seconds"),),
     (_LAG + "Partition", "Status"): (_own("group_partition_status"),),
     (_LAG + "Sampler", "Partitions"): (_own("lag_sampler_partitions"),),
+    (_LAG + "Sampler", "SkippedGroups"): (_own("lag_sampler_skipped_groups"),),
     (_LAG + "Sampler", "SkippedPartitions"): (_own("lag_sampler_skipped_partitions"),),
     (_LAG + "Sampler", "UnknownEndOffsets"): (_own("lag_sampler_unknown_end_offsets"),),
     (_LAG + "Sampler", "SampleAgeSeconds"): (_own("lag_sampler_age_seconds"),),

@@ -52,7 +52,11 @@ from kcli.protocol.messages.leave_group import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
-from kcli.protocol.records.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
+from kcli.protocol.records.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    check_size,
+    decode_subscription,
+)
 
 _log = logging.getLogger("kcli.coordinator.group")
 
@@ -243,6 +247,7 @@ def _subscription(join: Join, member_id: str) -> ConsumerProtocolSubscription:
     """The subscription in the first protocol of the member. Consumers send the same subscription in each protocol."""
     name, embedded = join.protocols[0]
     try:
+        check_size(embedded)
         return decode_subscription(embedded)[0]
     except CorruptRecordError:
         raise InconsistentGroupProtocolException(

@@ -33,7 +33,7 @@ from kcli.coordinator.group.records import GroupRecord
 from kcli.coordinator.group.topics import TopicsView, metadata_hash
 from kcli.errors import CorruptRecordError, ErrorCode, GroupIdNotFoundException
 from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
-from kcli.protocol.records.consumer_protocol import decode_assignment, decode_subscription
+from kcli.protocol.records.consumer_protocol import check_size, decode_assignment, decode_subscription
 
 _log = logging.getLogger("kcli.coordinator.group")
 
@@ -133,6 +133,7 @@ class Upgrades:
 
     def _member(self, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
         embedded = member.metadata_for(classic.protocol_name) or member.protocols[0][1]
+        check_size(embedded)
         subscription, _ = decode_subscription(embedded)
         return ConsumerMember(
             member_id=member.member_id,
@@ -156,6 +157,7 @@ class Upgrades:
     def _assigned(self, classic: ClassicGroup, member: ClassicMember) -> Assignment:
         if not member.assignment:
             return NOTHING
+        check_size(member.assignment)
         assigned, _ = decode_assignment(member.assignment)
         if assigned.user_data:
             raise _refused(

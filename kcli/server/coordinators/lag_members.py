@@ -1,0 +1,140 @@
+"""Reads the members of a group and their partitions, for a sample of the lag (`group_lag.py`).
+
+The members of a classic group put their assignment into SyncGroup as bytes, and a client may put any bytes there. So
+the bytes and the partitions that a sample reads are limited, and only existing partitions are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from kcli.coordinator.group.group_type import GroupType
+from kcli.errors import CorruptRecordError, ErrorCode
+from kcli.lag.group_lag import Member
+from kcli.lag.tracker import WINDOWS_MAX
+from kcli.metadata.image import MetadataImage
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.consumer_group_describe import Member as DescribedConsumer
+from kcli.protocol.messages.describe_groups import DescribedGroupMember
+from kcli.protocol.messages.list_groups import ListedGroup
+from kcli.protocol.records.consumer_protocol import EMBEDDED_MAX_BYTES, assigned_topics
+from kcli.server.coordinators.groups import GroupRunner
+from kcli.server.requests.turns import Steps
+
+FREE_BYTES = 2_048
+"""If all assignments of a group are at most this long, they are always read. Few groups have longer ones."""
+LONG_BYTES_MAX = 2_097_152
+"""The most bytes of longer assignments that are read in one sample. 100,000 partitions take about 600,000 bytes."""
+ASSIGNED_MAX = WINDOWS_MAX
+"""The most pairs of a group and an assigned partition in a report."""
+
+TEXT_MAX_CHARS = 255
+"""The longest name of a client in a report. A name may have 32,767 bytes, and it is in the sentence about each
+partition of the member."""
+
+_DESCRIBE_VERSION = 6
+
+
+@dataclass(slots=True)
+class Allowance:
+    """The assignments that a sample may still read: bytes of long assignments, and partitions."""
+
+    long_bytes: int = LONG_BYTES_MAX
+    partitions: int = ASSIGNED_MAX
+
+    def covers(self, assignments: Iterable[bytes]) -> bool:
+        """Whether the assignments of a group are read. Takes their bytes from the allowance."""
+        size = 0
+        for each in assignments:
+            size += len(each)
+            if len(each) > EMBEDDED_MAX_BYTES:
+                return False
+        if size <= FREE_BYTES:
+            return True
+        if size > self.long_bytes:
+            return False
+        self.long_bytes -= size
+        return True
+
+
+def read_members(
+    runner: GroupRunner, listed: ListedGroup, image: MetadataImage, allowance: Allowance
+) -> Steps[tuple[str, list[Member]]]:
+    """Returns the assignor and the members of a group. Returns no members if the group was deleted meanwhile."""
+    if str(listed.group_type).lower() == GroupType.CONSUMER.value.lower():
+        protocol, members = yield from _consumer_members(runner, listed.group_id, allowance)
+    else:
+        protocol, members = yield from _classic_members(runner, listed.group_id, image, allowance)
+    return short(protocol), members
+
+
+def short(text: str) -> str:
+    """A text that a client has chosen, in its length for a report."""
+    return text[:TEXT_MAX_CHARS]
+
+
+def _classic_members(
+    runner: GroupRunner, group_id: str, image: MetadataImage, allowance: Allowance
+) -> Steps[tuple[str, list[Member]]]:
+    described = runner.look(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
+    is_read = allowance.covers(each.member_assignment for each in described.members)
+    members = []
+    for each in described.members:
+        assigned: tuple[TopicPartition, ...] = ()
+        if is_read:
+            assigned = yield from _assigned(each.member_assignment, image, allowance)
+        members.append(_member(each, assigned))
+        yield
+    return described.protocol_data, members
+
+
+def _assigned(
+    embedded: bytes, image: MetadataImage, allowance: Allowance
+) -> Steps[tuple[TopicPartition, ...]]:
+    """Returns the existing partitions of an assignment. The members of other groups, such as Connect, have no
+    partitions, because their bytes are no assignment.
+    """
+    found: dict[TopicPartition, None] = {}
+    try:
+        for topic in assigned_topics(embedded):
+            yield
+            existing = image.topics.topic(topic.topic)
+            if existing is not None:
+                for number in topic.partitions:
+                    if number in existing.partitions:
+                        found[TopicPartition(topic.topic, number)] = None
+    except CorruptRecordError:
+        return ()
+    return _allowed(found, allowance)
+
+
+def _allowed(partitions: Collection[TopicPartition], allowance: Allowance) -> tuple[TopicPartition, ...]:
+    if len(partitions) > allowance.partitions:
+        return ()
+    allowance.partitions -= len(partitions)
+    return tuple(partitions)
+
+
+def _consumer_members(
+    runner: GroupRunner, group_id: str, allowance: Allowance
+) -> Steps[tuple[str, list[Member]]]:
+    described = yield from runner.look(lambda shard, _: shard.describe_consumer_group(group_id))
+    if described.error_code is not ErrorCode.NONE:
+        return "", []
+    members = []
+    for each in described.members:
+        assigned = [
+            TopicPartition(topic.topic_name, number)
+            for topic in each.assignment.topic_partitions
+            for number in topic.partitions
+        ]
+        members.append(_member(each, _allowed(assigned, allowance)))
+        yield
+    return described.assignor_name, members
+
+
+def _member(
+    described: DescribedGroupMember | DescribedConsumer, assigned: tuple[TopicPartition, ...]
+) -> Member:
+    return Member(short(described.member_id), short(described.client_id), described.client_host, assigned)
