@@ -27,6 +27,7 @@ from kcli.replica.selector import SELECTORS, leader_only
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.runtime.threads import NodeThreads
 from kcli.server.coordinators.broker_links import BrokerLinks
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.marker_sender import MarkerSender, RemoteMarkers
@@ -67,7 +68,7 @@ class Surroundings:
     of a client. `channel` is for requests of clients and for producer ids, `heartbeats` for the registration.
     `assignments` is for the directories of replicas, and `isr_changes` for proposed ISRs. `secure` has the security of
     the inter-broker listener. `removed_topics` reads from the metadata log the topics that were removed before an
-    offset. `background` runs work that blocks. `cleaner_executor` runs the log cleaner. If `cleaner_executor` is None,
+    offset. `threads` run work that blocks. `cleaner_executor` runs the log cleaner. If `cleaner_executor` is None,
     the cleaner makes its own threads.
     """
 
@@ -85,7 +86,7 @@ class Surroundings:
     secure: Secure
     removed_topics: Callable[[Offset], RemovedTopics]
     traffic: TrafficTable
-    background: Executor
+    threads: NodeThreads
     cleaner_executor: Executor | None
 
 
@@ -156,7 +157,7 @@ class BrokerRole:
             network=given.network,
             clock=given.clock,
             dynamic_config=given.dynamic_config,
-            background=given.background.submit,
+            background=given.threads.logs.submit,
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
             sync_cuts=given.logs.sync_cuts,
@@ -174,7 +175,7 @@ class BrokerRole:
             fetchers=self.fetchers,
             isr_updates=self.isr_updates,
             traffic=given.traffic,
-            background=given.background.submit,
+            background=given.threads.logs.submit,
         )
 
     def _make_moves(self) -> LogDirMoves:
@@ -184,7 +185,7 @@ class BrokerRole:
             self.assignments,
             given.dynamic_config,
             given.clock,
-            given.background,
+            given.threads.moves,
             lambda: given.loader.image,
         )
 

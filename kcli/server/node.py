@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
@@ -37,6 +37,7 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.runtime.threads import NodeThreads
 from kcli.security.acls.configured import node_authorizer
 from kcli.security.authorizer import FollowsMetadata
 from kcli.server.broker_role import BrokerRole, Surroundings
@@ -84,8 +85,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
-# The threads for flushes and checkpoints. There are two, so that a slow flush does not delay a checkpoint.
-BACKGROUND_THREADS = 2
 # The pause between the imports of two handlers. An import takes 2 to 20 ms, so the imports use only a few percent of
 # the event loop.
 PAUSE_BETWEEN_IMPORTS_S = 0.25
@@ -115,7 +114,7 @@ class Node:
     ) -> None:
         """Opens the directories. Raises StorageError if they cannot be used.
 
-        `background` flushes logs and writes checkpoints. If it is None, the node makes two threads for this.
+        `background` does the work that blocks. If it is None, the node makes threads for this (`NodeThreads`).
         """
         self.config = config
         self.clock = clock
@@ -128,7 +127,7 @@ class Node:
         self._starting: asyncio.Task[object] | None = None
         self._has_failed = False  # whether the start has failed, and stops the node
         self._loop = asyncio.get_running_loop()
-        self._background = background or ThreadPoolExecutor(BACKGROUND_THREADS, "kcli-background")
+        self._threads = NodeThreads(background)
         self._housekeeping: asyncio.Task[None] | None = None
         self.registrar: ControllerRegistrar | None = None
         self._is_made = False
@@ -168,7 +167,9 @@ class Node:
 
     def _make_quorum(self) -> Quorum:
         parts = (self.logs, self.config, self.clock, self.rng, self.network, self.loader)
-        return Quorum(*parts, on_fatal=self._halt, secure=self.links.to_controllers)
+        return Quorum(
+            *parts, on_fatal=self._halt, secure=self.links.to_controllers, threads=self._threads.quorum
+        )
 
     def _open_logs(self) -> LogStore:
         config = self.config
@@ -183,7 +184,7 @@ class Node:
             producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             validation=Validation(config.text("kcli.validate.records")),
             metadata_log_dir=config.metadata_log_dir,
-            background=self._background.submit,
+            background=self._threads.flushes,
             on_failure=self._directory_failed_in_any_thread,
         )
 
@@ -230,7 +231,7 @@ class Node:
                 isr_changes=self._channel("alter-partition", None),
                 removed_topics=self.quorum.log.removed_topics,
                 traffic=self.metrics.traffic,
-                background=self._background,
+                threads=self._threads,
                 cleaner_executor=cleaner_executor,
             )
         )
@@ -341,7 +342,7 @@ class Node:
         self._load_metadata()
         if self.broker is not None:
             await self._unless_halted(self.broker.start())
-        housekeeping = Housekeeping(self._jobs(), self._background)
+        housekeeping = Housekeeping(self._jobs(), self._threads.housekeeping)
         self._housekeeping = self._loop.create_task(housekeeping.run(), name="housekeeping")
 
     def _start_registrar(self, controller: ControllerRole) -> ControllerRegistrar:
@@ -402,7 +403,7 @@ class Node:
                 await asyncio.gather(self._housekeeping, return_exceptions=True)
             await self._stop_parts(clean=clean)
             await self._loop.run_in_executor(None, lambda: self.logs.close(clean, broker_epoch=self._epoch()))
-            self._background.shutdown(wait=clean)
+            self._threads.close(wait=clean)
         finally:
             self.security.close()
         elapsed_ms = (self.clock.monotonic() - began) * 1000

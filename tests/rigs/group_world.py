@@ -47,6 +47,7 @@ from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.runtime import Producer
 from kcli.errors import CorruptRecordError, ErrorCode
+from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -349,7 +350,7 @@ class GroupWorld(World):
     def _do_resolved(self, words: list[str]) -> None:
         given = pairs(words)
         asked = self._asked.pop(given["group"])
-        found = None if "failed" in given else matching(asked.regexes, asked.topics.names())
+        found = None if "failed" in given else last_of(matching(asked.regexes, asked.topics.names()))
         ready = self.shard.regexes_resolved(asked.group_id, found, self.topics.version, self.now_ms)
         self.take(ready)
 

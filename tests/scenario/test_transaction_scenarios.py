@@ -16,7 +16,6 @@ A producer id that the shard asks for counts up from 1. Commands beside those of
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import pytest
@@ -136,7 +135,6 @@ class TransactionWorld(World):
             else None,
             states=given["state"].split(",") if "state" in given else None,
             duration_ms=int(given.get("longer", "-1")),
-            pattern=re.compile(given["pattern"]) if "pattern" in given else None,
         )
         found = self.shard.list_transactions(wanted, self.now_ms)
         self.out.extend(show(each) for each in found if each is not None)

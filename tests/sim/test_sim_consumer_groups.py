@@ -30,6 +30,7 @@ from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -170,7 +171,7 @@ class Coordinator:
 
     def resolved(self, shard: GroupShard, asked: ResolveRegexes) -> None:
         if shard is self.shard:
-            found = matching(asked.regexes, asked.topics.names())
+            found = last_of(matching(asked.regexes, asked.topics.names()))
             self.take(shard.regexes_resolved(asked.group_id, found, asked.topics.version, self.sim.now))
             self.wake()
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Protocol
 
 from kcli.coordinator.transaction.records import by_topic
 from kcli.coordinator.transaction.state import Transaction
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_transactions import TopicData, TransactionState
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
-
-
-class Pattern(Protocol):
-    def fullmatch(self, text: str, /) -> object | None: ...
 
 
 def describe(transactional_id: str, known: Transaction | None) -> TransactionState:
@@ -43,16 +38,13 @@ class Filter:
     producer_ids: Container[int] | None
     states: Container[str] | None
     duration_ms: int
-    pattern: Pattern | None
 
-    def matches(self, transactional_id: str, known: Transaction, now_ms: int) -> bool:
+    def matches(self, known: Transaction, now_ms: int) -> bool:
         if self.producer_ids is not None and known.producer_id not in self.producer_ids:
             return False
         if self.states is not None and known.state.label not in self.states:
             return False
-        if self.duration_ms >= 0 and now_ms - known.start_ms <= self.duration_ms:
-            return False
-        return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
+        return self.duration_ms < 0 or now_ms - known.start_ms > self.duration_ms
 
 
 def listed(transactional_id: str, known: Transaction) -> ListedTransaction:

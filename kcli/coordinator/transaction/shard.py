@@ -316,7 +316,7 @@ class TransactionShard:
         pause after every item."""
         for transactional_id in tuple(self._transactions):
             known = self._transactions.get(transactional_id)
-            if known is None or not wanted.matches(transactional_id, known, now_ms):
+            if known is None or not wanted.matches(known, now_ms):
                 yield None
             else:
                 yield listed(transactional_id, known)

@@ -36,6 +36,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE, read_header
 from kcli.protocol.messages.list_groups import ListedGroup
 from kcli.runtime.log_text import one_line
+from kcli.runtime.threads import READS
 from kcli.server.coordinators.groups import GroupCoordinator, GroupRunner
 from kcli.server.coordinators.lag_members import Allowance, read_members, short
 from kcli.server.coordinators.remote_ends import RemoteEnds
@@ -355,7 +356,7 @@ async def _timestamp_ms(log: PartitionLog, offset: Offset) -> int | None:
         batch = log.read(offset, HEADER_SIZE, end_offset=log.high_watermark)
         if not len(batch):
             return None
-        header = read_header(await asyncio.to_thread(batch.read_piece, 0, HEADER_SIZE))
+        header = read_header(await READS.run(batch.read_piece, 0, HEADER_SIZE))
     except (KafkaError, StorageError):
         return None
     return header.max_timestamp_ms if header.is_log_append_time else header.base_timestamp_ms

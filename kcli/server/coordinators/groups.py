@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import GROUP_VERSION
 from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
-from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.records import LogRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.step import GroupReady, GroupSend
 from kcli.coordinator.runtime import AnswerT, Token
+from kcli.errors import RecordTooLargeException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.clock import Clock
+from kcli.runtime.log_text import one_line
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.group_topics import ImageTopics
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
+from kcli.server.coordinators.regex_search import RegexSearch
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
@@ -55,6 +56,7 @@ class GroupCoordinator:
         self._rng = rng
         self._settings_of_shards = group_config(config, self._keys)
         self.counts = GroupCounts()
+        self.regexes = RegexSearch()
         self._image = MetadataImage()
         self._topics = ImageTopics(self._image)
         session_ms, heartbeat_ms = effective_consumer_times({}, config)
@@ -186,20 +188,27 @@ class GroupCoordinator:
         runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
 
     async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        """Matches regular expressions with topics in a thread, because the search takes long for many expressions and
-        thousands of topics.
-        """
+        """Finds the topics of the regular expressions of a group, and gives them to its shard."""
         found = None
         try:
-            found = await asyncio.to_thread(matching, asked.regexes, asked.topics.names())
+            found = await self.regexes.find(asked.regexes, asked.topics.names())
             if asked.visible is not None:
                 names = (name for names in found.values() for name in names)
                 seen = await finished(run_in_turns(asked.visible(names), CHECKS_PER_TURN))
                 found = {
                     regex: tuple(name for name in names if name in seen) for regex, names in found.items()
                 }
+            _check_size(found, runner.partition.log.config.max_message_bytes)
+        except RecordTooLargeException as error:
+            found = None
+            _log.error(
+                "[GroupId %s] Couldn't update regular expressions: %s",
+                one_line(asked.group_id),
+                error.message,
+            )
         except Exception:
-            _log.exception("[GroupId %s] Couldn't update regular expressions", asked.group_id)
+            found = None
+            _log.exception("[GroupId %s] Couldn't update regular expressions", one_line(asked.group_id))
         version = asked.topics.version
         runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
 
@@ -209,6 +218,16 @@ class GroupCoordinator:
             commit_timeout_ms=self._config.integer("offsets.commit.timeout.ms"),
             max_batch_bytes=leader.log.config.max_message_bytes,
             codec=Codec(self._config.integer("offsets.topic.compression.codec")),
+        )
+
+
+def _check_size(found: Mapping[str, tuple[str, ...]], max_bytes: int) -> None:
+    """Raises RecordTooLargeException if the records of the result do not fit into one batch. The coordinator need not
+    make millions of names for a write that must fail."""
+    size = sum(len(name) for names in found.values() for name in names)
+    if size > max_bytes:
+        raise RecordTooLargeException(
+            f"the topics of {len(found)} expressions have names of {size} bytes, and a batch has {max_bytes} at most"
         )
 
 

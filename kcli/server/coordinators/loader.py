@@ -20,6 +20,7 @@ from kcli.errors import TimeoutException
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import BatchHeader, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
+from kcli.runtime.threads import READS
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 _log = logging.getLogger("kcli.server.CoordinatorLoader")
@@ -59,7 +60,7 @@ async def load(
         # `leader.log` is read in each round, because the log may move to another directory in the meantime.
         piece = leader.log.read(offset, buffer_bytes, end_offset=end_offset)
         cached = piece.read_cached()
-        raw = bytes(await asyncio.to_thread(piece.read) if cached is None else cached)
+        raw = bytes(await READS.run(piece.read) if cached is None else cached)
         headers = tuple(iter_batches(raw))
         offset = headers[-1][1].next_offset
         if any(header.is_transactional or header.is_control for _, header in headers):

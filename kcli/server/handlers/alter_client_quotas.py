@@ -6,7 +6,6 @@ If an entity is a host name, a thread looks up its IP address before the control
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -20,6 +19,7 @@ from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasResponse,
     ResponseEntryData,
 )
+from kcli.runtime.threads import LOOKUPS
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.answers import finished
@@ -28,7 +28,7 @@ from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, run_in_turns
 
 async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     addresses = await finished(run_in_turns(_addresses(request), REFUSALS_PER_TURN))
-    resolved = await asyncio.to_thread(_resolved, addresses) if addresses else ()
+    resolved = await LOOKUPS.run(_resolved, addresses) if addresses else ()
     asked = replace(controller_context(context), resolvable=lambda address: address in resolved)
     return await context.ports.channel.send(ALTER_CLIENT_QUOTAS, request, asked)
 

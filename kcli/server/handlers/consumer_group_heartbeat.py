@@ -18,6 +18,7 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kcli.server.coordinators.group_ids import client_host
+from kcli.server.coordinators.regex_search import compiled_in_a_turn
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP
 from kcli.server.requests.answers import then
@@ -35,7 +36,12 @@ def handle(
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     asked = request.subscribed_topic_names or ()
     seen = rights.allowed_in_turns(DESCRIBE_TOPIC, asked)
-    return then(seen, lambda names: _heartbeat(context, request, names))
+    return then(
+        seen,
+        lambda names: then(
+            compiled_in_a_turn(request.subscribed_topic_regex), lambda _: _heartbeat(context, request, names)
+        ),
+    )
 
 
 def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

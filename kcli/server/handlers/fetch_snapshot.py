@@ -6,7 +6,6 @@ Version 1 adds directory ids (KIP-853).
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
@@ -18,6 +17,7 @@ from kcli.protocol.messages.fetch_snapshot import (
     ResponseTopicSnapshot,
 )
 from kcli.raft import requests
+from kcli.runtime.threads import READS
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id
 from kcli.server.quorum.metadata_log import PARTITION
@@ -35,7 +35,7 @@ async def handle(context: NodeContext, message: FetchSnapshotRequest) -> FetchSn
     request = fetch_snapshot_request(message)
     response = await ask_raft(context, request, requests.FetchSnapshotResponse)
     if response.error is ErrorCode.NONE:
-        response = await asyncio.to_thread(_read, context, request, response)
+        response = await READS.run(_read, context, request, response)
     return fetch_snapshot_response(request, response, context.listener)
 
 

@@ -1,14 +1,15 @@
 """ListTransactions (key 66, versions 0-2): the transactional ids that this broker coordinates (KIP-664).
 
 The filters are a minimum duration (v1, KIP-994) and a regular expression for the whole id (v2, KIP-1152). As in Kafka,
-RE2 matches the expression. RE2 needs only linear time for any expression, so it may run on the event loop.
+RE2 matches the expression. `coordinator/patterns.py` has the limits of an expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Container, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from kcli.coordinator.patterns import PATTERN_MAX_CHARS, compiled_pattern
 from kcli.coordinator.transaction.questions import Filter
 from kcli.coordinator.transaction.state import State
 from kcli.errors import InvalidRegularExpression
@@ -17,13 +18,11 @@ from kcli.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
+from kcli.server.coordinators.regex_search import compiled_in_a_turn
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import then
+from kcli.server.requests.answers import finished, then
 from kcli.server.requests.turns import Steps, run_in_turns
-
-if TYPE_CHECKING:
-    from kcli.coordinator.transaction.questions import Pattern
 
 Item = TypeVar("Item")
 
@@ -38,8 +37,6 @@ IDS_PER_TURN = 500
 def handle(
     context: BrokerContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
-    pattern = _compiled(request.transactional_id_pattern)
-
     def visible(
         states: list[ListedTransaction],
     ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
@@ -47,15 +44,28 @@ def handle(
         allowed = context.rights.allowed_in_turns(DESCRIBE_TRANSACTIONAL_ID, names)
         return then(allowed, lambda seen: run_in_turns(_response(request, states, seen), IDS_PER_TURN))
 
-    return then(run_in_turns(_listed(context, request, pattern), IDS_PER_TURN), visible)
+    if request.transactional_id_pattern:
+        return then(_matching(context, request, request.transactional_id_pattern), visible)
+    return then(run_in_turns(_listed(context, request), IDS_PER_TURN), visible)
 
 
-def _listed(
-    context: BrokerContext, request: ListTransactionsRequest, pattern: Pattern | None
-) -> Steps[list[ListedTransaction]]:
+async def _matching(
+    context: BrokerContext, request: ListTransactionsRequest, pattern: str
+) -> list[ListedTransaction]:
+    """Lists the transactions whose id matches the pattern. A client chooses the pattern and the ids, so a thread
+    matches them."""
+    await finished(compiled_in_a_turn(pattern))
+    _check(pattern)
+    states = await finished(run_in_turns(_listed(context, request), IDS_PER_TURN))
+    names = [state.transactional_id for state in states]
+    matched = set((await context.ports.groups.regexes.find((pattern,), names))[pattern])
+    return [state for state in states if state.transactional_id in matched]
+
+
+def _listed(context: BrokerContext, request: ListTransactionsRequest) -> Steps[list[ListedTransaction]]:
     producer_ids = yield from _distinct(request.producer_id_filters)
     states = yield from _distinct(request.state_filters)
-    wanted = Filter(producer_ids or None, states or None, request.duration_filter, pattern)
+    wanted = Filter(producer_ids or None, states or None, request.duration_filter)
     found = []
     for runner in tuple(context.ports.transactions.shards.runners()):
         for state in runner.ask(lambda shard, now_ms: shard.list_transactions(wanted, now_ms)):
@@ -88,17 +98,8 @@ def _response(
     return ListTransactionsResponse(unknown_state_filters=tuple(unknown), transaction_states=tuple(states))
 
 
-def _compiled(pattern: str | None) -> Pattern | None:
-    if not pattern:
-        return None
-    import re2  # imported late, because few clients filter by pattern
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        compiled: Pattern = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise InvalidRegularExpression(f"'{pattern}' is not a regular expression: {said}") from None
-    return compiled
+def _check(pattern: str) -> None:
+    found = compiled_pattern(pattern)
+    if isinstance(found, str):
+        shown = f"'{pattern}'" if len(pattern) <= PATTERN_MAX_CHARS else "The pattern"
+        raise InvalidRegularExpression(f"{shown} is not a regular expression: {found}")

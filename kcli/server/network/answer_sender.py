@@ -20,6 +20,7 @@ from typing import cast
 
 from kcli.errors import StorageError
 from kcli.model.buffers import FileRange, Part
+from kcli.runtime.threads import READS
 from kcli.server.network.tls_transport import TlsTransport
 
 # The size of a piece. Larger pieces would not save CPU time, and the transport would keep more bytes for a client that
@@ -271,7 +272,7 @@ class AnswerSender:
         size = min(PIECE_SIZE_BYTES, len(part) - at)
         try:
             async with self._shared.device_reads:
-                piece = await self._loop.run_in_executor(None, part.read_piece, at, size)
+                piece = await READS.run(part.read_piece, at, size)
             if not piece:
                 raise StorageError(
                     f"a segment lost its end while it was sent: {len(part) - at} bytes are missing"

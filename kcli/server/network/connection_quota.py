@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 
 from kcli.runtime.clock import Clock
+from kcli.runtime.threads import LOOKUPS
 from kcli.server.network.rates import METERS_MAX, SampledRate, Windows
 
 _log = logging.getLogger("kcli.server.ConnectionQuotas")
@@ -81,7 +82,7 @@ class ConnectionQuota:
 
     async def _resolve(self, name: str) -> None:
         try:
-            address = await asyncio.to_thread(socket.gethostbyname, name)
+            address = await LOOKUPS.run(socket.gethostbyname, name)
         except OSError as error:
             _log.warning(
                 "The connection quota of %s has no effect, because the host has no address: %s", name, error

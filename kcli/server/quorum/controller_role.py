@@ -27,6 +27,7 @@ from kcli.model.ids import LeaderEpoch
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
+from kcli.runtime.threads import run_in
 from kcli.server.quorum.active_controller import ActiveController, Q, R, session_ms
 from kcli.server.quorum.counts import ControllerCounts, ControllerTimes
 from kcli.server.quorum.housekeeping import QuorumHousekeeping
@@ -75,7 +76,7 @@ class ControllerRole:
             self._config.advertised_controller_listeners if listeners is None else listeners
         )
         try:
-            self._bootstrap = await asyncio.to_thread(self._quorum.log.read_bootstrap)
+            self._bootstrap = await run_in(self._quorum.threads.files, self._quorum.log.read_bootstrap)
         except StorageError:
             if self._quorum.log.end_offset == 0:
                 raise

@@ -47,6 +47,7 @@ from kcli.raft.states.candidate import Candidate
 from kcli.raft.states.prospective import Prospective
 from kcli.raft.states.table import State
 from kcli.runtime.clock import Clock
+from kcli.runtime.threads import DEFAULT_THREADS, QuorumThreads, run_in
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.counts import RaftCounts, RaftTimes
 from kcli.server.quorum.metadata_log import MetadataLog
@@ -108,6 +109,7 @@ class RaftDriver:
         *,
         on_step: Callable[[], None],
         on_fatal: Callable[[BaseException], None],
+        threads: QuorumThreads = DEFAULT_THREADS,
     ) -> None:
         """`on_step` is called when the raft node has processed a message, before the decisions of the node are carried
         out. `on_fatal` is called once, if a disk fails or kcli has a bug.
@@ -119,6 +121,7 @@ class RaftDriver:
         self._clock = clock
         self._on_step = on_step
         self._on_fatal = on_fatal
+        self._threads = threads
         self._inbox: deque[Message] = deque()
         self._wake = asyncio.Event()
         self._flush = asyncio.Event()
@@ -217,7 +220,7 @@ class RaftDriver:
                 await self._flush.wait()
                 self._flush.clear()
                 truncations = self._log.log.truncations
-                end_offset = await asyncio.to_thread(self._log.flush)
+                end_offset = await run_in(self._threads.flushes, self._log.flush)
                 if truncations == self._log.log.truncations:
                     self.post(Flushed(end_offset))
                 else:
@@ -266,7 +269,7 @@ class RaftDriver:
 
     async def _execute(self, ready: Ready) -> None:
         for state in ready.persist:
-            await asyncio.to_thread(self._log.write_election_state, state)
+            await run_in(self._threads.flushes, self._log.write_election_state, state)
         if ready.truncate is not None:
             self._committed.drop_ahead(NotControllerException())
             self._uncommitted.clear()
@@ -328,15 +331,15 @@ class RaftDriver:
 
     async def _write_snapshot(self, chunk: SnapshotChunk) -> None:
         """Writes a part of the leader's snapshot. After the last part the snapshot replaces the log."""
-        snapshots = self._log.snapshots
-        await asyncio.to_thread(snapshots.download, chunk.snapshot_id, chunk.position, chunk.content)
+        snapshots, files = self._log.snapshots, self._threads.files
+        await run_in(files, snapshots.download, chunk.snapshot_id, chunk.position, chunk.content)
         if not chunk.is_last:
             return
-        snapshot = await asyncio.to_thread(snapshots.finish_download)
-        point = await asyncio.to_thread(self._committed.point_of, chunk.snapshot_id, snapshot)
+        snapshot = await run_in(files, snapshots.finish_download)
+        point = await run_in(files, self._committed.point_of, chunk.snapshot_id, snapshot)
         # The log is read before the snapshot replaces it. If the node is killed before its logs of these topics are
         # deleted, they stay as strays.
-        removed = await asyncio.to_thread(self._log.removed_topics, self._log.end_offset)
+        removed = await run_in(files, self._log.removed_topics, self._log.end_offset)
         removed.add_missing(self._committed.point.image.topics, point.image.topics)
         self._log.removed_by_snapshots = removed
         self._committed.install(chunk.snapshot_id, point)

@@ -32,6 +32,7 @@ from kcli.raft.voters import ReplicaKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
+from kcli.runtime.threads import DEFAULT_THREADS, QuorumThreads, run_in
 from kcli.server.network.links import Secure, plain_text
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.driver import RaftDriver
@@ -74,9 +75,11 @@ class Quorum:
         *,
         on_fatal: Callable[[BaseException], None],
         secure: Secure = plain_text,
+        threads: QuorumThreads = DEFAULT_THREADS,
     ) -> None:
         """`on_fatal` ends the node. It is called if the metadata log cannot be read or written. `secure` has the
-        security of the connections to controllers."""
+        security of the connections to controllers. `threads` do the work that blocks."""
+        self.threads = threads
         self.log = MetadataLog(logs, config, clock, rng)
         self.loader = loader
         self.committed = CommittedMetadata(self.log, loader, on_fatal=self.fail)
@@ -100,6 +103,7 @@ class Quorum:
             clock,
             on_step=self._watch_leadership,
             on_fatal=self.fail,
+            threads=threads,
         )
         self._peers = RaftPeers(
             network,
@@ -114,7 +118,14 @@ class Quorum:
         self.driver.sender = self._peers
         self.connection_counts = self._peers.counts
         self.snapshotting = Snapshotting(
-            self.log, self.committed, self.view, config, clock, post=self.driver.post, on_fatal=self.fail
+            self.log,
+            self.committed,
+            self.view,
+            config,
+            clock,
+            post=self.driver.post,
+            on_fatal=self.fail,
+            executor=threads.files,
         )
 
     async def start(self, listeners: Sequence[Listener] = ()) -> None:
@@ -123,7 +134,7 @@ class Quorum:
         `listeners` are the controller listeners with their ports. Raises StorageError.
         """
         self._own_endpoints |= {each.name: Address(each.host, each.port) for each in listeners}
-        found = await asyncio.to_thread(self.log.load, ImageReplayer(self.loader.image))
+        found = await run_in(self.threads.files, self.log.load, ImageReplayer(self.loader.image))
         self.committed.start(found)
         self.driver.start(found.start)
         self.snapshotting.start()

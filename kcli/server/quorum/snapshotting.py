@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import Executor
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.bootstrap import encode_records
@@ -18,6 +19,7 @@ from kcli.metadata.snapshot_file import SnapshotId
 from kcli.model.ids import Offset
 from kcli.raft.messages import LogCleaned, Message, VotersAt
 from kcli.runtime.clock import Clock
+from kcli.runtime.threads import run_in
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.server.quorum.view import QuorumView
@@ -47,8 +49,11 @@ class Snapshotting:
         *,
         post: Callable[[Message], None],
         on_fatal: Callable[[BaseException], None],
+        executor: Executor | None = None,
     ) -> None:
-        """`post` reports to the raft node which snapshots and which part of the log exist."""
+        """`post` reports to the raft node which snapshots and which part of the log exist. `executor` writes the
+        snapshots."""
+        self._executor = executor
         self._log = log
         self._committed = committed
         self._view = view
@@ -117,7 +122,7 @@ class Snapshotting:
             return
         covered = self._log.bytes_since_snapshot
         self._snapshot_ms = self._clock.now_ms()
-        await asyncio.to_thread(self._write, snapshot_id, image, self._view.voters_at(image.offset))
+        await run_in(self._executor, self._write, snapshot_id, image, self._view.voters_at(image.offset))
         if snapshot_id.end_offset < self._log.snapshots.newest.end_offset:
             return  # the leader's snapshot was installed meanwhile; the next start deletes this one
         self._log.took_snapshot(snapshot_id, covered)

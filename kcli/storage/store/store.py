@@ -151,16 +151,18 @@ class LogStore:
         validation: Validation = Validation.ALL,
         metadata_log_dir: str | None = None,
         handle_capacity: int | None = None,
-        background: Background = run_inline,
+        background: Callable[[str], Background] = lambda _path: run_inline,
         on_failure: Callable[[LogDirectory, StorageError], None] | None = None,
     ) -> LogStore:
         """Locks the directories, checks their owner, and loads every log.
 
         `metadata_log_dir` is the directory of the metadata log, by default the first of `log_dirs`. If it is not one of
-        `log_dirs`, only the metadata log is loaded from it. `background` runs flushes after a roll, so pass a function
-        that uses an executor. `on_failure` is called for each directory that goes offline. Raises StorageError if no
-        directory is formatted. Raises it also if a directory is locked, belongs to another node, or has an entry that
-        is not a partition. Also raises StorageError if all directories have failed.
+        `log_dirs`, only the metadata log is loaded from it. `background` returns the function that runs flushes after a
+        roll in one directory, so pass functions that use an executor. `on_failure` is called for each directory that
+        goes offline.
+
+        Raises StorageError if no directory is formatted. Raises it also if a directory is locked, belongs to another
+        node, or has an entry that is not a partition. Also raises StorageError if all directories have failed.
         """
         settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
@@ -170,7 +172,7 @@ class LogStore:
             LogDirectory(
                 path,
                 pool,
-                background=background,
+                background=background(path),
                 monotonic=clock.monotonic,
                 on_failure=on_failure,
                 flushes_ms=store.flushes_ms,

@@ -25,14 +25,16 @@ from kcli.coordinator.group.consumer.state.records import (
 )
 from kcli.coordinator.group.consumer.targets import targets
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
-from kcli.coordinator.group.consumer.targets.regexes import compiled, matching
+from kcli.coordinator.group.consumer.targets.regexes import NAMES_PER_STEP, compiled, matching
 from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
+from kcli.coordinator.patterns import PATTERN_MAX_CHARS, REPEATS_MAX, UNICODE_CLASSES_MAX
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
 from kcli.model.java_order import hash_order
+from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
@@ -207,7 +209,7 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
 
 
 def test_a_whole_name_must_match() -> None:
-    found = matching(["a.*", "b", "(?i)C+", "("], ("a1", "ba", "b", "bb", "cC"))
+    found = last_of(matching(["a.*", "b", "(?i)C+", "("], ("a1", "ba", "b", "bb", "cC")))
     assert found == {"a.*": ("a1",), "b": ("b",), "(?i)C+": ("cC",), "(": ()}
 
 
@@ -216,6 +218,26 @@ def test_an_expression_that_re2_refuses_is_refused(regex: str) -> None:
     with pytest.raises(InvalidRegularExpression) as refused:
         compiled(regex)
     assert regex in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "a" * (PATTERN_MAX_CHARS + 1),
+        r"\pL" * (UNICODE_CLASSES_MAX + 1),
+        "a{9}" * (REPEATS_MAX + 1),
+        ".{1000}" * 90,
+    ],
+)
+def test_an_expression_that_takes_long_to_compile_is_refused(regex: str) -> None:
+    with pytest.raises(InvalidRegularExpression, match=r"it has|too large"):
+        compiled(regex)
+
+
+def test_the_topics_are_matched_in_steps() -> None:
+    names = [f"t{number}" for number in range(2 * NAMES_PER_STEP + 1)]
+    steps = list(matching(["t1", "x"], names))
+    assert steps == [NAMES_PER_STEP, NAMES_PER_STEP, 1] * 2
 
 
 # Records

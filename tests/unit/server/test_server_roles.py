@@ -29,6 +29,7 @@ from kcli.protocol.messages import describe_quorum as dq
 from kcli.protocol.messages import incremental_alter_configs as ia
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
+from kcli.runtime.threads import NodeThreads
 from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
 from kcli.server.metrics.traffic import TrafficTable
@@ -250,7 +251,7 @@ class BrokerRig:
                 secure=plain_text,
                 removed_topics=controller.quorum.log.removed_topics,
                 traffic=TrafficTable(),
-                background=executor,
+                threads=NodeThreads(executor),
                 cleaner_executor=executor,
             )
         )

@@ -34,7 +34,13 @@ def formatted() -> SimDisk:
 
 def opened(disk: SimDisk, jobs: list[Callable[[], None]]) -> LogStore:
     return LogStore.open(
-        disk, ManualClock(), ["/data"], node_id=1, rng=SystemRng(5), recovery_threads=1, background=jobs.append
+        disk,
+        ManualClock(),
+        ["/data"],
+        node_id=1,
+        rng=SystemRng(5),
+        recovery_threads=1,
+        background=lambda _path: jobs.append,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Rig:
         self.jobs: list = []
         self.store = LogStore.open(
             self.disk, ManualClock(), ["/data"], node_id=1, rng=SystemRng(5), recovery_threads=1,
-            background=self.jobs.append,
+            background=lambda _path: self.jobs.append,
         )  # fmt: skip
 
     def let_go(self) -> None:

@@ -353,7 +353,9 @@ class TestDeletion:
         self, checkpoint: Callable[[LogStore], None]
     ) -> None:
         disk = formatted()
-        store = open_store(disk, background=lambda _work: None)  # the broker dies before the work begins
+        store = open_store(
+            disk, background=lambda _path: lambda _work: None
+        )  # the broker dies before the work begins
         log = store.create("t", 0, TOPIC_ID)
         append(log, 9)
         log.set_high_watermark(9)

@@ -212,6 +212,7 @@ class ConsumerProtocol:
             return
         group.is_resolving = False
         if found is None:
+            group.regexes_failed_ms = step.now_ms
             return
         wanted = {regex: names for regex, names in found.items() if group.subscribers_of(regex)}
         raises_epoch = changed(group, wanted)

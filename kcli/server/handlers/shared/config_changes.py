@@ -17,6 +17,7 @@ from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
 from kcli.model.acl import CLUSTER_NAME, ResourceType
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.runtime.threads import LOOKUPS
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.requests.access import ALTER_CONFIGS, CLUSTER_ACTION
@@ -216,7 +217,7 @@ async def _check_broker(
         run_in_turns(config.preparation(overrides, own=bool(name)), REFUSALS_PER_TURN)
     )
     # A request may name the same broker as 1, 01, 001 and so on, so other clients have a turn before each check.
-    await (asyncio.sleep(0) if preparation is None else asyncio.to_thread(preparation))
+    await (asyncio.sleep(0) if preparation is None else LOOKUPS.run(preparation))
     overrides = await _overrides(context, name, changes, replace_all)
     await finished(run_in_turns(config.validate(overrides, own=bool(name)), RESOURCES_PER_TURN))
 

@@ -10,8 +10,8 @@ the target that the member has reached. The log does not contain the state, beca
     Stable       all members have reached their targets
 
 Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. A group has
-two flags that are not in the log: whether its topics may have changed, and whether its regular expressions are being
-resolved. The next coordinator does not need these flags.
+three values that are not in the log: whether its topics may have changed, whether its regular expressions are being
+resolved, and when this failed. The next coordinator does not need these values.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ class ResolvedRegex:
     timestamp_ms: int
 
 
+NEVER_MS = -(2**63)
+
+
 class ConsumerGroup:
     group_type = GroupType.CONSUMER
 
@@ -53,6 +56,7 @@ class ConsumerGroup:
         "metadata_hash",
         "metadata_is_stale",
         "regexes",
+        "regexes_failed_ms",
         "static_members",
         "targets",
     )
@@ -71,6 +75,8 @@ class ConsumerGroup:
         self.metadata_is_stale = True
         """Whether the topics may have changed since the metadata hash was computed."""
         self.is_resolving = False
+        self.regexes_failed_ms = NEVER_MS
+        """The time of the last search for the topics of the regular expressions that failed."""
         self._owners: dict[uuid.UUID, dict[int, str]] = {}
         self._subscribed: dict[str, None] | None = None
         self._regex_subscribers: dict[str, int] = {}
@@ -110,9 +116,9 @@ class ConsumerGroup:
     def subscribed(self) -> Mapping[str, None]:
         """The topics to which any member subscribes, as an ordered set."""
         if self._subscribed is None:
-            self._subscribed = {
-                name: None for member in self.members.values() for name in self.names_of(member)
-            }
+            # Most members have the same subscription, and a regular expression may match thousands of topics.
+            kinds = {(member.topic_names, member.topic_regex): member for member in self.members.values()}
+            self._subscribed = {name: None for member in kinds.values() for name in self.names_of(member)}
         return self._subscribed
 
     def is_subscribed_to(self, topic: str) -> bool:
