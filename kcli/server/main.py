@@ -33,6 +33,7 @@ from kcli.server.garbage import GarbagePolicy
 from kcli.server.logging import LogSettings
 from kcli.server.logging.settings import log_settings
 from kcli.server.node import Node
+from kcli.server.watchdog import LoopWatchdog
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -97,7 +98,10 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
         return 1
     if leaves_console:
         server_logging.leave_console()
+    watchdog = LoopWatchdog(loop.call_soon_threadsafe)
+    watchdog.start()
     await asyncio.wait((waiting, node.halted), return_when=asyncio.FIRST_COMPLETED)
+    watchdog.stop()
     waiting.cancel()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, node.stop_waiting)
