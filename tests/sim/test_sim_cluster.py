@@ -102,7 +102,7 @@ def _answer_now(runner: ShardRunner[Any, Any]) -> None:
 
 def _partitions_given_before_they_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member of a consumer group gets its target while another member still reads it."""
-    monkeypatch.setattr(ConsumerGroup, "owner_of", lambda *_: None)
+    monkeypatch.setattr(ConsumerGroup, "owners_of", lambda *_: {})
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,29 @@ class _Array:
         return None if value is None else [self.element.to_json(element) for element in value]
 
 
+class _Numbers:
+    """The codec for an array of numbers, which may be the partitions of a large topic. It packs all of them at once."""
+
+    def __init__(self, code: str, flexible: bool, nullable: bool) -> None:
+        self.code = code
+        self.size = struct.calcsize(">" + code)
+        self.length = _Length(_INT32, flexible, nullable)
+
+    def write(self, out: bytearray, value: tuple[int, ...] | None) -> None:
+        if value is None:
+            self.length.write_null(out)
+            return
+        self.length.write(out, len(value))
+        out += struct.pack(f">{len(value)}{self.code}", *value)
+
+    def read(self, reader: _Reader) -> object:
+        length = self.length.read(reader)
+        return None if length < 0 else struct.unpack(f">{length}{self.code}", reader.take(length * self.size))
+
+    def to_json(self, value: tuple[int, ...] | None) -> Json:
+        return None if value is None else list(value)
+
+
 class _NullableStruct:
     """The codec for a struct that may be null. The byte before the struct is 1 if the struct is present, and -1 if it
     is null. Inside a tagged field, the byte for null is 0."""
@@ -468,7 +491,10 @@ def _type(
         (inner,) = (argument for argument in arguments if argument is not NoneType)
         return _type(inner, version, flexible, tagged=tagged, nullable=True)
     if origin is tuple:
-        return _Array(_type(arguments[0], version, flexible), flexible, nullable)
+        element = _type(arguments[0], version, flexible)
+        if isinstance(element, _Number):
+            return _Numbers(element.form.format[1:], flexible, nullable)
+        return _Array(element, flexible, nullable)
     if hint is str:
         return _String(flexible, nullable)
     if hint is bytes:

@@ -151,8 +151,8 @@ def test_partitions_of_deleted_topics_are_left_out_of_a_classic_assignment() -> 
 # Reconciliation
 
 
-def nobody(_topic_id: uuid.UUID, _partition: int) -> str | None:
-    return None
+def nobody(_topic_id: uuid.UUID) -> dict[int, str]:
+    return {}
 
 
 def test_a_member_that_is_where_it_should_be_stays_itself() -> None:
@@ -180,8 +180,8 @@ def test_a_member_may_get_back_a_partition_that_it_is_revoking() -> None:
         pending_revocation={A: frozenset({1})},
     )
 
-    def itself(_topic_id: uuid.UUID, _partition: int) -> str | None:
-        return "m"
+    def itself(_topic_id: uuid.UUID) -> dict[int, str]:
+        return {0: "m", 1: "m"}
 
     after = reconcile(member, 4, {A: frozenset({1})}, {}, itself)
     assert (after.state, after.assigned) == (MemberState.STABLE, {A: frozenset({1})})
@@ -273,13 +273,13 @@ def test_every_record_is_read_as_it_was_written() -> None:
         assert decode(*encode(record)) == record
         group.apply(record)
     assert group.members == {"m": member}
-    assert group.owner_of(A, 3) == group.owner_of(B, 1) == "m"
+    assert group.owners_of(A)[3] == group.owners_of(B)[1] == "m"
     assert group.names_of(member) == ("a", "b", "x1")
     assert (group.epoch, group.metadata_hash) == (5, -7)
     for record in group_tombstones(group):
         assert decode(*encode(record)) == record
         group.apply(record)
-    assert (group.members, group.regexes, group.owner_of(A, 3)) == ({}, {}, None)
+    assert (group.members, group.regexes, group.owners_of(A)) == ({}, {}, {})
 
 
 def test_records_out_of_order_make_the_same_group() -> None:

@@ -53,8 +53,9 @@ class _Work:
             for topic_id, partitions in member.assigned.items():
                 if topic_id in subscribed:
                     self.loads[number] += len(partitions)
-                    for partition in sorted(partitions):
-                        self.owners[topic_id][partition] = number
+                    owners = self.owners[topic_id]
+                    for partition in partitions:
+                        owners[partition] = number
 
         def order(topic_id: uuid.UUID) -> tuple[float, int, uuid.UUID]:
             subscribers = len(self._subscribers[topic_id])
@@ -85,9 +86,7 @@ class _Work:
         loads = [self.loads[number] for number in subscribers]
         if max(loads) - min(loads) <= 1:
             return False
-        owned: dict[int, list[int]] = {}
-        for partition, owner in enumerate(self.owners[topic_id]):
-            owned.setdefault(owner, []).append(partition)
+        owned = _by_owner(self.owners[topic_id])
         balancer = _Balancer(subscribers, self.loads)
         moved = False
         while True:
@@ -114,12 +113,23 @@ class _Work:
     def result(self) -> dict[str, Assignment]:
         given: list[dict[uuid.UUID, list[int]]] = [{} for _ in self.loads]
         for topic_id in self.topic_order:
-            for partition, owner in enumerate(self.owners[topic_id]):
-                given[owner].setdefault(topic_id, []).append(partition)
+            for owner, partitions in _by_owner(self.owners[topic_id]).items():
+                given[owner][topic_id] = partitions
         return {
             member_id: assignment(partitions.items())
             for member_id, partitions in zip(self._members, given, strict=True)
         }
+
+
+def _by_owner(owners: Sequence[int]) -> dict[int, list[int]]:
+    """The partitions of each owner, in ascending order."""
+    owned: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        if owner in owned:
+            owned[owner].append(partition)
+        else:
+            owned[owner] = [partition]
+    return owned
 
 
 class _Balancer:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment, size
@@ -46,9 +48,9 @@ def _never_assigned(
                 of_topic.update(partitions)
     return [
         TopicIdPartition(topic_id, partition)
-        for topic_id in topic_ids
+        for topic_id, of_topic in taken.items()
         for partition in range(partition_counts[topic_id])
-        if partition not in taken[topic_id]
+        if partition not in of_topic
     ]
 
 
@@ -85,7 +87,8 @@ def _hand_out(
         at += len(given)
         if given:
             by_topic: dict[uuid.UUID, list[int]] = {}
-            for topic_id, partition in given:
-                by_topic.setdefault(topic_id, []).append(partition)
+            # One look-up for each run of partitions of a topic, because a UUID is hashed slowly.
+            for topic_id, run in groupby(given, key=itemgetter(0)):
+                by_topic.setdefault(topic_id, []).extend([partition for _, partition in run])
             kept[member_id] = assignment((*kept[member_id].items(), *by_topic.items()))
     assert at == len(free), f"{len(free) - at} partitions have no taker"

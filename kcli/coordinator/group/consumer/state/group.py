@@ -38,6 +38,7 @@ class ResolvedRegex:
 
 
 NEVER_MS = -(2**63)
+_NO_OWNERS: Mapping[int, str] = {}
 
 
 class ConsumerGroup:
@@ -96,9 +97,10 @@ class ConsumerGroup:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def owner_of(self, topic_id: uuid.UUID, partition: int) -> str | None:
-        """The member that owns the partition or has not given it up yet."""
-        return self._owners.get(topic_id, {}).get(partition)
+    def owners_of(self, topic_id: uuid.UUID) -> Mapping[int, str]:
+        """For each partition of a topic, the member that owns the partition or has not given it up yet. Partitions
+        without an owner are left out."""
+        return self._owners.get(topic_id, _NO_OWNERS)
 
     def target_of(self, member_id: str) -> Assignment:
         return self.targets.get(member_id, NOTHING)
@@ -152,11 +154,12 @@ class ConsumerGroup:
 
     def awaits_release(self, member: ConsumerMember) -> bool:
         """Whether some partitions of the member's target still belong to other members."""
-        return any(
-            self.owner_of(topic_id, partition) not in (None, member.member_id)
-            for topic_id, partitions in self.target_of(member.member_id).items()
-            for partition in partitions - member.assigned.get(topic_id, frozenset())
-        )
+        for topic_id, partitions in self.target_of(member.member_id).items():
+            owners = self.owners_of(topic_id)
+            missing = partitions - member.assigned.get(topic_id, frozenset())
+            if any(owners.get(partition, member.member_id) != member.member_id for partition in missing):
+                return True
+        return False
 
     # Changes
 

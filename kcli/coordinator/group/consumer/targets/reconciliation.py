@@ -9,25 +9,29 @@ the epoch of its target.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, overlaps
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
 from kcli.errors import FencedMemberEpochException
 
-OwnerOf = Callable[[uuid.UUID, int], str | None]
+OwnersOf = Callable[[uuid.UUID], Mapping[int, str]]
 
 _NONE: frozenset[int] = frozenset()
 
 
 def reconcile(
-    member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    owners_of: OwnersOf,
 ) -> ConsumerMember:
     """Moves a member one step towards its target. Returns the changed member, or the same member if nothing changes.
 
-    `owned`: the partitions that the member reports, or None if the request has no such list. `owner_of`: returns the
-    member that owns a partition or has not given it up yet.
+    `owned`: the partitions that the member reports, or None if the request has no such list. `owners_of`: returns,
+    for each partition of a topic, the member that owns the partition or has not given it up yet.
     """
     match member.state:
         case MemberState.STABLE:
@@ -40,7 +44,7 @@ def reconcile(
             member = replace(member, epoch=target_epoch)
         case MemberState.UNRELEASED_PARTITIONS:
             pass
-    return _next(member, target_epoch, target, owned, owner_of)
+    return _next(member, target_epoch, target, owned, owners_of)
 
 
 def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
@@ -54,7 +58,11 @@ def check_state(member: ConsumerMember, owned: Assignment | None) -> None:
 
 
 def _next(
-    member: ConsumerMember, target_epoch: int, target: Assignment, owned: Assignment | None, owner_of: OwnerOf
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    owners_of: OwnersOf,
 ) -> ConsumerMember:
     kept: dict[uuid.UUID, frozenset[int]] = {}
     revoked: dict[uuid.UUID, frozenset[int]] = {}
@@ -72,7 +80,7 @@ def _next(
             assigned=kept,
             pending_revocation=revoked,
         )
-    assigned, is_waiting = _with_free(member, kept, target, owner_of)
+    assigned, is_waiting = _with_free(member, kept, target, owners_of)
     return replace(
         member,
         state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
@@ -84,7 +92,7 @@ def _next(
 
 
 def _with_free(
-    member: ConsumerMember, kept: Assignment, target: Assignment, owner_of: OwnerOf
+    member: ConsumerMember, kept: Assignment, target: Assignment, owners_of: OwnersOf
 ) -> tuple[Assignment, bool]:
     """Returns an assignment and a flag. The assignment has the kept partitions and the free partitions of the target.
     The flag is True if some partitions of the target are not free yet."""
@@ -94,9 +102,8 @@ def _with_free(
         missing = wanted - kept.get(topic_id, _NONE)
         if not missing:
             continue
-        free = frozenset(
-            partition for partition in missing if owner_of(topic_id, partition) in (None, member.member_id)
-        )
+        owners, own_id = owners_of(topic_id), member.member_id
+        free = frozenset([partition for partition in missing if owners.get(partition, own_id) == own_id])
         is_waiting = is_waiting or len(free) < len(missing)
         if free:
             assigned[topic_id] = assigned.get(topic_id, _NONE) | free

@@ -130,7 +130,7 @@ class Targets:
         """Moves a member one step towards its target. Returns the member after the step."""
         group = writer.group
         member = group.members[member_id]
-        after = reconcile(member, group.assignment_epoch, group.target_of(member_id), owned, group.owner_of)
+        after = reconcile(member, group.assignment_epoch, group.target_of(member_id), owned, group.owners_of)
         if after == member:
             return member
         record = current_record(group.group_id, after)
