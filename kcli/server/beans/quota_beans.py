@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from typing import TypeVar
 from urllib.parse import quote
 
 from kcli.server.beans.bean import Bean, Kind, bean
@@ -9,6 +11,12 @@ from kcli.server.beans.sources import SERVER, Beans, BeanSources
 from kcli.server.metrics.meters import Attributes
 from kcli.server.network.rates import SampledRate, TokenBucket
 from kcli.server.requests.quotas import Client, Limits, Metered
+
+M = TypeVar("M", SampledRate, TokenBucket)
+
+CLIENTS_MAX = 1_000
+"""The most clients with a bean of their own for each quota type. These are the clients whose last requests are the
+newest. With a quota for all client ids, a client can make any number of client ids."""
 
 
 def quota_beans(sources: BeanSources) -> Beans:
@@ -44,19 +52,23 @@ def _replication(sources: BeanSources) -> Beans:
 
 def _of_rates(sources: BeanSources, type_: str, name: str, limits: Limits[SampledRate]) -> Beans:
     now = sources.now
-    for client, metered in limits.used(now):
+    for client, metered in _newest(limits, now):
         attributes: Attributes = {name: metered.meter.per_second(now)}
         yield _of_client(sources, type_, client, attributes, metered)
 
 
 def _of_buckets(sources: BeanSources, limits: Limits[TokenBucket]) -> Beans:
     now = sources.now
-    for client, metered in limits.used(now):
+    for client, metered in _newest(limits, now):
         attributes: Attributes = {
             "mutation-rate": metered.meter.per_second(now),
             "tokens": metered.meter.tokens(metered.limit, now),
         }
         yield _of_client(sources, "ControllerMutation", client, attributes, metered)
+
+
+def _newest(limits: Limits[M], now: float) -> list[tuple[Client, Metered[M]]]:
+    return heapq.nlargest(CLIENTS_MAX, limits.used(now), key=lambda each: each[1].used_at)
 
 
 def _of_client(

@@ -32,6 +32,10 @@ PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_ra
 REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
+CLIENT_ID_MAX_CHARS = 255
+"""The characters of a client id by which clients are told apart. A client id may have 32,767 bytes, and each quota key
+keeps up to METERS_MAX of them."""
+
 # The largest values of int32 fields.
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
@@ -214,7 +218,8 @@ class ClientQuotas:
         self, principal: Principal, client_id: str | None, size_bytes: int, mute: Callable[[float], None]
     ) -> RequestThrottle:
         """The throttle of one request that begins now. `mute` stops the reading from the client for some seconds."""
-        return RequestThrottle(self, (principal.name, client_id or ""), size_bytes, mute)
+        client = (principal.name, (client_id or "")[:CLIENT_ID_MAX_CHARS])
+        return RequestThrottle(self, client, size_bytes, mute)
 
 
 class RequestThrottle:

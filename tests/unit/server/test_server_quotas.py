@@ -18,6 +18,7 @@ from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.security.principal import Principal
+from kcli.server.beans.quota_beans import _newest
 from kcli.server.network import rates
 from kcli.server.network.connection import Connection
 from kcli.server.network.connection_quota import ConnectionQuota
@@ -25,7 +26,7 @@ from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
 from kcli.server.requests.apis import APIS
-from kcli.server.requests.quotas import ClientQuotas, Limits, RequestThrottle
+from kcli.server.requests.quotas import CLIENT_ID_MAX_CHARS, ClientQuotas, Limits, RequestThrottle
 from rigs.loops import PATIENCE_S
 from rigs.quorum import broker_config
 
@@ -157,6 +158,24 @@ def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch: pytest.MonkeyP
         metered.meter.record(1, float(number))
         assert len(limits._meters) <= 30
     assert rates.METERS_MAX > 1_000
+
+
+def test_long_client_ids_are_told_apart_by_their_beginning(rig: Rig) -> None:
+    rig.set(entity(client=None), producer_byte_rate=100)
+    longest = "x" * CLIENT_ID_MAX_CHARS
+    assert rig.settle(client_id=longest, size_bytes=1_000) == 0
+    assert rig.settle(client_id=longest + "y" * 30_000, size_bytes=1_000) > 0
+    assert max(len(client_id) for _, client_id in rig.quotas.produced._found) == CLIENT_ID_MAX_CHARS
+
+
+def test_only_the_clients_of_the_newest_requests_have_beans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kcli.server.beans.quota_beans.CLIENTS_MAX", 3)
+    limits = Limits("producer_byte_rate", lambda: SampledRate(Windows(11, 1)))
+    limits.set(entity(client=None), {"producer_byte_rate": 1.0})
+    for number in range(10):
+        limits.of(("u", f"client-{number}"), float(number))
+    newest = [client_id for (_, client_id), _ in _newest(limits, 10.0)]
+    assert newest == ["client-9", "client-8", "client-7"]
 
 
 def test_a_fetch_gets_no_more_than_its_quota_allows(rig: Rig) -> None:
