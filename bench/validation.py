@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header
-from kcli.protocol.batches.compression import Codec, compress, decompress
+from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, encode_batch, read_header
+from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress
+from kcli.protocol.batches.small_payload import small_payload
 from kcli.protocol.batches.survey import survey
 
 REPEATS = 15
@@ -46,6 +47,7 @@ SHAPES = (
     Shape("50 to 150 B, batches of 9,000", 9_000, 50, 150),
     Shape("0.5 to 1.5 kB, batches of 950", 950, 500, 1_500),
 )
+COMPRESSED = (*SHAPES[:4], *SHAPES[-2:])
 
 
 def main() -> None:
@@ -56,12 +58,19 @@ def main() -> None:
         header, view = read_header(batch), memoryview(bytearray(batch))
         assert survey(header, view) is not None, "whole batches are vouched for"
         show(shape.name, cpu_seconds(lambda view=view, header=header: survey(header, view)), shape.count)
-    for shape in SHAPES[:2]:
-        payload = batch_of(shape, rng, words)[HEADER_SIZE:]
+    for shape in COMPRESSED:
+        batch = batch_of(shape, rng, words)
+        header, payload = read_header(batch), batch[HEADER_SIZE:]
         for codec in (Codec.LZ4, Codec.SNAPPY, Codec.ZSTD, Codec.GZIP):
             packed = compress(codec, payload, None)
-            name = f"{shape.name}: {codec.label} decompressed ({len(payload) / len(packed):.1f} to 1)"
-            show(name, cpu_seconds(lambda codec=codec, packed=packed: decompress(codec, packed)), shape.count)
+            name = f"{shape.name}: {codec.label} ({len(payload) / len(packed):.1f} to 1)"
+            show(name, cpu_seconds(lambda h=header, c=codec, p=packed: check(h, c, p)), shape.count)
+
+
+def check(header: BatchHeader, codec: Codec, packed: bytes) -> None:
+    """Decompresses and checks a batch, as a leader does."""
+    opened = small_payload(codec, packed, MAX_DECOMPRESSED_BYTES)
+    assert opened is not None and survey(header, opened[0], 0, opened[1]) is not None, "the batch is valid"
 
 
 def batch_of(shape: Shape, rng: random.Random, words: list[bytes]) -> bytes:

@@ -21,7 +21,7 @@ class Unreachable:
     """Checks the bootstrap servers once, in a thread, when librdkafka first reports that all brokers are down."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = properties
+        self.properties = properties
         self.thread: threading.Thread | None = None
 
     def __call__(self, error: ClientError) -> None:
@@ -39,7 +39,7 @@ class Unreachable:
 
         # librdkafka accepts some settings that our client refuses.
         with contextlib.suppress(ClientConfigError):
-            config = client_config(self._properties)
+            config = client_config(self.properties)
             for address in config.servers:
                 if hint := explain(address, config.security, NetworkException()):
                     logger().warning("Connection to %s could not be established (%s).", address, hint)

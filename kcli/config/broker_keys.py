@@ -380,7 +380,7 @@ BROKER = ConfigDef((
     _key("metrics.jmx.exclude", STRING, "", Expression(), LOW, CLUSTER_WIDE, internal=True),
     _key("metrics.jmx.include", STRING, "", Expression(), LOW, CLUSTER_WIDE, internal=True),
     # Keys of kcli that Kafka does not have. They are listed only if they are set.
-    _key("kcli.validate.records", STRING, "uncompressed", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
+    _key("kcli.validate.records", STRING, "all", OneOf(("all", "uncompressed", "none")), LOW, READ_ONLY, internal=True),
     _key("kcli.log.file.max.bytes", LONG, str(20 << 20), Range(65536), LOW, READ_ONLY, internal=True),
     _key("kcli.log.files.kept", INT, "168", _GE1, LOW, READ_ONLY, internal=True),
     _key("kcli.log.format", STRING, "text", OneOf(("text", "json")), LOW, READ_ONLY, internal=True),

@@ -4,7 +4,7 @@ the same commits."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kcli.model.java_order import map_order, partition_hash
 from kcli.rdkafka.log import logger
@@ -69,7 +69,12 @@ class JavaPositions:
     The positions of all partitions are set together, so that the first fetch includes all partitions.
     """
 
-    def __init__(self, config: Mapping[str, object], on_assign: Rebalanced | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, object],
+        on_assign: Rebalanced | None = None,
+        on_placed: Callable[[list[PartitionOffset]], None] | None = None,
+    ) -> None:
         self._commits = str(config.get("enable.auto.commit", "true")).lower() == "true"
         self._end = _ENDS.get(str(config.get("auto.offset.reset", "latest")))
         strategy = str(config.get("partition.assignment.strategy", ""))
@@ -77,6 +82,7 @@ class JavaPositions:
             "cooperative" in strategy or str(config.get("group.protocol", "")).lower() == "consumer"
         )
         self._on_assign = on_assign
+        self._on_placed = on_placed
 
     def assigned(self, consumer: Consumer, partitions: list[PartitionOffset]) -> None:
         """Sets the positions of assigned partitions. librdkafka calls this method."""
@@ -94,6 +100,8 @@ class JavaPositions:
             places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
             if any(each.error is not None or each.offset < 0 for each in places):
                 return  # librdkafka then chooses the positions itself
+            if self._on_placed is not None:
+                self._on_placed(places)
             (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)

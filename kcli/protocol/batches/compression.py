@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from typing import NamedTuple
 
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
 from kcli.model.buffers import Buffer
@@ -142,7 +143,12 @@ class InflatesTooFar(CorruptRecordException):
     """The decompressed batch is larger than its reader's limit. The bytes up to this limit are valid."""
 
 
-def _broken(codec: Codec, why: object) -> CorruptRecordException:
+class CutShort(CorruptRecordException):
+    """A gzip stream ends inside its data. Kafka reports this as the end of the records, and not as a failed
+    decompression, because Java raises an EOFException for gzip only."""
+
+
+def broken(codec: Codec, why: object) -> CorruptRecordException:
     return CorruptRecordException(f"A {codec.label} batch cannot be decompressed: {why}")
 
 
@@ -185,6 +191,8 @@ def _gunzip(payload: Buffer) -> Iterator[bytes]:
     """Decompresses all members of gzip data. RFC 1952, section 2.2, allows several members."""
     view = memoryview(payload)
     position = 0
+    if len(view) < len(_GZIP_HEADER):
+        raise broken(Codec.GZIP, f"{len(view)} bytes cannot hold its header")
     while position < len(view):
         member = zlib.decompressobj(_GZIP_WBITS)
         while not member.eof:
@@ -192,10 +200,10 @@ def _gunzip(payload: Buffer) -> Iterator[bytes]:
             try:
                 part = member.decompress(fed, PIECE_BYTES)
             except zlib.error as error:
-                raise _broken(Codec.GZIP, error) from None
+                raise broken(Codec.GZIP, error) from None
             position += len(fed) - len(member.unconsumed_tail) - len(member.unused_data)
             if not part and not fed:
-                raise _broken(Codec.GZIP, "the stream ends too early")
+                raise CutShort("A gzip batch cannot be decompressed: the stream ends too early")
             yield part
 
 
@@ -233,14 +241,14 @@ def _unsnappy(payload: Buffer) -> Iterator[bytes]:
     while position < len(view):
         is_header = view[position : position + 8] == _XERIAL_MAGIC
         if position + (len(_XERIAL_HEADER) if is_header else 4) > len(view):
-            raise _broken(Codec.SNAPPY, "the stream ends inside a header or a block length")
+            raise broken(Codec.SNAPPY, "the stream ends inside a header or a block length")
         if is_header:
             position += len(_XERIAL_HEADER)
             continue
         (length,) = _INT32.unpack_from(view, position)
         position += 4
         if not 0 <= length <= len(view) - position:
-            raise _broken(Codec.SNAPPY, f"a block of {length} bytes where {len(view) - position} are left")
+            raise broken(Codec.SNAPPY, f"a block of {length} bytes where {len(view) - position} are left")
         yield _unsnappy_block(view[position : position + length])
         position += length
 
@@ -251,10 +259,10 @@ def _unsnappy_block(block: memoryview) -> bytes:
     try:
         claimed = cramjam.snappy.decompress_raw_len(block)
         if claimed > _SNAPPY_MAX_RATIO * len(block):
-            raise _broken(Codec.SNAPPY, f"a block of {len(block)} bytes claims to hold {claimed}")
+            raise broken(Codec.SNAPPY, f"a block of {len(block)} bytes claims to hold {claimed}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise _broken(Codec.SNAPPY, error) from None
+        raise broken(Codec.SNAPPY, error) from None
 
 
 # --- lz4
@@ -293,57 +301,71 @@ def _unlz4(payload: Buffer) -> Iterator[bytes]:
     wrong header checksums that messages of magic 0 have (KAFKA-3160)."""
     from lz4 import block as lz4_block
 
+    for block in lz4_blocks(payload):
+        try:
+            part = (
+                bytes(block.content)
+                if block.is_stored
+                else lz4_block.decompress(block.content, uncompressed_size=block.max_bytes)
+            )
+        except (lz4_block.LZ4BlockError, ValueError) as error:
+            raise broken(Codec.LZ4, error) from None
+        yield part
+
+
+class Lz4Block(NamedTuple):
+    """A block of an lz4 frame. `max_bytes` is the most bytes that the decompressed block may have."""
+
+    content: memoryview
+    is_stored: bool
+    max_bytes: int
+
+
+def lz4_blocks(payload: Buffer) -> Iterator[Lz4Block]:
+    """Yields the blocks of an lz4 frame. Raises CorruptRecordException if the frame is invalid."""
     view = memoryview(payload)
     position, block_limit, block_checksums = _lz4_header(view)
     while True:
         if position + 4 > len(view):
-            raise _broken(Codec.LZ4, "the frame ends without its end mark")
+            raise broken(Codec.LZ4, "the frame ends without its end mark")
         (word,) = _UINT32_LE.unpack_from(view, position)
         position += 4
         if word == 0:
             return
         length = word & ~_LZ4_STORED
         if length > block_limit or position + length > len(view):
-            raise _broken(Codec.LZ4, f"a block of {length} bytes where {len(view) - position} are left")
+            raise broken(Codec.LZ4, f"a block of {length} bytes where {len(view) - position} are left")
         stored = view[position : position + length]
         position += length
         if block_checksums:
             position = _check_lz4_block(view, position, stored)
-        try:
-            part = (
-                bytes(stored)
-                if word & _LZ4_STORED
-                else lz4_block.decompress(stored, uncompressed_size=block_limit)
-            )
-        except (lz4_block.LZ4BlockError, ValueError) as error:
-            raise _broken(Codec.LZ4, error) from None
-        yield part
+        yield Lz4Block(stored, bool(word & _LZ4_STORED), block_limit)
 
 
 def _lz4_header(view: memoryview) -> tuple[int, int, bool]:
     """The position of the first block, the largest block size, and whether blocks have checksums."""
     if len(view) < len(_LZ4_HEADER) or view[:4] != _LZ4_MAGIC:
-        raise _broken(Codec.LZ4, "it does not start with the LZ4 frame magic")
+        raise broken(Codec.LZ4, "it does not start with the LZ4 frame magic")
     flags, descriptor = view[4], view[5]
     if flags >> 6 != 1:
-        raise _broken(Codec.LZ4, f"frame version {flags >> 6}, expected 1")
+        raise broken(Codec.LZ4, f"frame version {flags >> 6}, expected 1")
     if flags & 0x03:
-        raise _broken(Codec.LZ4, f"reserved bits or a dictionary in the flags 0x{flags:02x}")
+        raise broken(Codec.LZ4, f"reserved bits or a dictionary in the flags 0x{flags:02x}")
     if not flags & 0x20:
-        raise _broken(Codec.LZ4, "dependent blocks, which Kafka does not read")
+        raise broken(Codec.LZ4, "dependent blocks, which Kafka does not read")
     size_id = descriptor >> 4
     if descriptor & 0x8F or not 4 <= size_id <= 7:
-        raise _broken(Codec.LZ4, f"block descriptor 0x{descriptor:02x}, expected 0x40 to 0x70")
+        raise broken(Codec.LZ4, f"block descriptor 0x{descriptor:02x}, expected 0x40 to 0x70")
     content_size_bytes = 8 if flags & 0x08 else 0
     return 7 + content_size_bytes, 1 << (8 + 2 * size_id), bool(flags & 0x10)
 
 
 def _check_lz4_block(view: memoryview, position: int, stored: memoryview) -> int:
     if position + 4 > len(view):
-        raise _broken(Codec.LZ4, "the frame ends inside a block checksum")
+        raise broken(Codec.LZ4, "the frame ends inside a block checksum")
     (expected,) = _UINT32_LE.unpack_from(view, position)
     if xxh32(stored) != expected:
-        raise _broken(Codec.LZ4, "a block checksum does not match")
+        raise broken(Codec.LZ4, "a block checksum does not match")
     return position + 4
 
 
@@ -421,13 +443,13 @@ def _unzstd(payload: Buffer) -> Iterator[bytes]:
             block = _first_zstd_block(view, position)
             while not frame.eof:
                 if position >= len(view):
-                    raise _broken(Codec.ZSTD, "the stream ends too early")
+                    raise broken(Codec.ZSTD, "the stream ends too early")
                 block = _zstd_blocks(view, block)
                 part = frame.decompress(view[position:block])
                 position = min(block, len(view)) - len(frame.unused_data)
                 yield part
         except zstandard.ZstdError as error:
-            raise _broken(Codec.ZSTD, error) from None
+            raise broken(Codec.ZSTD, error) from None
 
 
 def _first_zstd_block(view: memoryview, position: int) -> int:
@@ -452,6 +474,20 @@ def _zstd_blocks(view: memoryview, block: int) -> int:
         if block >= len(view):
             break
     return block
+
+
+_MAX_RATIOS = {
+    Codec.NONE: 1,
+    Codec.GZIP: 1032,  # deflate: two bits can stand for 258 bytes
+    Codec.SNAPPY: _SNAPPY_MAX_RATIO,
+    Codec.LZ4: 255,  # one byte can stand for 255 bytes
+    Codec.ZSTD: 32_768,  # a block of four bytes can stand for 128 KiB
+}
+
+
+def most_bytes(codec: Codec, size_bytes: int) -> int:
+    """The most bytes that `size_bytes` compressed bytes can become."""
+    return size_bytes * _MAX_RATIOS[codec]
 
 
 _FIRST_BYTES = {Codec.GZIP: b"\x1f\x8b", Codec.LZ4: b"\x04\x22\x4d\x18", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}

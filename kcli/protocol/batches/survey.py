@@ -90,12 +90,16 @@ class _Tally:
         self.has_null_key = False
 
 
-def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Survey | None:
-    """Checks the records of a batch (magic 2, CreateTime, decompressed) from `begin` to the end of `records`.
+def survey(
+    header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE, end: int | None = None
+) -> Survey | None:
+    """Checks the records of a batch (magic 2, CreateTime, decompressed) from `begin` to `end`, which is by default the
+    end of `records`.
 
     Returns None if the records contradict the header, or if this module cannot check records of their kind or number.
     """
-    count, end = header.records_count, len(records)
+    count = header.records_count
+    end = len(records) if end is None else end
     base_ms = header.base_timestamp_ms
     tally = _Tally(max(header.max_timestamp_ms - base_ms, 0) << 1)
     try:
@@ -109,7 +113,7 @@ def survey(header: BatchHeader, records: Buffer, begin: int = HEADER_SIZE) -> Su
             if count - index > COLUMNS_UNTIL:
                 return None
             if count - index >= COLUMNS_FROM:
-                return _by_columns(header, raw, begin)
+                return _by_columns(header, bytes(raw[begin:end]))
             sound = _step(raw, at, end, index, count, tally)
     except (IndexError, VarintError):
         return None
@@ -381,10 +385,12 @@ def _note(delta: int, tally: _Tally) -> None:
         tally.latest = delta
 
 
-def _by_columns(header: BatchHeader, raw: bytes | bytearray, begin: int) -> Survey | None:
+def _by_columns(header: BatchHeader, raw: bytes) -> Survey | None:
     """Checks many records of different shapes by columns."""
     # Imported here, because the import of numpy is slow.
     from kcli.protocol.batches.survey_columns import survey_columns
 
-    found = survey_columns(header, bytes(raw), begin)
-    return None if found is None else Survey(*found)
+    found = survey_columns(header, raw, 0)
+    if found is None or found[0] > _LATEST_MS:
+        return None
+    return Survey(*found)

@@ -142,7 +142,7 @@ class LeaderPartition:
         """
         self._check_acks(acks)
         try:
-            batch = self.log.check_client_batch(records, now_ms)
+            batch = self.log.check_client_batch(records, now_ms, self._ports.openings.inline)
             if isinstance(batch, CheckedBatch) and self._queue.is_empty:
                 return self._append_checked(batch, now_ms, verification)
         except StorageError as error:

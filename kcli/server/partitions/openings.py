@@ -1,5 +1,5 @@
 """Opens large batches in a thread, while the event loop serves other clients. To open a batch is to decompress and
-check it.
+check it. Small batches are opened on the event loop, up to INLINE_BYTES in one iteration of the loop.
 
 `Openings` works on a few megabytes of one batch, then on a few megabytes of the next batch, and so on. So a batch of
 gigabytes delays another batch only by milliseconds at a time. `AppendQueue` keeps the order of the appends of a
@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.log import AppendResult
+from kcli.storage.log.record_validation import InlineBytes
 from kcli.storage.log.validation import CheckedBatch, UnopenedBatch
 
 ResultT = TypeVar("ResultT")
@@ -27,10 +28,17 @@ TURN_STEPS = 4
 """Steps of a turn. A step opens about a megabyte, so a turn takes 5 to 50 milliseconds."""
 
 
+INLINE_BYTES = 16 << 20
+"""The most decompressed bytes of lz4 that are checked in one iteration of the event loop, which takes about five
+milliseconds. Of slower codecs, fewer bytes are checked. Later batches are opened in the thread."""
+
+
 class Openings:
-    """Opens the batches of a broker in a thread, which starts with the first batch."""
+    """Opens the batches of a broker in a thread, which starts with the first batch. `inline` counts the bytes that are
+    opened on the event loop."""
 
     def __init__(self) -> None:
+        self.inline = InlineBytes(INLINE_BYTES, lambda renew: asyncio.get_running_loop().call_soon(renew))
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, steps: Generator[None, None, ResultT]) -> ResultT:

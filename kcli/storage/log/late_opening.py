@@ -1,15 +1,21 @@
-"""Checks a batch with `opening`, which needs numpy. numpy is imported only at the first such check, so that the broker
-starts faster."""
+"""Checks a batch that was not checked on the event loop. Large batches need numpy, which is imported only at the first
+such batch, so that the broker starts faster."""
 
 from __future__ import annotations
 
-from kcli.storage.log.validation import Opening, UnopenedBatch
+from kcli.storage.log.record_validation import examine
+from kcli.storage.log.validation import CheckedBatch, Opening, UnopenedBatch, takes_long_to_write
 
 
 def opening_of(batch: UnopenedBatch) -> Opening:
     """Checks the records of a batch in steps. If the batch cannot be written unchanged, encodes it again. May run in
     any thread.
     """
+    if batch.is_untried:
+        found = examine(batch.records, batch.header, batch.config, batch.now_ms, batch.topic_partition)
+        if found is not None and not takes_long_to_write(batch.header, batch.config, found):
+            return CheckedBatch(batch.records, batch.header, found)
+        yield
     # The import takes longer than an iteration of the event loop.
     from kcli.storage.log.opening import open_batch
 

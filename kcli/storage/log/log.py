@@ -44,7 +44,7 @@ from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
-from kcli.storage.log.record_validation import Validation
+from kcli.storage.log.record_validation import InlineBytes, Validation
 from kcli.storage.log.replay import ProducerRestoration, replay
 from kcli.storage.log.replicated import check_run, read_run
 from kcli.storage.log.retention import deletable_count
@@ -228,10 +228,14 @@ class PartitionLog:
             raise InvalidRecordException(f"Append to {self._topic_partition} holds no record batch")
         return self._write(batches, leader_epoch, now_ms)
 
-    def check_client_batch(self, records: Buffer, now_ms: int) -> CheckedBatch | UnopenedBatch:
-        """Checks a client's batch before `append_checked`. If a check of the records would take long, returns an
-        UnopenedBatch. Raises KafkaError if the batch is invalid."""
-        return check_client_batch(records, self.config, now_ms, self._topic_partition, self.validation)
+    def check_client_batch(
+        self, records: Buffer, now_ms: int, inline: InlineBytes | None = None
+    ) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before `append_checked`. If a check of the records would take long, or if no bytes of
+        `inline` are left, returns an UnopenedBatch. Raises KafkaError if the batch is invalid."""
+        return check_client_batch(
+            records, self.config, now_ms, self._topic_partition, self.validation, inline
+        )
 
     def append_checked(
         self,

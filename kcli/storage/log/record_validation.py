@@ -8,7 +8,7 @@ milliseconds, `opening` makes them instead, with numpy and in steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from kcli.config.topic import MAX_LONG, LogConfig
@@ -23,7 +23,8 @@ from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, decode_records
-from kcli.protocol.batches.compression import begins_as, decompress_small
+from kcli.protocol.batches.compression import Codec, CutShort, begins_as, most_bytes
+from kcli.protocol.batches.small_payload import small_payload
 from kcli.protocol.batches.survey import Survey, survey
 
 LOG_APPEND_TIME = "LogAppendTime"
@@ -48,6 +49,39 @@ FEW_RECORDS = 500
 
 MIN_RECORD_BYTES = 7
 """The size of the smallest record in bytes."""
+
+
+_INLINE_COST = {Codec.LZ4: 1, Codec.SNAPPY: 2, Codec.ZSTD: 3, Codec.GZIP: 8}
+"""The time that a codec takes to decompress a byte, compared with lz4 (measured)."""
+
+
+class InlineBytes:
+    """The decompressed bytes that may be checked before other work gets its turn, as bytes of lz4.
+
+    A client can send many small batches that each become a megabyte. `soon` is called at the first use. It must call
+    its argument after the other work, and the bytes are then renewed.
+    """
+
+    __slots__ = ("_left", "_most", "_soon")
+
+    def __init__(self, most: int, soon: Callable[[Callable[[], None]], object]) -> None:
+        self._left = self._most = most
+        self._soon = soon
+
+    @property
+    def is_spent(self) -> bool:
+        return self._left <= 0
+
+    def take(self, codec: Codec, size: int) -> None:
+        if self._left == self._most:
+            self._soon(self._renew)
+        self._left -= size * _INLINE_COST[codec]
+
+    def give_back(self, codec: Codec, size: int) -> None:
+        self._left += size * _INLINE_COST[codec]
+
+    def _renew(self) -> None:
+        self._left = self._most
 
 
 class Validation(StrEnum):
@@ -82,24 +116,30 @@ def must_open(
 
 
 def examine(
-    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, topic_partition: str
+    records: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    topic_partition: str,
+    inline: InlineBytes | None = None,
 ) -> Survey | None:
     """Checks the records of a batch. Returns None if the checks would take longer than a few milliseconds.
 
     Raises InvalidRecordException or InvalidTimestampException. If a record breaks a rule, the exception has
     `record_errors`.
     """
-    most_bytes = SMALL_BYTES if header.is_compressed else SMALL_PLAIN_BYTES
-    if len(records) > most_bytes or header.records_count * MIN_RECORD_BYTES > most_bytes:
-        return None
-    payload, begin = records, HEADER_SIZE
+    payload, begin, end = records, HEADER_SIZE, len(records)
     if header.attributes & 0x07:
-        small = _decompressed(records, header)
+        small = _decompressed(records, header, topic_partition, inline)
         if small is None:
             return None
-        payload, begin = small, 0
+        payload, end = small
+        begin = 0
+    elif end > SMALL_PLAIN_BYTES:
+        return None
+    check_count(header, end - begin, topic_partition)
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
-    found = None if header.is_log_append_time else survey(header, payload, begin)
+    found = None if header.is_log_append_time else survey(header, payload, begin, end)
     if (
         found is None
         or (by_producer and not _is_within(found, config, now_ms))
@@ -107,8 +147,23 @@ def examine(
     ):
         if header.records_count > FEW_RECORDS:
             return None
-        found = _read_each(header, payload[begin:], config, now_ms, topic_partition)
+        found = _read_each(header, payload[begin:end], config, now_ms, topic_partition)
     return found
+
+
+def check_count(header: BatchHeader, payload_bytes: int, topic_partition: str) -> None:
+    """Raises InvalidRecordException if the number of records in the header is too large for `payload_bytes`."""
+    if header.records_count * MIN_RECORD_BYTES > payload_bytes:
+        raise InvalidRecordException(
+            f"The batch for {topic_partition} states {header.records_count} records, and has at most "
+            f"{payload_bytes} bytes for them"
+        )
+
+
+def check_possible_count(header: BatchHeader, size_bytes: int, topic_partition: str) -> None:
+    """Raises InvalidRecordException if a batch of `size_bytes` cannot hold its number of records, however well it is
+    compressed. For batches that are not decompressed."""
+    check_count(header, most_bytes(header.codec, size_bytes - HEADER_SIZE), topic_partition)
 
 
 def _begins_right(records: Buffer, header: BatchHeader) -> bool:
@@ -116,16 +171,32 @@ def _begins_right(records: Buffer, header: BatchHeader) -> bool:
         return begins_as(header.codec, view[HEADER_SIZE:])
 
 
-def _decompressed(records: Buffer, header: BatchHeader) -> bytes | None:
+def _decompressed(
+    records: Buffer, header: BatchHeader, topic_partition: str, inline: InlineBytes | None
+) -> tuple[Buffer, int] | None:
+    """A buffer with the decompressed records, and their size. None if they are not small."""
+    if len(records) > SMALL_BYTES:
+        return None
+    if header.records_count * MIN_RECORD_BYTES > SMALL_BYTES:
+        check_possible_count(header, len(records), topic_partition)
+        return None
+    codec = header.codec
+    if inline is not None:
+        inline.take(codec, SMALL_BYTES)
     with memoryview(records) as view:
         try:
-            return decompress_small(header.codec, view[HEADER_SIZE:], SMALL_BYTES)
+            small = small_payload(codec, view[HEADER_SIZE:], SMALL_BYTES)
         except CorruptRecordException as error:
             raise undecodable(error) from None
+    if inline is not None and small is not None:
+        inline.give_back(codec, SMALL_BYTES - small[1])
+    return small
 
 
 def undecodable(error: CorruptRecordException) -> KafkaError:
     """Kafka's error for a batch with a valid checksum that cannot be decompressed."""
+    if isinstance(error, CutShort):
+        return InvalidRecordException(error.message)
     return UnknownServerException(error.message)
 
 

@@ -18,6 +18,7 @@ from kcli.errors import (
     CorruptRecordException,
     InvalidRecordException,
     RecordTooLargeException,
+    UnknownServerException,
 )
 from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
@@ -36,7 +37,15 @@ from kcli.protocol.batches.batch import (
 )
 from kcli.protocol.batches.compression import Codec, codec_named
 from kcli.protocol.batches.survey import Survey
-from kcli.storage.log.record_validation import FEW_RECORDS, LOG_APPEND_TIME, Validation, examine, must_open
+from kcli.storage.log.record_validation import (
+    FEW_RECORDS,
+    LOG_APPEND_TIME,
+    InlineBytes,
+    Validation,
+    check_possible_count,
+    examine,
+    must_open,
+)
 from kcli.storage.log.segment import Placed
 
 KEEP_CODEC = "producer"
@@ -80,7 +89,7 @@ the batch is invalid."""
 @dataclass(frozen=True, slots=True)
 class UnopenedBatch:
     """A client's batch whose header has passed the checks, but whose records are not checked yet, because reading them
-    takes long.
+    takes long. `is_untried` is True if the batch may be small, but too many batches came at the same time.
     """
 
     records: Buffer
@@ -88,6 +97,7 @@ class UnopenedBatch:
     config: LogConfig
     now_ms: int
     topic_partition: str
+    is_untried: bool = False
 
     def kept(self) -> UnopenedBatch:
         """Returns a copy of the batch that does not use the connection's buffer."""
@@ -95,17 +105,30 @@ class UnopenedBatch:
 
 
 def check_client_batch(
-    records: Buffer, config: LogConfig, now_ms: int, topic_partition: str, validation: Validation
+    records: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    topic_partition: str,
+    validation: Validation,
+    inline: InlineBytes | None = None,
 ) -> CheckedBatch | UnopenedBatch:
-    """Checks the batch that a client sent for a partition. Raises KafkaError if it is invalid."""
+    """Checks the batch that a client sent for a partition. Raises KafkaError if it is invalid. Decompresses at most the
+    bytes of `inline`, by default all batches that are small."""
     header = _check_header(records, config, topic_partition)
-    recoded = is_recoded(header, config)
-    if not recoded and not must_open(records, header, config, now_ms, validation):
+    if not is_recoded(header, config) and not must_open(records, header, config, now_ms, validation):
+        check_possible_count(header, len(records), topic_partition)
         return CheckedBatch(records, header, None)
-    found = examine(records, header, config, now_ms, topic_partition)
-    if found is None or ((recoded or not found.is_dense) and header.records_count > FEW_RECORDS):
+    if inline is not None and inline.is_spent and header.is_compressed:
+        return UnopenedBatch(records, header, config, now_ms, topic_partition, is_untried=True)
+    found = examine(records, header, config, now_ms, topic_partition, inline)
+    if found is None or takes_long_to_write(header, config, found):
         return UnopenedBatch(records, header, config, now_ms, topic_partition)
     return CheckedBatch(records, header, found)
+
+
+def takes_long_to_write(header: BatchHeader, config: LogConfig, found: Survey) -> bool:
+    """Whether the batch has many records and must be encoded again."""
+    return header.records_count > FEW_RECORDS and (is_recoded(header, config) or not found.is_dense)
 
 
 def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
@@ -144,14 +167,14 @@ def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> B
         raise CorruptRecordException(
             f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}."
         )
+    if header.attributes & 0x07 > Codec.ZSTD:
+        raise UnknownServerException(f"Unknown compression type id: {header.attributes & 0x07}")
     if (
         header.records_count != header.last_offset_delta + 1
         or header.records_count <= 0
         or header.attributes & 0x20
     ):
         _refuse_header(header, topic_partition)
-    if header.attributes & 0x07 > Codec.ZSTD:
-        _ = header.codec  # raises an error with the reason
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _out_of_order(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"

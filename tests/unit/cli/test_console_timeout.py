@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kcli.cli.main import run
-from kcli.rdkafka.log import logger
 
 POLLS_MAX = 1000
 
@@ -25,6 +24,12 @@ class Failed:
 
     def topic(self) -> str:
         return "t"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 7
 
 
 class Consumer:
@@ -64,14 +69,14 @@ def test_errors_do_not_prolong_the_wait(
     assert err.endswith("Processed a total of 0 messages\n")
 
 
-def test_a_batch_that_cannot_be_decompressed_ends_the_tool(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_batch_that_cannot_be_decompressed_ends_the_tool_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     consumer = Consumer(KafkaError._BAD_COMPRESSION)
-    told: list[str] = []
-    monkeypatch.setattr(logger(), "error", lambda text, *parts: told.append(text % parts))
     monkeypatch.setattr("confluent_kafka.Consumer", lambda _: consumer)
     words = "--topic t --partition 0 --offset 0 --bootstrap-server 127.0.0.1:1"
-    assert run(["console-consumer", *words.split()]) == 0, "as in Kafka"
+    assert run(["console-consumer", *words.split()]) == 1
     assert consumer.polls == 1
-    assert told == ["Error processing message, terminating consumer process: it failed"]
+    assert (
+        "The batch of topic t, partition 0 at offset 7 cannot be read: it failed" in capsys.readouterr().err
+    )

@@ -31,6 +31,7 @@ from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter, record_filter
 from kcli.cli.unreachable import explained
+from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
@@ -313,6 +314,7 @@ class Printer:
         self._is_in_group = False
         self._records: ConsumedRecords | None = None
         self._group: str | None = None
+        self._unreadable = UnreadableRecords({})
 
     def run(self, config: dict[str, object], traces: RecordTraces | None = None) -> int:
         from confluent_kafka import Consumer
@@ -325,6 +327,7 @@ class Printer:
             return 0
         consumer: objects.Consumer = new_client(Consumer, config)
         self._group = str(config["group.id"])
+        self._unreadable = UnreadableRecords(config)
         try:
             self._subscribe(consumer, config)
             if traces is not None:
@@ -343,13 +346,18 @@ class Printer:
         from confluent_kafka import TopicPartition as ClientPartition
 
         options = self.options
-        if _is_positioned(options):
-            consumer.assign(_positions(consumer, options))
-        elif options.partition is not None:
-            consumer.assign([ClientPartition(options.topic, options.partition, _start_offset(options))])
+        if _is_positioned(options) or options.partition is not None:
+            starts = (
+                _positions(consumer, options, self._unreadable)
+                if _is_positioned(options)
+                else [ClientPartition(options.topic, options.partition, _start_offset(options))]
+            )
+            self._unreadable.begin_at(starts)
+            consumer.assign(starts)
         else:
             self._is_in_group = True
-            subscribe = partial(consumer.subscribe, on_assign=JavaPositions(config).assigned)
+            positions = JavaPositions(config, on_placed=self._unreadable.begin_at)
+            subscribe = partial(consumer.subscribe, on_assign=positions.assigned)
             if options.topic is not None:
                 subscribe([options.topic])
             else:
@@ -378,11 +386,13 @@ class Printer:
             )
             started_ns = now_ns()
             first = consumer.poll(wait)
+            ends = first is None and is_over()
+            self._unreadable.check(consumer, at_end=ends)
             if first is None:
                 if reader_is_gone():
                     warn_closed()
                     return
-                if is_over():
+                if ends:
                     return
                 continue
             if self.seen == 0 and len(consumer.assignment()) > 1:
@@ -410,6 +420,7 @@ class Printer:
         lines: list[bytes] = []
         done: list[objects.Message] = []
         failure: Exception | None = None
+        undecodable: objects.Message | None = None
         is_open = True
         for message in messages:
             if self._wanted() == 0:
@@ -417,6 +428,9 @@ class Printer:
             if (problem := message.error()) is not None:
                 if is_end(message):
                     done.append(message)
+                elif problem.code() == problem._BAD_COMPRESSION:
+                    undecodable = message
+                    break
                 elif self._is_last(problem, message.topic()):
                     is_open = False
                     break
@@ -440,6 +454,8 @@ class Printer:
             self._records.finished()
         if self._is_in_group:
             store_offsets(consumer, done)
+        if undecodable is not None:
+            refuse_undecodable(undecodable)
         if failure is not None:
             raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
         return is_open
@@ -458,7 +474,7 @@ class Printer:
         if error.code() == ErrorCode.SASL_AUTHENTICATION_FAILED:
             raise CommandError(f"Authentication failed: terminating consumer process: {error.str()}")
         consumer_lacks(error.code(), topic, self._group)
-        final = (*_FATAL, error._AUTO_OFFSET_RESET, error._BAD_COMPRESSION)
+        final = (*_FATAL, error._AUTO_OFFSET_RESET)
         if is_fatal(error) or error.code() in final:
             why = error.str() if error.code() < 0 else java_text(kafka_error(error))
             logger().error("Error processing message, terminating consumer process: %s", why)
@@ -471,13 +487,15 @@ class Printer:
 _FATAL = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
-def _positions(consumer: objects.Consumer, options: ConsoleConsumerOptions) -> list[objects.PartitionOffset]:
+def _positions(
+    consumer: objects.Consumer, options: ConsoleConsumerOptions, unreadable: UnreadableRecords
+) -> list[objects.PartitionOffset]:
     """Returns the partitions to read, each with its start offset."""
     if options.topic is not None and options.partition is not None:
         partitions = [TopicPartition(options.topic, options.partition)]
     else:
         partitions = partitions_of(consumer, options.topic, options.include)
-    return starts(consumer, partitions, from_ms=start_ms(options.from_time), last=options.last)
+    return starts(consumer, partitions, unreadable, from_ms=start_ms(options.from_time), last=options.last)
 
 
 def reader_is_gone() -> bool:

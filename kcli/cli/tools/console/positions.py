@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from kcli.cli import moment
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.model.topic_partition import TopicPartition
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
@@ -36,7 +37,12 @@ def start_ms(text: str | None) -> int | None:
 
 
 def starts(
-    consumer: Consumer, partitions: Iterable[TopicPartition], *, from_ms: int | None, last: int | None
+    consumer: Consumer,
+    partitions: Iterable[TopicPartition],
+    unreadable: UnreadableRecords,
+    *,
+    from_ms: int | None,
+    last: int | None,
 ) -> list[PartitionOffset]:
     """Returns the partitions with their start offsets.
 
@@ -63,14 +69,17 @@ def starts(
             why = kafka_error(error.args[0]).message
             logger().warning("%s-%d is left out: %s", topic, number, why)
     if last is not None:
-        found = _last(consumer, bounds, last)
+        found = _last(consumer, bounds, last, unreadable)
     if not found:
         raise CommandError("None of the partitions can be read.")
     return [ClientPartition(topic, number, offset) for (topic, number), offset in found.items()]
 
 
 def _last(
-    consumer: Consumer, bounds: Mapping[TopicPartition, tuple[int, int]], count: int
+    consumer: Consumer,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    count: int,
+    unreadable: UnreadableRecords,
 ) -> dict[TopicPartition, int]:
     """Returns the offset in each partition at which its last `count` records begin.
 
@@ -80,7 +89,7 @@ def _last(
     begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in found}
     while begins:
         ends = {place: bounds[place][1] for place in begins}
-        for place, offsets in _offsets(consumer, begins, ends, count).items():
+        for place, offsets in _offsets(consumer, begins, ends, count, unreadable).items():
             low, high = bounds[place]
             if len(offsets) == count or begins[place] == low:
                 found[place] = offsets[0] if offsets else high
@@ -91,7 +100,11 @@ def _last(
 
 
 def _offsets(
-    consumer: Consumer, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], count: int
+    consumer: Consumer,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    count: int,
+    unreadable: UnreadableRecords,
 ) -> dict[TopicPartition, deque[int]]:
     """Returns the offsets of the last `count` records in each range from `begins` to `ends`."""
     from confluent_kafka import KafkaError
@@ -99,10 +112,13 @@ def _offsets(
 
     seen = {place: deque[int](maxlen=count) for place in begins}
     left = set(begins)
-    consumer.assign([ClientPartition(topic, number, offset) for (topic, number), offset in begins.items()])
+    assigned = [ClientPartition(topic, number, offset) for (topic, number), offset in begins.items()]
+    unreadable.begin_at(assigned)
+    consumer.assign(assigned)
     heard = time.monotonic()
     while left:
         first = consumer.poll(POLL_S)
+        unreadable.check(consumer)
         messages = [] if first is None else [first, *consumer.consume(BATCH_RECORDS, 0)]
         if messages:
             heard = time.monotonic()
@@ -111,6 +127,7 @@ def _offsets(
         for message in messages:
             place, offset = TopicPartition(message.topic(), message.partition()), message.offset()
             if (error := message.error()) is not None:
+                refuse_undecodable(message)
                 if error.code() == KafkaError._PARTITION_EOF:
                     left.discard(place)
                 continue

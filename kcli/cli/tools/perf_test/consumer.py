@@ -15,6 +15,7 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, Kind, UsageError, flag, option
 from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.cli.unreachable import explained
+from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
@@ -170,7 +171,8 @@ class _Run:
         config = configuration(options)
         self._group = str(config["group.id"])
         self.look_s = max_age_s(config)
-        self.positions = JavaPositions(config, self._assigned)
+        self.unreadable = UnreadableRecords(config)
+        self.positions = JavaPositions(config, self._assigned, self.unreadable.begin_at)
         self.consumer: objects.Consumer = new_client(Consumer, config)
 
     def read(self) -> None:
@@ -189,6 +191,7 @@ class _Run:
             if matching is not None:
                 matching.refresh()
             messages = self.consumer.consume(BATCH_RECORDS, POLL_S)
+            self.unreadable.check(self.consumer)
             now = time.time()
             self._take(messages)
             if messages:
@@ -237,6 +240,7 @@ class _Run:
         read = []
         for message in messages:
             if (error := message.error()) is not None:
+                refuse_undecodable(message)
                 consumer_lacks(error.code(), message.topic(), self._group)
                 if is_fatal(error):
                     raise CommandError(error.str())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kcli.cli.syntax.options import CommandError
+from kcli.cli.unreachable import explained
+from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
@@ -26,12 +28,14 @@ def read_record(
     from confluent_kafka import Consumer, KafkaException
 
     defaults = {"client.id": "kcli-trace", "group.id": _NEVER_COMMITTED, "enable.auto.commit": "false"}
-    config = translate({**defaults, **properties, "isolation.level": "read_uncommitted"})
+    properties = {**defaults, **properties, "isolation.level": "read_uncommitted"}
+    config = explained(translate(properties), properties)
     consumer: objects.Consumer = new_client(
         Consumer, {**JAVA_DEFAULTS, **config, "enable.partition.eof": True, "allow.auto.create.topics": False}
     )
     try:
-        return _read(consumer, topic, _chosen(consumer, topic, partition), offset)
+        chosen = _chosen(consumer, topic, partition)
+        return _read(consumer, topic, chosen, offset, UnreadableRecords(config))
     except KafkaException as error:
         raise CommandError(kafka_error(error.args[0]).message) from error
     finally:
@@ -53,7 +57,9 @@ def _chosen(consumer: objects.Consumer, topic: str, partition: int | None) -> in
     return partition
 
 
-def _read(consumer: objects.Consumer, topic: str, partition: int, offset: int) -> objects.Message:
+def _read(
+    consumer: objects.Consumer, topic: str, partition: int, offset: int, unreadable: UnreadableRecords
+) -> objects.Message:
     from confluent_kafka import TopicPartition
 
     place = f"{topic}-{partition}"
@@ -62,13 +68,17 @@ def _read(consumer: objects.Consumer, topic: str, partition: int, offset: int) -
         raise CommandError(f"{place} has no record at offset {offset} any more: its first offset is {start}")
     if offset >= end:
         raise CommandError(f"{place} has no record at offset {offset} yet: its end offset is {end}")
-    consumer.assign([TopicPartition(topic, partition, offset)])
+    wanted = [TopicPartition(topic, partition, offset)]
+    unreadable.begin_at(wanted)
+    consumer.assign(wanted)
     left_s = LOOKUP_TIMEOUT_S
     while left_s > 0:
         message = consumer.poll(POLL_S)
         if message is None:
+            unreadable.check(consumer)
             left_s -= POLL_S
             continue
+        refuse_undecodable(message)
         if (error := message.error()) is not None and not is_end(message):
             raise CommandError(kafka_error(error).message)
         if error is None and message.offset() == offset:

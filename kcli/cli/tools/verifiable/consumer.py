@@ -22,6 +22,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.tools.verifiable.events import text, write
 from kcli.cli.unreachable import explained
+from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
@@ -107,7 +108,8 @@ class _Run:
         self.output = output
         self.consumed = 0
         config = configuration(options)
-        self.positions = JavaPositions(config, self._assigned)
+        self.unreadable = UnreadableRecords(config)
+        self.positions = JavaPositions(config, self._assigned, self.unreadable.begin_at)
         self.traces = record_traces("verifiable-consumer")
         self.records = None if self.traces is None else self.traces.consumer(config, is_in_group=True)
         self.consumer: objects.Consumer = new_client(Consumer, config)
@@ -135,6 +137,7 @@ class _Run:
         """Returns the records that one poll of Java's consumer would return."""
         started_ns = now_ns()
         first = self.consumer.poll(POLL_S)
+        self.unreadable.check(self.consumer)
         if first is None:
             return []
         found = []
@@ -143,6 +146,7 @@ class _Run:
             if error is None:
                 found.append(message)
                 continue
+            refuse_undecodable(message)
             consumer_lacks(error.code(), message.topic(), self.options.group_id)
             if is_fatal(error):
                 raise CommandError(error.str())
