@@ -107,3 +107,18 @@ def outcome(batch: bytes, config: LogConfig, *, is_small: bool) -> Written | Ref
 @given(batches(), st.sampled_from(CONFIGS))
 def test_both_ways_write_and_refuse_the_same(batch: bytes, config: LogConfig) -> None:
     assert outcome(batch, config, is_small=True) == outcome(batch, config, is_small=False)
+
+
+def test_timestamps_that_exceed_64_bits_wrap_around() -> None:
+    """A small batch that must be encoded again, because the topic has another codec."""
+    batch = bytearray(encode_batch([Record(-1, 0, b"k", b"v"), Record(-1, 2**62, b"k", b"v")]))
+    batch[27:35] = (2**63 - 5).to_bytes(8, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    config = LogConfig(
+        compression_type="zstd",
+        message_timestamp_after_max_ms=2**63 - 1,
+        message_timestamp_before_max_ms=2**63 - 1,
+    )
+    found = outcome(bytes(batch), config, is_small=True)
+    assert [record.timestamp_ms for record in found[1]] == [2**63 - 5, 2**62 - 5 - 2**63]
+    assert found == outcome(bytes(batch), config, is_small=False)

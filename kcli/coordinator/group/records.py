@@ -14,6 +14,8 @@ import struct
 from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
+from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.java_utf8 import decode_utf8
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_offsets import (
     GroupMetadataKey,
@@ -130,7 +132,7 @@ def decode(key: bytes, value: bytes | None) -> LogRecord | None:
         detail = None if value is None else decode_value(parsed, value)[0]
         assert detail is None or isinstance(detail, ConsumerValue)
         return ConsumerRecord(parsed, detail)
-    return OtherRecord(key_type, _text(key[_KEY_HEAD.size : _KEY_HEAD.size + length]), key, value)
+    return OtherRecord(key_type, decode_utf8(key[_KEY_HEAD.size : _KEY_HEAD.size + length]), key, value)
 
 
 def _decode_offset(key: bytes, value: bytes | None) -> OffsetRecord:
@@ -170,15 +172,19 @@ def _unpack_offset_key(key: bytes) -> tuple[str, str, int] | None:
     topic_end = topic_start + _INT16.unpack_from(key, group_end)[0]
     if topic_end < topic_start or topic_end + 4 != len(key):
         return None
-    group_id = _text(key[_KEY_HEAD.size : group_end])
-    return group_id, _text(key[topic_start:topic_end]), _INT32.unpack_from(key, topic_end)[0]
+    group_id = decode_utf8(key[_KEY_HEAD.size : group_end])
+    return group_id, decode_utf8(key[topic_start:topic_end]), _INT32.unpack_from(key, topic_end)[0]
 
 
 def _pack_offset_value(committed: OffsetCommitValue | None) -> bytes | None:
     if committed is None:
         return None
     metadata = committed.metadata.encode()
-    if len(metadata) > _ONE_BYTE_LENGTH or committed.expire_timestamp >= 0 or committed.topic_id is not None:
+    if (
+        len(metadata) > _ONE_BYTE_LENGTH
+        or committed.expire_timestamp != NO_TIMESTAMP
+        or committed.topic_id is not None
+    ):
         return encode_value(committed)
     head = _COMPACT_VALUE_HEAD.pack(
         _VALUE_VERSION, committed.offset, committed.leader_epoch, len(metadata) + 1
@@ -205,11 +211,6 @@ def _unpack_offset_value(value: bytes) -> OffsetCommitValue | None:
     return OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,
-        metadata=_text(value[_COMPACT_VALUE_HEAD.size : end]),
+        metadata=decode_utf8(value[_COMPACT_VALUE_HEAD.size : end]),
         commit_timestamp=commit_timestamp,
     )
-
-
-def _text(raw: bytes) -> str:
-    """Decodes a text as the general codec does."""
-    return raw.decode(errors="replace")

@@ -29,6 +29,9 @@ from kcli.model.ids import (
     Offset,
     ProducerId,
 )
+from kcli.model.java_numbers import to_long
+from kcli.model.java_text import LONG_MAX, LONG_MIN
+from kcli.model.java_utf8 import decode_utf8
 from kcli.protocol.batches import legacy
 from kcli.protocol.batches.byte_stream import ByteStream
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, inflate
@@ -407,6 +410,8 @@ def _decode_record(header: BatchHeader, payload: bytes, position: int) -> tuple[
     timestamp_ms = (
         header.max_timestamp_ms if header.is_log_append_time else header.base_timestamp_ms + timestamp_delta
     )
+    if not LONG_MIN <= timestamp_ms <= LONG_MAX:
+        timestamp_ms = to_long(timestamp_ms)
     sequence = NO_SEQUENCE
     if header.base_sequence >= 0:
         sequence = advance_sequence(header.base_sequence, offset_delta)
@@ -433,7 +438,7 @@ def _read_headers(
         if key is None:
             raise InvalidRecordException("Found a record header with a null key")
         value, position = _read_bytes(payload, position, end)
-        headers.append((key.decode("utf-8", "replace"), value))
+        headers.append((decode_utf8(key), value))
     return tuple(headers), position
 
 
@@ -468,7 +473,8 @@ def encode_batch(
         if count == 0 and delete_horizon_ms is None:
             base_timestamp_ms = record.timestamp_ms
         last_offset = record.offset if record.offset >= 0 else last_offset + 1
-        _append_record(payload, record, record.timestamp_ms - base_timestamp_ms, last_offset - base_offset)
+        delta_ms = to_long(record.timestamp_ms - base_timestamp_ms)
+        _append_record(payload, record, delta_ms, last_offset - base_offset)
         newest_ms = max(newest_ms, record.timestamp_ms)
         count += 1
     if max_timestamp_ms is None:

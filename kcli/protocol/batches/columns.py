@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
+from kcli.model.java_utf8 import decode_utf8
 from kcli.protocol.batches.batch import (
     CODEC_MASK,
     CONTROL,
@@ -407,7 +408,7 @@ def headers_at(buffer: bytes, headers: HeaderColumns, nth: int) -> list[tuple[st
     entries = range(int(headers.offsets[nth]), int(headers.offsets[nth + 1]))
     return [
         (
-            (bytes_at(buffer, headers.keys, each) or b"").decode("utf-8", "replace"),
+            decode_utf8(bytes_at(buffer, headers.keys, each) or b""),
             bytes_at(buffer, headers.values, each),
         )
         for each in entries

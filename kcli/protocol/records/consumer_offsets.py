@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from kcli.model.ids import ZERO_ID
+from kcli.model.ids import NO_TIMESTAMP, ZERO_ID
 from kcli.protocol.fields import Int8, Int32, Int64, only, since, tag
 from kcli.protocol.records import share_groups as share
 from kcli.protocol.records import streams_groups as streams
@@ -301,7 +301,7 @@ def decode_key(key: bytes) -> ConsumerOffsetsKey:
 
 def encode_value(value: ConsumerOffsetsValue, version: int | None = None) -> bytes:
     """Encodes a value, by default in the version that Kafka 4.1 writes."""
-    if version is None and isinstance(value, OffsetCommitValue) and value.expire_timestamp >= 0:
+    if version is None and isinstance(value, OffsetCommitValue) and value.expire_timestamp != NO_TIMESTAMP:
         version = 1  # only version 1 has an expiry time, which a commit with its own retention needs
     return CONSUMER_OFFSETS.encode_value(value, version)
 

@@ -23,6 +23,7 @@ from uuid import UUID
 
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.model.ids import ZERO_ID
+from kcli.model.java_utf8 import decode_utf8
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.fields import SAME_AS_DEFAULT, Number, only, since, tag
 from kcli.protocol.wire.varint import VarintError, encode_uvarint, read_uvarint
@@ -263,8 +264,7 @@ class _String:
 
     def read(self, reader: _Reader) -> object:
         length = self.length.read(reader)
-        # Kafka replaces invalid UTF-8 in the same way, so one odd name does not make a whole log unreadable.
-        return None if length < 0 else reader.take(length).decode(errors="replace")
+        return None if length < 0 else decode_utf8(reader.take(length))
 
     def to_json(self, value: str | None) -> Json:
         return value

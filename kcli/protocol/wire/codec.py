@@ -20,6 +20,7 @@ from typing import Any
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer
+from kcli.model.java_utf8 import decode_utf8
 from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.packing import cause_text
@@ -65,12 +66,12 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
             raw = bytes(frame[offset : offset + length])
             if len(raw) != length:
                 raise ProtocolError(f"request header ends inside the client id: {length} bytes announced")
-            client_id = raw.decode("utf-8")
+            client_id = decode_utf8(raw)
             offset += length
         spec = API.get(api_key)
         if spec is not None and spec.is_flexible(api_version):
             offset = _skip_tags(frame, offset)
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise ProtocolError(f"Error parsing request header: {cause_text(error)}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, offset)
 

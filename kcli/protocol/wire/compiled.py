@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
+from kcli.model.java_utf8 import JAVA
 from kcli.protocol.wire import packing, schema
 from kcli.protocol.wire.api import ApiSpec
 from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
@@ -203,7 +204,7 @@ class _ReaderSource(_Source):
         self._read_length("b" if is_string else "i")
         refuse = self.keep(_refuse_size, "refuse")
         limit = f"n > {STRING_SIZE_MAX + 1} or " if is_string else ""
-        value = "str(frame[at:end], 'utf-8')" if is_string else "bytes(frame[at:end])"
+        value = f"str(frame[at:end], 'utf-8', {JAVA!r})" if is_string else "bytes(frame[at:end])"
         self.add(
             f"if n:\n end = at + n - 1\n"
             f" if {limit}end > len(frame): {refuse}(frame, at, n - 1)\n"

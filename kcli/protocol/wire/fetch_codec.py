@@ -92,7 +92,7 @@ def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[Fe
     """Does the same as `decode_fetch_request`, in steps. Yields after each partition and topic."""
     try:
         return (yield from _decode(version, frame, at))
-    except (error, IndexError, UnicodeDecodeError) as cause:
+    except (error, IndexError) as cause:
         raise ProtocolError(f"Fetch v{version} request is malformed: {cause_text(cause)}") from cause
 
 

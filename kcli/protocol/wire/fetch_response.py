@@ -61,7 +61,7 @@ def decode_fetch_response(version: int, frame: memoryview) -> tuple[int, FetchRe
     try:
         (correlation_id,) = INT32.unpack_from(frame, 0)
         return correlation_id, _decode(version, frame, read_tags(frame, INT32.size))
-    except (error, IndexError, UnicodeDecodeError, ValueError) as cause:
+    except (error, IndexError, ValueError) as cause:
         raise ProtocolError(f"Fetch v{version} response is malformed: {cause_text(cause)}") from cause
 
 

@@ -13,6 +13,7 @@ from struct import Struct, error
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer
+from kcli.model.java_utf8 import decode_utf8
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
@@ -39,8 +40,6 @@ def cause_text(cause: Exception) -> str:
             return "it ends too early"
         case OverflowError():
             return "a number is out of range"
-        case UnicodeDecodeError():
-            return "a string is not valid UTF-8"
     return str(cause)
 
 
@@ -71,7 +70,7 @@ def read_string(buffer: Buffer, at: int, flexible: bool) -> tuple[str | None, in
     end = at + length
     if end > len(buffer):
         raise ProtocolError(f"string of {length} bytes at byte {at} runs past the end of the request")
-    return str(buffer[at:end], "utf-8"), end
+    return decode_utf8(buffer[at:end]), end
 
 
 def read_present_string(buffer: Buffer, at: int, flexible: bool, field: str) -> tuple[str, int]:
@@ -139,7 +138,7 @@ def read_request_header(frame: Buffer) -> tuple[int, int, int, str | None, int]:
     try:
         api_key, api_version, correlation_id = _REQUEST_HEADER.unpack_from(frame, 0)
         client_id, at = read_string(frame, _REQUEST_HEADER.size, False)
-    except (error, UnicodeDecodeError) as cause:
+    except error as cause:
         raise ProtocolError(f"Error parsing request header: {cause_text(cause)}") from cause
     return api_key, api_version, correlation_id, client_id, at
 

@@ -99,7 +99,7 @@ def decode_few_topics(version: int, frame: Buffer, at: int) -> ProduceRequest | 
         return ProduceRequest(
             transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
         )
-    except (error, IndexError, UnicodeDecodeError) as cause:
+    except (error, IndexError) as cause:
         raise _malformed(version, cause) from cause
 
 
@@ -128,7 +128,7 @@ def decode_produce_request_steps(
         return ProduceRequest(
             transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
         )
-    except (error, IndexError, UnicodeDecodeError) as cause:
+    except (error, IndexError) as cause:
         raise _malformed(version, cause) from cause
 
 

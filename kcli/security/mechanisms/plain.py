@@ -6,7 +6,8 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from kcli.errors import SaslAuthenticationException
-from kcli.security.mechanisms.server import DIFFERENT_AUTHORIZATION_ID, InThread, LoginRefused, Success
+from kcli.model.java_utf8 import decode_utf8
+from kcli.security.mechanisms.server import DIFFERENT_AUTHORIZATION_ID, InThread, Success
 
 NAME = "PLAIN"
 
@@ -57,11 +58,8 @@ class PlainServer:
         self._in_thread = in_thread
 
     def step(self, token: bytes) -> Success | InThread:
-        try:
-            # As in Kafka, at most four parts are counted.
-            parts = token.decode().split("\0", _PARTS)
-        except UnicodeDecodeError:
-            raise LoginRefused("the message is not valid UTF-8") from None
+        # As in Kafka, at most four parts are counted.
+        parts = decode_utf8(token).split("\0", _PARTS)
         if len(parts) != _PARTS:
             raise SaslAuthenticationException(
                 f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"

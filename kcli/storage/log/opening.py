@@ -22,6 +22,7 @@ from kcli.errors import (
 )
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP, Offset
+from kcli.model.java_numbers import to_long
 from kcli.protocol.batches.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -43,7 +44,6 @@ from kcli.storage.log.record_validation import (
     LOG_APPEND_TIME,
     BrokenRules,
     out_of_range,
-    to_long,
     undecodable,
     wrong_type,
 )

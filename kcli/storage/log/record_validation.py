@@ -22,6 +22,7 @@ from kcli.errors import (
 from kcli.model.batch_faults import BatchFault
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.java_numbers import to_long
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, Record, decode_records
 from kcli.protocol.batches.compression import Codec, CutShort, begins_as, most_bytes
 from kcli.protocol.batches.small_payload import small_payload
@@ -319,9 +320,3 @@ def wrong_type(time_ms: int, offset: int, header: BatchHeader, key_bytes: int, v
         f"key={key_bytes} bytes, value={value_bytes} bytes). "
         f"Producer should not set timestamp type to LogAppendTime."
     )
-
-
-def to_long(value: int) -> int:
-    """Reduces a number to 64 bits, with the overflow of Java. A sum can need more bits, such as a time plus a bound of
-    Long.MAX_VALUE, or a base timestamp plus a delta."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -169,3 +169,20 @@ def test_equal_names_of_many_members_count_once_and_too_many_names_are_unknown()
     assert list(union_of_topics(members) or ()) == names
     assert union_of_topics([*members, *(_subscription("x", *names) for _ in range(3))]) is not None
     assert union_of_topics([_subscription("x", *names), _subscription("y", *names), *members]) is None
+
+
+
+
+def test_names_that_are_not_utf_8_are_read_with_replacements() -> None:
+    key = struct.pack(">hh", 1, 1) + b"\xff" + struct.pack(">h", 1) + b"\xfe\x00\x00\x00\x00"
+    value = struct.pack(">hqiBsqB", 4, 1, 1, 2, b"\xff", 7, 0)
+    expected = OffsetCommitValue(offset=1, leader_epoch=1, metadata="\ufffd", commit_timestamp=7)
+    assert decode(key, value) == OffsetRecord("\ufffd", "\ufffd", 0, expected)
+
+
+def test_an_expiry_time_that_wrapped_around_is_kept() -> None:
+    value = OffsetCommitValue(offset=5, commit_timestamp=7, expire_timestamp=-(2**62))
+    key, packed = encode(OffsetRecord("g", "t", 0, value))
+    assert packed is not None
+    assert packed[:2] == b"\x00\x01"
+    assert decode(key, packed) == OffsetRecord("g", "t", 0, value)

@@ -13,6 +13,7 @@ from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_OFFSET, NO_TIMESTAMP
+from kcli.model.java_numbers import to_long
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -73,7 +74,7 @@ class OffsetProtocol:
     ) -> OffsetCommitResponseTopic:
         now_ms = step.now_ms
         retention_ms = request.retention_time_ms
-        expire_ms = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+        expire_ms = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION else to_long(now_ms + retention_ms)
         results = []
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
