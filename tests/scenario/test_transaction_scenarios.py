@@ -11,11 +11,19 @@ A producer id that the shard asks for counts up from 1. Commands beside those of
     level n                                  transaction.version is finalized at n from now on; 2 before that
     late | arrive                            the oldest write held back times out; it is committed after all
     describe x | list [state=] [producer=] [longer=] [pattern=]
+    answers id=x [rotated=producer/epoch]    the answer to every request of every producer, without its effects
+
+`answers` prints a table. A row is a request. A column is a producer, named by its distance from the present epoch:
+`same`, `previous` (one less), `older` (two less), `next` (one more), and `other`, which has another producer id. A cell
+is a shortened error code, or the state that the request writes and the producer id and epoch that its response has.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -139,6 +147,44 @@ class TransactionWorld(World):
         found = self.shard.list_transactions(wanted, self.now_ms)
         self.out.extend(show(each) for each in found if each is not None)
 
+    # The table of answers
+
+    def _do_answers(self, words: list[str]) -> None:
+        given = pairs(words)
+        known = self.shard.describe(given["id"])
+        own, epoch = known.producer_id, known.producer_epoch
+        producers = {
+            "same": (own, epoch),
+            "previous": (own, epoch - 1),
+            "older": (own, epoch - 2),
+            "next": (own, epoch + 1),
+            "other": (own + 50, epoch),
+        }
+        if "rotated" in given:
+            number, _, last = given["rotated"].partition("/")
+            producers = {"rotated": (int(number), int(last))}
+        self.out.append(_row(["", *producers]))
+        if "rotated" not in given:
+            self.out.append(_row(["init without id", self._cell(given["id"], "init", (-1, -1))]))
+        for command in _ASKED:
+            cells = [self._cell(given["id"], command, producer) for producer in producers.values()]
+            self.out.append(_row([command, *cells]))
+
+    def _cell(self, transactional_id: str, command: str, producer: tuple[int, int]) -> str:
+        """The effects of a command on a copy of this world."""
+        verb, *rest = command.split()
+        token = [] if verb == "verify" else ["token"]
+        asked = [
+            verb,
+            *token,
+            f"id={transactional_id}",
+            f"producer={producer[0]}",
+            f"epoch={producer[1]}",
+            *rest,
+        ]
+        twin = copy.deepcopy(self)
+        return _cell(twin.run(" ".join(asked)))
+
     # How things are shown
 
     def show_record(self, record: TransactionRecord) -> str:
@@ -169,6 +215,50 @@ def show_transaction(after: Transaction) -> str:
 def _partitions(words: list[str]) -> list[TopicPartition]:
     return [partition(word) for word in words if "=" not in word]
 
+
+_ASKED = (
+    "init",
+    "add t-0",
+    "add t-9",
+    "verify t-0",
+    "end commit=yes",
+    "end commit=no",
+    "end commit=yes tv=2",
+    "end commit=no tv=2",
+)
+_SHORT = {
+    "CONCURRENT_TRANSACTIONS": "CONCURRENT",
+    "INVALID_PRODUCER_ID_MAPPING": "ID_MAPPING",
+    "INVALID_TXN_STATE": "TXN_STATE",
+    "PRODUCER_FENCED": "FENCED",
+    "TRANSACTION_ABORTABLE": "ABORTABLE",
+}
+_WIDTHS = (21, 25, 25, 25, 25, 25)
+
+
+def _row(cells: list[str]) -> str:
+    return "".join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=False)).rstrip()
+
+
+def _cell(effects: list[str]) -> str:
+    """One word for each effect: a state that is written, and the error code or the producer of a response."""
+    return " ".join(_words(effects))
+
+
+def _words(effects: list[str]) -> Iterator[str]:
+    for effect in effects:
+        if written := _WRITTEN.search(effect):
+            yield written[1]
+        elif code := _CODE.search(effect):
+            yield _SHORT.get(code[1], code[1])
+        elif answer := _ANSWER.search(effect):
+            found = pairs(answer[1].split())
+            yield f"-> {found['producer_id']}/{found.get('producer_epoch', '0')}" if found else "NONE"
+
+
+_WRITTEN = re.compile(r"^(?:log|held) \w+: (\w+) ")
+_CODE = re.compile(r"(?:error_code=|^\w+ <- |^t-\d )([A-Z_]+)(?:[ )]|$)")
+_ANSWER = re.compile(r"Response\((.*)\)$")
 
 FILES = files("transaction")
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.coordinator.transaction.state import (
+    COMPLETE,
     EXHAUSTED_EPOCH,
-    IDLE,
     MAX_EPOCH,
-    PREPARED,
     TV2,
     State,
     Transaction,
@@ -29,54 +28,58 @@ class EndDecision:
 _REFUSED = EndDecision(ErrorCode.INVALID_TXN_STATE)
 _AGAIN = EndDecision(ErrorCode.CONCURRENT_TRANSACTIONS)
 _FENCED = EndDecision(ErrorCode.PRODUCER_FENCED)
+_OTHER_PRODUCER = EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 _DONE = EndDecision()
 
 
-def judge_end(known: Transaction, request: EndTxnRequest, client_version: int) -> EndDecision:
-    return _judge_tv2(known, request) if client_version >= TV2 else _judge_tv1(known, request)
+def judge_end(
+    known: Transaction, request: EndTxnRequest, client_version: int, *, is_moving: bool, is_fenced: bool
+) -> EndDecision:
+    """`is_moving`: a change of the transaction is not complete. A Prepare state is never complete, because its markers
+    are being written. `is_fenced`: a write that fences the epoch of the request has begun."""
+    if client_version >= TV2:
+        return _judge_tv2(known, request, is_moving=is_moving, is_fenced=is_fenced)
+    return _judge_tv1(known, request, is_moving=is_moving, is_fenced=is_fenced)
 
 
-def _judge_tv1(known: Transaction, request: EndTxnRequest) -> EndDecision:
+def _judge_tv1(
+    known: Transaction, request: EndTxnRequest, *, is_moving: bool, is_fenced: bool
+) -> EndDecision:
     if known.producer_id != request.producer_id:
-        return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if known.producer_epoch != request.producer_epoch:
+        return _OTHER_PRODUCER
+    if known.producer_epoch != request.producer_epoch or is_fenced:
         return _FENCED
+    if is_moving:
+        return _AGAIN
     if known.state is State.ONGOING:
         return _decide(request)
-    if known.state is State.EMPTY or known.commits != request.committed:
-        return _REFUSED
-    return _AGAIN if known.state in PREPARED else _DONE
+    return _REFUSED if known.state is State.EMPTY or known.commits != request.committed else _DONE
 
 
-def _judge_tv2(known: Transaction, request: EndTxnRequest) -> EndDecision:
+def _judge_tv2(
+    known: Transaction, request: EndTxnRequest, *, is_moving: bool, is_fenced: bool
+) -> EndDecision:
+    if is_moving:
+        # The client may already have the epoch, or the producer id, that is valid after the change. So the change must
+        # be complete before the epoch is compared (KAFKA-18575).
+        return _AGAIN
     repeats_rotated = (
         request.producer_id == known.previous_producer_id
         and request.producer_epoch == EXHAUSTED_EPOCH
         and known.producer_epoch == 0
-        and known.state not in PREPARED
     )
-    repeats = repeats_rotated or request.producer_epoch + 1 == known.producer_epoch
     if known.producer_id != request.producer_id and not repeats_rotated:
-        return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if known.state in PREPARED:
-        if not repeats:
-            return _FENCED
-        return _AGAIN if known.commits == request.committed else _REFUSED
-    if repeats and known.producer_epoch == MAX_EPOCH:
-        return _FENCED  # the coordinator has fenced this producer with the highest epoch (KAFKA-20090)
+        return _OTHER_PRODUCER
+    repeats = repeats_rotated or request.producer_epoch + 1 == known.producer_epoch
     is_current = known.producer_id == request.producer_id and known.producer_epoch == request.producer_epoch
-    if known.state in (State.ONGOING, State.EMPTY):
-        if not is_current:
-            return _FENCED
-        return _decide(request) if known.state is State.ONGOING else _bump_only(request)
-    assert known.state in IDLE, f"{known.state.label} has its rows above"
+    if is_fenced or (repeats and known.producer_epoch == MAX_EPOCH):
+        return _FENCED  # the coordinator has fenced this producer with the highest epoch (KAFKA-20090)
     if is_current:
-        # The earlier transaction has ended, and the present transaction has no partitions. An abort still raises the
-        # epoch.
-        return _bump_only(request)
-    if not repeats:
-        return _FENCED
-    return _DONE if known.commits == request.committed else _REFUSED
+        # If the present transaction has no partitions, an abort still raises the epoch.
+        return _decide(request) if known.state is State.ONGOING else _bump_only(request)
+    if known.state in COMPLETE and repeats:
+        return _DONE if known.commits == request.committed else _REFUSED
+    return _FENCED
 
 
 def _decide(request: EndTxnRequest) -> EndDecision:

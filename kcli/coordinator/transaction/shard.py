@@ -90,7 +90,9 @@ class TransactionShard:
         self._pending = set[str]()  # ids with a write in progress
         self._overdue = set[str]()  # pending ids whose write timed out but may still be committed
         self._unmarked: dict[str, set[TopicPartition]] = {}
-        self._failed_fences: dict[str, int] = {}  # by id: the new epoch of a fence that could not be written
+        self._fences: dict[
+            str, int
+        ] = {}  # by id: the epoch that a fence makes invalid, until the fence is written
         self._timed_out = deque[str]()  # the rest of the present round of time-outs
         self._expired = deque[str]()  # the rest of the present round of removals
         self._timers = Timers[tuple[str, str]]()
@@ -140,14 +142,14 @@ class TransactionShard:
             return ErrorCode.INVALID_REQUEST
         if not 0 < request.transaction_timeout_ms <= self._config.max_timeout_ms:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-        if transactional_id in self._pending:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         known = self._transactions.get(transactional_id)
+        if self._is_moving(transactional_id, known):
+            return ErrorCode.CONCURRENT_TRANSACTIONS
         if known is None:
             return ErrorCode.NONE
         if not is_own(known, request):
             return ErrorCode.PRODUCER_FENCED
-        return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
+        return ErrorCode.NONE
 
     # Adding partitions
 
@@ -164,6 +166,8 @@ class TransactionShard:
     ) -> TransactionReady:
         """Adds partitions to a transaction. The reply is one ErrorCode for all partitions."""
         known = self._transactions.get(transactional_id)
+        if transactional_id and self._is_moving(transactional_id, known):
+            return _answer(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
             return _answer(token, code)
@@ -183,7 +187,10 @@ class TransactionShard:
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
         """The error code for each partition: NONE if the partition belongs to the producer's open transaction
-        (KIP-890)."""
+        (KIP-890).
+
+        A write in progress does not matter. If the write ends the transaction, the marker in the partition's log makes
+        the verification invalid."""
         known = self._transactions.get(transactional_id)
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
@@ -199,16 +206,18 @@ class TransactionShard:
     ) -> ErrorCode:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        if transactional_id in self._pending:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         if known is None or known.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if known.producer_epoch != producer_epoch or self._is_fenced(transactional_id, producer_epoch):
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
 
+    def _is_moving(self, transactional_id: str, known: Transaction | None) -> bool:
+        """Whether a change is not complete: its write is in progress, or its markers are being written."""
+        return transactional_id in self._pending or (known is not None and known.state in PREPARED)
+
     def _is_fenced(self, transactional_id: str, producer_epoch: int) -> bool:
-        return self._failed_fences.get(transactional_id) == producer_epoch
+        return self._fences.get(transactional_id) == producer_epoch
 
     # EndTxn
 
@@ -249,11 +258,13 @@ class TransactionShard:
         known = self._transactions.get(transactional_id)
         if known is None:
             return EndDecision(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transactional_id in self._pending:
-            return EndDecision(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if self._is_fenced(transactional_id, request.producer_epoch):
-            return EndDecision(ErrorCode.PRODUCER_FENCED)
-        return judge_end(known, request, client_version)
+        return judge_end(
+            known,
+            request,
+            client_version,
+            is_moving=self._is_moving(transactional_id, known),
+            is_fenced=self._is_fenced(transactional_id, request.producer_epoch),
+        )
 
     # Markers
 
@@ -390,12 +401,12 @@ class TransactionShard:
                 for transactional_id in due:
                     then.send(self._markers(transactional_id))
                 return
-            # The producers stay fenced although the write failed. The next attempt must write the same epoch.
-            self._failed_fences.update((name, known.producer_epoch) for name, known in due.items())
+            # The producers stay fenced although the write failed. The next attempt writes the same epoch.
             self._timed_out.clear()  # the next round has these transactions again
             self._timers.schedule(_ABORT_TIMED_OUT, then.now_ms + self._config.abort_timed_out_interval_ms)
 
         version = self._version()
+        self._fences.update((name, known.producer_epoch) for name, known in due.items())
         self._write({name: fenced(known, version, step.now_ms) for name, known in due.items()}, step, written)
 
     def _remove_expired(self, now_ms: int) -> TransactionReady:
@@ -459,7 +470,7 @@ class TransactionShard:
             self._transactions.pop(transactional_id, None)
         else:
             self._transactions[transactional_id] = after
-        self._failed_fences.pop(transactional_id, None)
+        self._fences.pop(transactional_id, None)
         if transactional_id in self._overdue:
             self._overdue.discard(transactional_id)
             self._pending.remove(transactional_id)

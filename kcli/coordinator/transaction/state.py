@@ -48,8 +48,8 @@ class State(IntEnum):
         return self.name.title().replace("_", "")
 
 
-_COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-IDLE = (State.EMPTY, *_COMPLETE)
+COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+IDLE = (State.EMPTY, *COMPLETE)
 PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
 # For each state, the states from which it may be entered. A new transactional id starts in EMPTY.
@@ -192,10 +192,9 @@ def fenced(before: Transaction, version: int, now_ms: int) -> Transaction:
 
 
 def _bumped(before: Transaction) -> Transaction:
-    assert before.producer_epoch < MAX_EPOCH, "no client has the last epoch, so it is never bumped"
-    return replace(
-        before, producer_epoch=before.producer_epoch + 1, last_producer_epoch=before.producer_epoch
-    )
+    """The state with the next epoch. A broken client may have taken the last epoch, which then stays the same."""
+    epoch = min(before.producer_epoch + 1, MAX_EPOCH)
+    return replace(before, producer_epoch=epoch, last_producer_epoch=before.producer_epoch)
 
 
 def completed(before: Transaction, now_ms: int) -> Transaction:
