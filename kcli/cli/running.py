@@ -28,6 +28,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.syntax.registry import Tool
 from kcli.command.examples import help_lines
+from kcli.config import environment
 from kcli.errors import KcliError
 from kcli.rdkafka.errors import DurationResetError, PatternError
 
@@ -41,6 +42,7 @@ SCRIPT_VARIABLE = "KCLI_SCRIPT"
 """The environment variable with which a shim reports that the user has started Kafka's script."""
 
 
+SERVER_START = "server-start"
 LOST_EXCEPTION = (
     # CPython's message if an extension module loses an exception
     "returned NULL without setting an exception"
@@ -49,7 +51,18 @@ LOST_EXCEPTION = (
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
     """Runs one tool with its arguments and returns the exit code."""
+    if any(name in os.environ for name in environment.NAMES):
+        _apply_environment(tool)
     return ended(lambda: run_command(_as_started(tool.load()), argv))
+
+
+def _apply_environment(tool: Tool) -> None:
+    """Applies the environment variables of Kafka's scripts, and warns about variables without effect. A node writes
+    these warnings to its log."""
+    environment.apply_to_process()
+    if tool.script and tool.name != SERVER_START:
+        for line in environment.warnings(is_script=SCRIPT_VARIABLE in os.environ):
+            warn(f"WARN {line}")
 
 
 def _as_started(command: Command) -> Command:

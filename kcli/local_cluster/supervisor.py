@@ -19,6 +19,7 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
+from kcli.config.environment import without_options_of_one_node
 from kcli.local_cluster.directory import (
     CLUSTER_LOG,
     ClusterNode,
@@ -40,8 +41,6 @@ from kcli.server.formatting.format import Machine
 READY = "ready"
 REST_S = 5.0
 """The pause between two checks while all processes run. If a process ends, its signal ends the pause early."""
-OF_ONE_NODE = ("JMX_PORT", "LOG_DIR")
-"""Environment variables that nodes cannot share: a port, and a directory of log files."""
 
 
 class NodeState(Enum):
@@ -224,7 +223,7 @@ def _stoppable(each: _Watched) -> StoppableNode:
 
 
 def _process_of(node: ClusterNode) -> NodeProcess:
-    environment = {key: value for key, value in os.environ.items() if key not in OF_ONE_NODE}
+    environment = without_options_of_one_node(os.environ)
     return NodeProcess(
         node.properties_file, node.output_file, log_file=node.log_file, environment=environment
     )

@@ -8,17 +8,15 @@ are system properties, and they are empty by default. A node also reads the list
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from urllib.parse import unquote, urlsplit
 
+from kcli.config.environment import KAFKA_OPTS, system_property
+
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
-
-JAVA_OPTIONS = "KAFKA_OPTS"
-"""The environment variable with which users of Kafka's scripts set system properties, as -Dname=value."""
 
 _VARIABLES = {
     ALLOWED_URLS: "KCLI_SASL_OAUTHBEARER_ALLOWED_URLS",
@@ -65,14 +63,8 @@ def sources_of_environment(environment: Mapping[str, str] | None = None) -> Allo
     return AllowedSources(_listed(ALLOWED_URLS, variables), _listed(ALLOWED_FILES, variables))
 
 
-def java_option(name: str, variables: Mapping[str, str]) -> str | None:
-    """Returns a system property of Java from KAFKA_OPTS, or None if it is not set."""
-    found = re.search(rf"(?:^|\s)-D{re.escape(name)}=(?P<value>\S+)", variables.get(JAVA_OPTIONS, ""))
-    return found["value"] if found else None
-
-
 def _listed(name: str, variables: Mapping[str, str]) -> frozenset[str]:
-    texts = (variables.get(_VARIABLES[name]), java_option(name, variables))
+    texts = (variables.get(_VARIABLES[name]), system_property(name, variables))
     return frozenset(entry.strip() for text in texts if text for entry in text.split(",") if entry.strip())
 
 
@@ -81,5 +73,5 @@ def _not_allowed(key: str, value: str, what: str) -> SourceNotAllowed:
     return SourceNotAllowed(
         f"Invalid value {value} for configuration {key}: The {what} cannot be accessed due to restrictions. Update "
         f"the system property '{name}' to allow the {what} to be accessed. Set it in the environment: "
-        f"{JAVA_OPTIONS}=-D{name}={value} or {_VARIABLES[name]}={value}"
+        f"{KAFKA_OPTS}=-D{name}={value} or {_VARIABLES[name]}={value}"
     )

@@ -6,11 +6,11 @@ names with the prefix. Errors and the `repr` of the settings contain no secrets.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcli.security.allowed_sources import AllowedSources, java_option, sources_of_environment
+from kcli.config.environment import JAAS_FILE, jaas_file
+from kcli.security.allowed_sources import AllowedSources, sources_of_environment
 from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
 from kcli.security.mechanisms.client import (
     CLIENT_MECHANISMS,
@@ -103,7 +103,7 @@ WITHOUT_EFFECT = frozenset(
 """Keys of Java's clients that have no effect here. Some name Java classes or algorithms, some set when Java repeats or
 renews a login, and some are used only on brokers. A client of kcli renews a token at 80 % of its lifetime."""
 
-JAAS, JAAS_FILE = "sasl.jaas.config", "java.security.auth.login.config"
+JAAS = "sasl.jaas.config"
 SECTION = "KafkaClient"
 """The name of the section for clients in a JAAS file."""
 
@@ -197,7 +197,7 @@ def _login_module(text: str | None, path: str | None) -> LoginModule:
     if text is not None:
         return login_module(text)
     if path is None:
-        path = java_option(JAAS_FILE, os.environ)
+        path = jaas_file()
     missing = (
         f"Could not find a '{SECTION}' entry in the JAAS configuration. System property '{JAAS_FILE}' is"
     )

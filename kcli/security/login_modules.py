@@ -3,7 +3,7 @@
 The entry is in `listener.name.<listener>.<mechanism>.sasl.jaas.config` or `<mechanism>.sasl.jaas.config`. If neither
 key is set, the entry is in the file of `java.security.auth.login.config`, in the section `<listener>.KafkaServer` or
 `KafkaServer`. In Kafka, `java.security.auth.login.config` is a system property of Java. Here it is a key of the node's
-configuration.
+configuration, which KAFKA_OPTS can set too.
 
 No Java class is loaded. Each mechanism accepts the name of one login module, and refuses every other name.
 """

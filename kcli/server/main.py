@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from kcli.config import environment
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.config.environment import JAAS_FILE
 from kcli.config.not_built import check_can_serve, start_up_warnings
 from kcli.config.properties import load
 from kcli.config.start_up import node_config
@@ -37,10 +38,9 @@ from kcli.server.watchdog import LoopWatchdog
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
-JMX_PORT = "JMX_PORT"
-LOG_DIR = "LOG_DIR"
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 METRICS_LISTENER = "kcli.metrics.listener"
+METRICS_USERS, METRICS_PROTOCOL = "kcli.metrics.users", "kcli.metrics.protocol"
 
 
 def run(config: BrokerConfig, *, is_background: bool = False) -> int:
@@ -48,15 +48,19 @@ def run(config: BrokerConfig, *, is_background: bool = False) -> int:
 
     Raises ConfigError if the configuration needs a feature that is not built.
 
-    If the environment variable LOG_DIR is set, the log also goes to files in this directory. A node in the background
+    If the environment names a directory for it, the log also goes to files in this directory. A node in the background
     writes nothing to stdout after its start if the log has files.
     """
-    settings = log_settings(config, os.environ.get(LOG_DIR) or None)
+    settings = log_settings(config, environment.logs_directory())
     leaves_console = _configure_log(settings) and is_background
     if leaves_console:
         _log.info("When the server has started, its log is only in %s", settings.directory)
     check_can_serve(config)
-    for warning in start_up_warnings(config):
+    for warning in (
+        *environment.warnings(is_node=True),
+        *_closed_metrics(config),
+        *start_up_warnings(config),
+    ):
         _log.warning("%s", warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config, leaves_console=leaves_console))
@@ -124,14 +128,35 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
     """Reads the configuration from a file. `overrides` take precedence. Raises ConfigError and OSError.
 
-    If the environment variable JMX_PORT is set, the node opens this port for metrics on every interface, as Kafka's
-    start script does.
+    A JAAS file and a port for metrics that Kafka's environment variables name have an effect if the file does not set
+    the corresponding keys. The port for metrics is open on every interface, as with Kafka's start script.
     """
     properties = load(path)
-    port = os.environ.get(JMX_PORT)
-    if port and METRICS_LISTENER not in properties:
-        properties.update_from({METRICS_LISTENER: f":{port}"}, where=f"environment variable {JMX_PORT}")
+    found = {JAAS_FILE: environment.jaas_file()}
+    if not _unmet_demands({**properties, **overrides}):
+        found[METRICS_LISTENER] = environment.metrics_address()
+    for key, value in found.items():
+        if value is not None and key not in properties:
+            properties.update_from({key: value}, where="environment of Kafka's scripts")
     return node_config(properties, overrides)
+
+
+def _closed_metrics(config: BrokerConfig) -> list[str]:
+    """A warning if the metrics endpoint is closed, because its port came without the protection that was demanded."""
+    address, needed = environment.metrics_address(), _unmet_demands(config.texts)
+    if address is None or METRICS_LISTENER in config.texts or not needed:
+        return []
+    wanted = " and ".join((f"{METRICS_LISTENER}={address}", *needed))
+    return [f"The port for metrics is not opened, because its options demand a login or TLS. Set {wanted}."]
+
+
+def _unmet_demands(texts: Mapping[str, str]) -> list[str]:
+    """The keys that protect the metrics endpoint as the options of JMX demand, and that are not set."""
+    login, tls = environment.metrics_demands()
+    needed = [METRICS_USERS] if login and not texts.get(METRICS_USERS) else []
+    if tls and texts.get(METRICS_PROTOCOL) != "HTTPS":
+        needed.append(f"{METRICS_PROTOCOL}=HTTPS")
+    return needed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -141,10 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--override", action="append", default=[], metavar="KEY=VALUE", help="a property over the file's"
     )
     parser.add_argument(
-        "--background", action="store_true", help="write nothing to stdout after the start if LOG_DIR is set"
+        "--background",
+        action="store_true",
+        help="write nothing to stdout after the start if the log has files",
     )
     options = parser.parse_args(arguments)
     hide_secrets(sys.argv)  # `--override` may have a password
+    environment.apply_to_process()
     overrides = dict(item.split("=", 1) for item in options.override)
     try:
         return run(configured(options.properties, overrides), is_background=options.background)

@@ -8,20 +8,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
 from kcli.command.examples import Example
+from kcli.config.environment import EXTRA_ARGS, LOG_DIR, logs_directory
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
 
 USAGE = "USAGE: kcli server-start [-daemon] server.properties [--override property=value]*"
-# The file to which Kafka's script redirects the output of a background server.
-CONSOLE_FILE = "kafkaServer.out"
-LOG_DIR = "LOG_DIR"
+# The beginning of the name of the file to which Kafka's script redirects the output of a background server.
+CONSOLE_FILE = "kafkaServer"
+CONSOLE_SUFFIX = ".out"
 SERVER_MODULE = "kcli.server.main"
 LOG_FORMAT_KEY = "kcli.log.format"
 
@@ -66,12 +67,37 @@ def run(options: ServerStartOptions, output: Output) -> int:
     if options.log_format is not None:
         texts = (*texts, f"{LOG_FORMAT_KEY}={options.log_format}")
     config = _config(file, _overrides(texts))
-    if options.daemon:
-        started = _start_in_background(file, texts)
+    extra = _extra_arguments()
+    if options.daemon or extra.is_daemon:
+        started = _start_in_background(file, texts, extra.name)
         if not output.is_text:
             output.row(started, "")
         return 0
     return _serve(config)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraArguments:
+    """The options in the environment variable EXTRA_ARGS that Kafka's script puts before the others."""
+
+    is_daemon: bool = False
+    name: str = CONSOLE_FILE
+
+
+def _extra_arguments() -> ExtraArguments:
+    words = iter(os.environ.get(EXTRA_ARGS, "").split())
+    found = ExtraArguments()
+    for word in words:
+        match word:
+            case "-daemon":
+                found = replace(found, is_daemon=True)
+            case "-name":
+                found = replace(found, name=next(words, CONSOLE_FILE))
+            case "-loggc":
+                continue
+            case _:
+                break
+    return found
 
 
 def _overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -125,12 +151,12 @@ def _import_server() -> None:
         gc.enable()
 
 
-def _start_in_background(file: str, overrides: Sequence[str]) -> Started:
+def _start_in_background(file: str, overrides: Sequence[str], name: str) -> Started:
     """Starts the server as `nohup … &` does: in a new session, without input, with its output in one file."""
     from kcli.server.logging.rotation import bound_output_file
 
-    log_dir = os.environ.get(LOG_DIR) or "logs"
-    log_file = os.path.join(log_dir, CONSOLE_FILE)
+    log_dir = logs_directory() or "logs"
+    log_file = os.path.join(log_dir, f"{name}{CONSOLE_SUFFIX}")
     argv = [sys.executable, "-m", SERVER_MODULE, "--background", file]
     for text in overrides:
         argv += ["--override", text]

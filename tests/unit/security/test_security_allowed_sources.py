@@ -10,16 +10,15 @@ import pytest
 from kcli.client.config import SecuritySettingsError, client_config
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.config.environment import KAFKA_OPTS
 from kcli.config.properties import Properties
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.security import translate_security
 from kcli.security.allowed_sources import (
     ALLOWED_FILES,
     ALLOWED_URLS,
-    JAVA_OPTIONS,
     AllowedSources,
     SourceNotAllowed,
-    java_option,
     sources_of_environment,
 )
 from kcli.security.client import client_security
@@ -48,7 +47,7 @@ REFUSED = re.escape(
 
 @pytest.fixture(autouse=True)
 def nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (JAVA_OPTIONS, "KCLI_SASL_OAUTHBEARER_ALLOWED_URLS", "KCLI_SASL_OAUTHBEARER_ALLOWED_FILES"):
+    for name in (KAFKA_OPTS, "KCLI_SASL_OAUTHBEARER_ALLOWED_URLS", "KCLI_SASL_OAUTHBEARER_ALLOWED_FILES"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -75,7 +74,7 @@ def test_the_settings_of_a_client_cannot_allow_their_own_url() -> None:
     ("variable", "value"),
     [
         ("KCLI_SASL_OAUTHBEARER_ALLOWED_URLS", f"https://other, {URL}"),
-        (JAVA_OPTIONS, f"-Xmx1g -D{ALLOWED_URLS}=https://other,{URL} -Da=b"),
+        (KAFKA_OPTS, f"-Xmx1g -D{ALLOWED_URLS}=https://other,{URL} -Da=b"),
     ],
 )
 def test_the_environment_allows_a_url(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
@@ -142,8 +141,5 @@ def test_a_link_uses_the_list_of_the_node() -> None:
     assert security is not None and security.sasl is not None
 
 
-def test_system_properties_are_found_as_whole_words() -> None:
-    assert java_option("a.b", {JAVA_OPTIONS: "-Da.b=x -Daxb=y"}) == "x"
-    assert java_option("a.b", {JAVA_OPTIONS: "-Dc-Da.b=x -Daxb=y"}) is None
-    assert java_option("a.b", {}) is None
+def test_an_empty_environment_allows_nothing() -> None:
     assert sources_of_environment({}) == AllowedSources()
