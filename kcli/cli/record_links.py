@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kcli.cli.missing_rights import set_client
 from kcli.cli.syntax.options import CommandError
@@ -22,14 +23,15 @@ from kcli.model.addresses import Address
 from kcli.rdkafka.log import logger
 from kcli.runtime.network import SystemNetwork
 from kcli.security.mechanisms.client import Credentials, KerberosCredentials
+from kcli.security.tls.contexts import ClientTls
 
 
 def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
     """Logs in to the first server that answers, and closes the connection. Returns the properties for librdkafka.
 
-    If librdkafka does not support the SASL mechanism, it connects through a relay in this process. If no server
-    answers, librdkafka logs the reason. Raises CommandError for a setting that cannot be used. If the login fails, logs
-    a line that names the mistake, and then raises the KafkaError of the login.
+    If librdkafka does not support the SASL mechanism or the trust store, it connects through a relay in this process.
+    If no server answers, librdkafka logs the reason. Raises CommandError for a setting that cannot be used. If the
+    login fails, logs a line that names the mistake, and then raises the KafkaError of the login.
     """
     try:
         config = client_config(properties)
@@ -51,12 +53,35 @@ def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
             raise failed
         hint = explain(address, config.security, failed) if isinstance(failed, KafkaError) else ""
         logger().warning("Connection to %s could not be established (%s).", address, hint or failed)
-    return _relayed(properties, config) if _needs_relay(config) else dict(properties)
+    return _relayed(properties, config) if _needs_relay(config, address) else dict(properties)
 
 
-def _needs_relay(config: ClientConfig) -> bool:
+def _needs_relay(config: ClientConfig, address: Address) -> bool:
     sasl = config.security.sasl if config.security is not None else None
-    return isinstance(sasl, KerberosCredentials) or (isinstance(sasl, Credentials) and sasl.is_token)
+    return (
+        isinstance(sasl, KerberosCredentials)
+        or (isinstance(sasl, Credentials) and sasl.is_token)
+        or _trusts_no_root(config, address)
+    )
+
+
+def _trusts_no_root(config: ClientConfig, address: Address) -> bool:
+    """Whether the trust store has no root of the broker, but another certificate of its chain. librdkafka trusts only
+    roots, and Java trusts every certificate of a trust store."""
+    security = config.security
+    if security is None or security.tls is None or not _has_other_than_roots(security.tls):
+        return False
+    as_librdkafka = replace(security.tls, accepts_partial_chain=False, kept=None)
+    failed = _tried(replace(config, security=replace(security, tls=as_librdkafka)), address)
+    return isinstance(failed, KafkaError)
+
+
+def _has_other_than_roots(tls: ClientTls) -> bool:
+    from kcli.security.tls.served_chain import is_known_root
+    from kcli.security.tls.stores import load_trust_store
+
+    trusted = load_trust_store(tls.stores)
+    return trusted is not None and not all(is_known_root(each) for each in trusted.certificates)
 
 
 def _relayed(properties: Mapping[str, str], config: ClientConfig) -> dict[str, str]:

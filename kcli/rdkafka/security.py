@@ -16,7 +16,8 @@ from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security, unused_settings
 from kcli.security.mechanisms.client import BearerCredentials, ClientCredentials, KerberosCredentials
 from kcli.security.tls.contexts import TLS13_SUITES, ClientTls, older_names
-from kcli.security.tls.stores import load_key_store, load_trust_store
+from kcli.security.tls.served_chain import served_chain
+from kcli.security.tls.stores import certificates_text, load_key_store, load_trust_store
 from kcli.security.token_sources import expiry
 
 PREFIXES = ("ssl.", "sasl.")
@@ -84,7 +85,8 @@ def _tls(tls: ClientTls) -> dict[str, object]:
         config["ssl.ca.pem"] = trusted.text
     keys = load_key_store(tls.stores)
     if keys is not None:
-        config |= {"ssl.certificate.pem": keys.chain_text, "ssl.key.pem": keys.key_text}
+        chain = certificates_text(served_chain(keys.entries[0], trusted))
+        config |= {"ssl.certificate.pem": chain, "ssl.key.pem": keys.key_text}
     if tls.ciphers:
         config["ssl.cipher.suites"] = ":".join(_ciphers(tls.ciphers))
     if tls.protocols != ClientTls().protocols:

@@ -10,15 +10,11 @@ stores.py is imported late, because it needs the library cryptography, and most 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import ssl
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
@@ -95,7 +91,7 @@ def server_context(config: ListenerConfig, stores: ServerStores | None = None) -
     context.verify_mode = _CLIENT_AUTH[client_auth(config)]
     _trust(context, stores.trusted)
     for entry in reversed(stores.keys.entries):  # of two keys of the same type, OpenSSL uses the last
-        _load_entry(context, entry)
+        _load_entry(context, entry, stores.trusted)
     _limit(context, config.listed("ssl.enabled.protocols"), config.listed("ssl.cipher.suites"))
     return context
 
@@ -104,13 +100,15 @@ def server_context(config: ListenerConfig, stores: ServerStores | None = None) -
 class ClientTls:
     """The TLS settings of a client: its stores, protocols and ciphers, and whether it checks the server's name.
 
-    If no trust store is set, the client trusts the authorities of the operating system.
+    If no trust store is set, the client trusts the authorities of the operating system. If `accepts_partial_chain` is
+    False, the client trusts only roots, as librdkafka does.
     """
 
     stores: StoreSettings = field(default_factory=StoreSettings)
     checks_name: bool = True
     protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     ciphers: tuple[str, ...] = ()
+    accepts_partial_chain: bool = True
     kept: KeptContext | None = field(default=None, compare=False, repr=False)
 
     def context(self) -> ssl.SSLContext:
@@ -127,9 +125,9 @@ class ClientTls:
         """Makes the TLS context from loaded stores."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.checks_name
-        _trust(context, trusted)
+        _trust(context, trusted, accepts_partial_chain=self.accepts_partial_chain)
         for entry in reversed(keys.entries if keys else ()):
-            _load_entry(context, entry)
+            _load_entry(context, entry, trusted)
         _limit(context, self.protocols, self.ciphers)
         return context
 
@@ -201,24 +199,26 @@ def client_tls(look_up: LookUp) -> ClientTls:
     )
 
 
-def _trust(context: ssl.SSLContext, trusted: TrustStore | None) -> None:
-    # Java trusts every certificate of the store, also one that another authority has signed.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+def _trust(
+    context: ssl.SSLContext, trusted: TrustStore | None, *, accepts_partial_chain: bool = True
+) -> None:
+    if accepts_partial_chain:
+        # Java trusts every certificate of the store, also one that another authority has signed.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    else:
+        context.verify_flags &= ~ssl.VERIFY_X509_PARTIAL_CHAIN  # Python 3.13 sets it by default
     if trusted is None:
         context.load_default_certs()
     else:
         context.load_verify_locations(cadata=trusted.text)
 
 
-def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
-    """Loads a private key and its certificates into the context. The module `ssl` loads keys only from files, so the
-    key is in a file in memory for a short time.
-    """
+def _load_entry(context: ssl.SSLContext, entry: KeyEntry, trusted: TrustStore | None) -> None:
+    """Loads a private key and its certificates into the context."""
+    from kcli.security.tls.served_chain import load_chain, served_chain
+
     try:
-        with _memory_file() as (file, path):
-            file.write(f"{entry.key}{entry.chain_text}".encode())
-            file.flush()
-            context.load_cert_chain(path)
+        load_chain(context, entry.key, served_chain(entry, trusted))
     except ssl.SSLError as error:
         reason = (error.reason or "unknown reason").replace("_", " ").lower()
         raise ConfigError(
@@ -226,20 +226,6 @@ def _load_entry(context: ssl.SSLContext, entry: KeyEntry) -> None:
             f"({reason})",
             key="ssl.keystore.location",
         ) from None
-
-
-@contextlib.contextmanager
-def _memory_file() -> Iterator[tuple[IO[bytes], str]]:
-    """Opens a file that only this user can read, and returns it with its path. On Linux the file is in memory. On other
-    systems it is a temporary file with mode 0600, which is deleted immediately.
-    """
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("kcli-tls", os.MFD_CLOEXEC)
-        with open(descriptor, "wb") as file:
-            yield file, f"/proc/self/fd/{descriptor}"
-    else:
-        with tempfile.NamedTemporaryFile("wb", suffix=".pem") as file:
-            yield file, file.name
 
 
 def _limit(context: ssl.SSLContext, protocols: Sequence[str], suites: Sequence[str]) -> None:
