@@ -91,8 +91,6 @@ def check_creation(creation: AclCreation) -> None:
             f"Could not parse principal from `{creation.principal}` (no colon is present separating the "
             "principal type from the principal name)"
         )
-    if not creation.host:
-        raise InvalidRequestException("The host of an ACL must not be empty")
 
 
 def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Steps[DeleteAclsResponse]:

@@ -30,6 +30,7 @@ from kcli.runtime.hidden_arguments import hide_secrets
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
+from kcli.server.formatting.format import check_new_directories
 from kcli.server.garbage import GarbagePolicy
 from kcli.server.logging import LogSettings
 from kcli.server.logging.settings import log_settings
@@ -87,6 +88,7 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
     garbage = GarbagePolicy()
     garbage.prepare()
     try:
+        check_new_directories(config, SystemDisk())
         node = Node(config, clock=SystemClock(), disk=SystemDisk(), network=SystemNetwork(), rng=SystemRng())
         starting = loop.create_task(node.start())
         await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)

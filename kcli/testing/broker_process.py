@@ -17,9 +17,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from kcli.config.properties import editable
+from kcli.config.properties import Properties, editable
+from kcli.config.start_up import node_config
 from kcli.local_cluster.node_process import SERVER_COMMAND, NodeProcess
 from kcli.local_cluster.ports import free_port
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.rng import SystemRng
+from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.storage.meta_properties import META_PROPERTIES_FILE
 
 __all__ = ["BrokerProcess", "free_port"]
 
@@ -90,10 +96,19 @@ class BrokerProcess:
         """
         assert self.process is None, "it runs already"
         self.write_properties()
+        self._format_several()
         self._node.start()
         self.process = self._node.process
         self._wait_until_ready()
         return self
+
+    def _format_several(self) -> None:
+        """Formats several new log directories, because a node formats only a single one itself."""
+        config = node_config(Properties(self.properties), {})
+        if len(config.all_dirs) > 1 and not any(
+            Path(each, META_PROPERTIES_FILE).exists() for each in config.all_dirs
+        ):
+            ensure_formatted(config, Machine(SystemDisk(), SystemClock(), SystemRng()), lambda _line: None)
 
     def write_properties(self) -> Path:
         """Writes the configuration to `server.properties` in the directory of the broker."""

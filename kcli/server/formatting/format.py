@@ -138,17 +138,14 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
                 "format the directory?)"
             )
         return survey.cluster_id or ""
-    # An unreadable directory is reported first, because this error is more precise than the error about a missing
-    # meta.properties.
-    for path in sorted(survey.unreadable):
-        raise StorageError(f"{path} cannot be read: {survey.unreadable[path]}")
-    full = [path for path in survey.empty if _holds_something(path, machine.disk)]
-    alone = config.is_broker and config.is_controller and set(config.quorum_voters) <= {config.node_id}
-    if full or not alone:
-        reason = f"{full[0]} is not empty" if full else "this node is not alone in its cluster"
+    if (failed := survey.unreadable.get(config.metadata_log_dir)) is not None:
         raise StorageError(
-            f"No readable meta.properties files found in {', '.join(config.all_dirs)}, and {reason}: "
-            "format the directories with `kcli storage format`"
+            f"Encountered I/O error in metadata log directory {config.metadata_log_dir}. Cannot continue. "
+            f"{config.metadata_log_dir} cannot be read: {failed}"
+        )
+    if (reason := _why_not_new(config, survey, machine.disk)) is not None:
+        raise StorageError(
+            f"No readable meta.properties files found. {reason}: format the directories with `kcli storage format`"
         )
     cluster_id = uuid_to_text(machine.rng.uuid())
     dynamic = not config.quorum_voters
@@ -157,6 +154,31 @@ def ensure_formatted(config: BrokerConfig, machine: Machine, say: Callable[[str]
     say(f"The log directories are empty: formatting them for a new cluster {cluster_id}.")
     format_directories(config, request, machine, say)
     return cluster_id
+
+
+def check_new_directories(config: BrokerConfig, disk: Disk) -> None:
+    """Raises StorageError if a node has several directories and none is formatted.
+
+    A node process formats only a single new directory. One of several empty directories may be the mount point of a
+    missing disk, or may be unreadable only for other users.
+    """
+    survey = survey_directories(config.all_dirs, disk)
+    if len(config.all_dirs) > 1 and not survey.formatted and not survey.unreadable:
+        raise StorageError(
+            f"No readable meta.properties files found. {', '.join(config.all_dirs)} are not formatted: format the "
+            "directories with `kcli storage format`"
+        )
+
+
+def _why_not_new(config: BrokerConfig, survey: DirectorySurvey, disk: Disk) -> str | None:
+    """The reason why an administrator must format the directories. None if this node can format its new directory."""
+    for path in sorted(survey.unreadable):
+        return f"{path} cannot be read: {survey.unreadable[path]}"
+    for path in survey.empty:
+        if _holds_something(path, disk):
+            return f"{path} is not empty"
+    alone = config.is_broker and config.is_controller and set(config.quorum_voters) <= {config.node_id}
+    return None if alone else f"{config.all_dirs[0]} is empty, and this node is not alone in its cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ STATE_CHANGES = "kcli.state.change.logger"
 _NAMES = {
     STATE_CHANGES: "state.change.logger",
     "kcli.server.QuorumController": "org.apache.kafka.controller.QuorumController",
+    "kcli.server.ScramControlManager": "org.apache.kafka.controller.ScramControlManager",
     "kcli.server.LogCleaner": "org.apache.kafka.storage.internals.log.LogCleaner",
     "kcli.storage.LogCleaner": "org.apache.kafka.storage.internals.log.Cleaner",
 }

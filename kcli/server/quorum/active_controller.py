@@ -33,6 +33,7 @@ from kcli.runtime.clock import Clock
 from kcli.server.quorum.committed import Ahead
 from kcli.server.quorum.counts import ControllerCounts, ControllerTimes
 from kcli.server.quorum.quorum import Quorum
+from kcli.server.quorum.replayed_lines import log_credentials
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -238,6 +239,7 @@ class ActiveController:
             raise self._quorum.not_leading() from None
         if self._ended is not None:
             raise self._ended  # the raft node has resigned in the same step
+        before = controller.image.scram
         try:
             delta = controller.replay(
                 records,
@@ -249,6 +251,7 @@ class ActiveController:
             # The records are in the log but not in the state, so the next decision would ignore them.
             self._quorum.fail(error)
             raise
+        log_credentials(before, records)
         if delta is not None and delta.configs_changed:
             self.configs_changed.set()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

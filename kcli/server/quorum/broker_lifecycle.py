@@ -192,6 +192,9 @@ class BrokerLifecycle:
         while True:
             try:
                 self.epoch = (await self._channel.send(BROKER_REGISTRATION, request)).broker_epoch
+                self._info(
+                    f"Successfully registered broker {self._config.node_id} with broker epoch {self.epoch}"
+                )
                 return
             except (KafkaError, StorageError) as error:
                 self._refusal = (
@@ -251,11 +254,17 @@ class BrokerLifecycle:
             return CATCH_UP_INTERVAL_S
         if self.state is BrokerState.STARTING:
             self.state = BrokerState.RECOVERY
+            self._info("The broker has caught up. Transitioning from STARTING to RECOVERY.")
             self._caught_up.set()
         if self.state is BrokerState.RECOVERY and not response.is_fenced:
             self.state = BrokerState.RUNNING
+            self._info("The broker has been unfenced. Transitioning from RECOVERY to RUNNING.")
             self._unfenced.set()
         return self._interval_s
+
+    def _info(self, line: str) -> None:
+        """Logs a line with Kafka's words, for which tests and containers wait."""
+        _log.info("[BrokerLifecycleManager id=%d] %s", self._config.node_id, line)
 
     def _answered_to_leave(self, response: BrokerHeartbeatResponse) -> float:
         if response.should_shut_down:

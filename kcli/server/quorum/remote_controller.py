@@ -106,6 +106,7 @@ class RemoteController:
         self._queue: OrderedDict[_Asked, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
+        self._recorded: Address | None = None  # the last controller that a log line named
         self._trouble = ""
         self.counts = ConnectionCounts()
         self.queued_ms = Observations()
@@ -271,6 +272,9 @@ class RemoteController:
             self._network, address, self._client_id, self._opening_s, self._secure, self.counts
         )
         self.versions = self._connection.versions
+        if address != self._recorded:
+            self._recorded = address
+            _log.info("Recorded new KRaft controller, from now on will use node %s", address)
         return self._connection
 
     def _forget(self) -> None:

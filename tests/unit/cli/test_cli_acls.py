@@ -325,3 +325,15 @@ def test_a_list_as_json_and_tsv(call: Callable[..., Done]) -> None:
     header, line = call("--list", "--output", "tsv").out.splitlines()
     assert header.split("\t")[0] == "resource_type"
     assert tuple(line.split("\t")) == row
+
+
+def test_the_operation_any_fails_on_stdout_before_the_resource_is_checked(call: Callable[..., Done]) -> None:
+    for action in ("--add", "--remove"):
+        done = call(action, "--allow-principal", "User:a", "--operation", "Any", "--topic", "t")
+        assert done == Done(1, "Error while executing ACL command: operation must not be ANY\n\n", "")
+    assert call("--add", "--operation", "Any", "--topic", "t").code == 1
+
+
+def test_an_empty_host_is_stored(call: Callable[..., Done], broker: AclServer) -> None:
+    assert call("--add", "--allow-principal", "User:a", "--allow-host", "", "--topic", "t").code == 0
+    assert [acl.host for acl in broker.acls] == [""]

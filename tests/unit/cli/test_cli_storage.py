@@ -118,10 +118,6 @@ def test_a_controller_among_others_may_wait(tmp_path: Path, capsys: pytest.Captu
         ("1@h:p:" + DIRECTORY_ID, "Failed to parse port in dynamic voter string."),
         ("1@h:70000:" + DIRECTORY_ID, "Invalid port 70000 in dynamic voter string."),
         ("1@h:1:abc", "Failed to parse directory ID in dynamic voter string."),
-        (
-            "1@h:1:AAAAAAAAAAAAAAAAAAAAAQ",
-            "Directory ID AAAAAAAAAAAAAAAAAAAAAQ is reserved: expected a random ID (kcli storage random-uuid).",
-        ),
         (f"1@h:1:{DIRECTORY_ID},1@h:2:{DIRECTORY_ID}", "Node id 1 was specified more than once."),
         (",", "No voters given."),
     ],
@@ -143,6 +139,22 @@ def test_controllers_that_make_no_sense(
         f'Exception in thread "main" java.lang.IllegalArgumentException: {message}\n'
     )
     assert not (tmp_path / "a").exists()
+
+
+def test_a_reserved_directory_id_of_a_controller_is_accepted(tmp_path: Path) -> None:
+    voters = "3@h:1:AAAAAAAAAAAAAAAAAAAAAg,1@h:2:AAAAAAAAAAAAAAAAAAAAAQ"
+    argv = [
+        "storage",
+        "format",
+        "-t",
+        CLUSTER_ID,
+        "-c",
+        config_file(tmp_path),
+        "--initial-controllers",
+        voters,
+    ]
+    assert run(argv) == 0
+    assert "directory.id=AAAAAAAAAAAAAAAAAAAAAQ" in (tmp_path / "a" / "meta.properties").read_text()
 
 
 @pytest.mark.parametrize(

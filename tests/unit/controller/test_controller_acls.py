@@ -58,6 +58,7 @@ def test_an_acl_that_exists_succeeds_without_a_record(rig: ControllerRig) -> Non
     assert create(rig, creation(), creation(), creation("u")) == ([("NONE", "")] * 3, 2)
     assert create(rig, creation(), creation("t", host="10.0.0.1")) == ([("NONE", "")] * 2, 1)
     assert len(rig.image.acls) == 3
+    assert create(rig, creation(host="")) == ([("NONE", "")], 1)  # as in Kafka; it matches no client
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,6 @@ def test_an_acl_that_exists_succeeds_without_a_record(rig: ControllerRig) -> Non
         ({"resource_name": ""}, "Invalid empty resource name"),
         ({"resource_type": 4}, "The only valid name for the CLUSTER resource is kafka-cluster"),
         ({"principal": "bob"}, "Could not parse principal from `bob` (no colon is present"),
-        ({"host": ""}, "The host of an ACL must not be empty"),
     ],
 )
 def test_an_invalid_acl_is_refused_and_the_others_are_added(

@@ -18,6 +18,7 @@ from kcli.server.formatting.format import (
     FormatError,
     FormatRequest,
     Machine,
+    check_new_directories,
     ensure_formatted,
     format_directories,
     standalone_voters,
@@ -248,5 +249,19 @@ def test_a_first_start_does_not_format_what_may_be_data_or_part_of_a_cluster(tmp
     with pytest.raises(StorageError, match="not alone in its cluster"):
         ensure_formatted(voters, MACHINE, lambda _: None)
     (tmp_path / "d1" / "meta.properties").write_text("version=9\n")
-    with pytest.raises(StorageError, match=rf"^{tmp_path}/d1 cannot be read"):
+    with pytest.raises(
+        StorageError, match=rf"^Encountered I/O error in metadata log directory {tmp_path}/d1\. "
+    ):
         ensure_formatted(node(tmp_path), MACHINE, lambda _: None)
+    with pytest.raises(
+        StorageError, match=rf"^No readable meta\.properties files found\. {tmp_path}/d1 cannot"
+    ):
+        ensure_formatted(node(tmp_path, "d2", "d1"), MACHINE, lambda _: None)
+
+
+def test_a_process_formats_only_a_single_directory(tmp_path: Path) -> None:
+    check_new_directories(node(tmp_path), MACHINE.disk)
+    with pytest.raises(StorageError, match=rf"^No readable meta\.properties files found\. {tmp_path}/d1, "):
+        check_new_directories(node(tmp_path, "d1", "d2"), MACHINE.disk)
+    ensure_formatted(node(tmp_path, "d1", "d2"), MACHINE, lambda _: None)
+    check_new_directories(node(tmp_path, "d1", "d2"), MACHINE.disk)

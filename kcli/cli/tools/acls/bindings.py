@@ -226,6 +226,8 @@ def _of(patterns: Iterable[Pattern], resource_type: ResourceType) -> list[Patter
 
 def _entries(options: AclsOptions, operations: Sequence[AclOperation]) -> list[Entry]:
     found: dict[Entry, None] = {}
+    if AclOperation.ANY in operations and (options.allow_principal or options.deny_principal):
+        raise CommandError("operation must not be ANY")  # Java's words, before any check of the resource
     for principals, hosts, permission in (
         (options.allow_principal, options.allow_host, AclPermissionType.ALLOW),
         (options.deny_principal, options.deny_host, AclPermissionType.DENY),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kcli.cli.syntax.options import CommandError
-from kcli.metadata.image import is_real_directory
 from kcli.model.addresses import MAX_PORT, Address
 from kcli.model.ids import BrokerId
 from kcli.model.uuids import uuid_from_text
@@ -50,10 +49,6 @@ def _voter(text: str, listener: str) -> Voter:
         directory_id = uuid_from_text(directory)
     except ValueError:
         raise _refused("Failed to parse directory ID in dynamic voter string.") from None
-    if not is_real_directory(directory_id):
-        raise _refused(
-            f"Directory ID {directory} is reserved: expected a random ID (kcli storage random-uuid)."
-        )
     return Voter(ReplicaKey(BrokerId(node_id), directory_id), {listener: Address(host, port)})
 
 
