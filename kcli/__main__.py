@@ -8,6 +8,9 @@ stays ignored.
 from __future__ import annotations
 
 import signal
+import sys
+
+from kcli.runtime.hidden_arguments import hide_secrets
 
 
 def main() -> None:
@@ -15,10 +18,12 @@ def main() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    hide_secrets(
+        sys.argv
+    )  # before the other imports, because other users can read the list of processes meanwhile
     from kcli.cli import main as program
 
-    signal.signal(signal.SIGINT, handler)
-    program.main()
+    program.main(on_interrupt=handler)
 
 
 if __name__ == "__main__":

@@ -4,24 +4,47 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
 
-from kcli.cli.running import ended, run_tool
+from kcli.cli.running import INTERRUPTED, TERMINATED, ended, run_tool
+from kcli.cli.signals import Terminated
 from kcli.cli.syntax.registry import TOOLS
-from kcli.runtime.hidden_arguments import hide_secrets
+from kcli.cli.unexpected import install
+
+SignalHandler = Callable[[int, FrameType | None], object] | int | None
 
 COMPLETION = "_KCLI_COMPLETE"  # how a shell asks Typer for completions
 
 
-def main() -> None:
-    """Runs the `kcli` program, and ends the process with its exit code."""
+def main(*, on_interrupt: SignalHandler = None) -> None:
+    """Runs the `kcli` program, and ends the process with its exit code.
+
+    `on_interrupt` is the handler of SIGINT while the command runs, or None to leave the handler unchanged.
+    """
+    try:
+        if on_interrupt is not None:
+            signal.signal(signal.SIGINT, on_interrupt)
+        code = run(_prepared())
+    except KeyboardInterrupt as interrupt:  # a signal before the command has started, or after it has ended
+        code = TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+    # From here, a signal ends the process immediately, because Python would print a traceback.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    sys.exit(code)
+
+
+def _prepared() -> list[str]:
+    """Prepares the process. Returns its arguments."""
     _open_standard_streams()
-    hide_secrets(sys.argv)
-    # Bytes outside the locale's encoding become replacement characters, as in Java, in input and output.
-    words = [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in sys.argv[1:]]
+    install()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    sys.exit(run(words))
+    # Bytes outside the locale's encoding become replacement characters, as in Java, in input and output.
+    return [word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in sys.argv[1:]]
 
 
 def _open_standard_streams() -> None:

@@ -144,6 +144,9 @@ def _profiles() -> list[str]:
         ".TP",
         r".B KCLI_PROFILE",
         r"The profile to use if \-\-profile is not given.",
+        ".TP",
+        r".B KCLI_TRACEBACK",
+        "If it is 1, an unexpected error also prints a traceback of Python. Developers need it to find a bug.",
     ]
     lines += [
         ".TP",

@@ -7,6 +7,7 @@ line. Messages that Kafka prints on stdout (`say`) are part of the text output, 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
 from collections.abc import Callable, Iterable
@@ -84,9 +85,10 @@ class Output:
 
 
 def warn(line: str) -> None:
-    """Writes a line on stderr, after the buffered output of stdout."""
+    """Writes a line on stderr, after the buffered output of stdout. As in Java, it is no error if stderr is closed."""
     sys.stdout.flush()
-    sys.stderr.write(line + "\n")
+    with contextlib.suppress(OSError):
+        sys.stderr.write(line + "\n")
 
 
 def java_name(error: KafkaError) -> str:

@@ -27,14 +27,14 @@ from kcli.cli.syntax.options import (
     VersionRequested,
 )
 from kcli.cli.syntax.registry import Tool
+from kcli.cli.unexpected import report
 from kcli.command.examples import help_lines
 from kcli.config import environment
 from kcli.errors import KcliError
+from kcli.model.secret_text import without_logins
 from kcli.rdkafka.errors import DurationResetError, PatternError
 
 INTERRUPTED = 130  # 128 + SIGINT: the exit code of a shell and of the JVM
-
-
 TERMINATED = 143  # 128 + SIGTERM
 
 
@@ -53,7 +53,7 @@ def run_tool(tool: Tool, argv: list[str]) -> int:
     """Runs one tool with its arguments and returns the exit code."""
     if any(name in os.environ for name in environment.NAMES):
         _apply_environment(tool)
-    return ended(lambda: run_command(_as_started(tool.load()), argv))
+    return ended(lambda: run_command(_as_started(tool.load()), argv), tool.name)
 
 
 def _apply_environment(tool: Tool) -> None:
@@ -77,31 +77,41 @@ def _as_started(command: Command) -> Command:
     )
 
 
-def ended(program: Callable[[], int]) -> int:
-    """Runs a program until it ends, or until a signal or a closed stdout ends it. Returns the exit code."""
+def ended(program: Callable[[], int], name: str = "") -> int:
+    """Runs a program until it ends, or until an error, a signal or a closed stdout ends it. Returns the exit code.
+
+    `name` is the command, for the message about an error that no other code handles.
+    """
+    code = 0
     try:
-        code = program()
+        code = _outcome_of(program, name)
         sys.stdout.flush()
-        return code
-    except Terminated:
-        return TERMINATED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except SystemError as error:
-        # If a signal arrives during a callback of poll, confluent-kafka loses the exception that the signal raises.
-        if LOST_EXCEPTION not in str(error):
-            raise
-        return INTERRUPTED
     except BrokenPipeError:
         # As in Kafka's tools, it is not an error if the reader of stdout is gone. Python must not try to write the rest
         # of the buffer at exit.
         _forget_stdout()
-        return 0
     except OSError as error:
-        if error.errno not in WRITE_FAILED:
-            raise
         _forget_stdout()
         warn(f"Cannot write to standard output: {error.strerror}")
+        return code or 1
+    return code
+
+
+def _outcome_of(program: Callable[[], int], name: str) -> int:
+    """Runs a program. Returns its exit code, or the exit code for the signal or error that ended it."""
+    try:
+        return program()
+    except Terminated:
+        return TERMINATED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        # If a signal arrives during a callback of poll, confluent-kafka loses the exception that the signal raises.
+        if isinstance(error, SystemError) and LOST_EXCEPTION in str(error):
+            return INTERRUPTED
+        if isinstance(error, OSError) and error.errno in WRITE_FAILED and error.filename is None:
+            raise
+        report(error, name)
         return 1
 
 
@@ -124,7 +134,7 @@ def run_command(command: Command, argv: list[str]) -> int:
     except ParseError as error:
         return _parse_failed(command, error)
     except CommandError as error:
-        warn(str(error))
+        warn(without_logins(str(error)))
         return error.exit_code
     with shown_at_end():
         return _outcome(command, runner, options)
@@ -139,10 +149,10 @@ def _outcome(command: Command, runner: Run, options: CommonOptions) -> int:
         return _usage_failed(command, str(error))
     except CommandError as error:
         if str(error):
-            warn(str(error))
+            warn(without_logins(str(error)))
         return error.exit_code
     except KcliError as error:
-        warn(_message(error))
+        warn(without_logins(_message(error)))
         return 1
     return code or 0
 
@@ -181,8 +191,12 @@ def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
     import asyncio
     import logging
 
+    from kcli.cli.log_lines import OneLine
+
     # As in Kafka's tools-log4j2.yaml, warnings go to stderr in this format.
-    logging.basicConfig(format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "WARN")
     return asyncio.run(coroutine)
 

@@ -1,7 +1,6 @@
 """Finds Spark in the PySpark package and runs jobs with it, without any set-up by the user.
 
-`split_command_line` reads the command line as spark-submit does: the job is the first argument that is not an option
-and not the value of an option. `submit` makes a configuration for the run, with kcli's defaults and a quiet log, and
+`submit` makes a configuration for the run, with kcli's defaults and a quiet log, and
 starts Spark with this interpreter. Every setting of the user takes precedence over these defaults.
 
 A file of the user runs with the real spark-submit. A built-in job also runs with the real spark-submit if its driver
@@ -25,9 +24,11 @@ import sysconfig
 import tempfile
 import zipfile
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+
+from kcli.spark.command_line import CommandLine, SubmitError
 
 JOBS = {
     "export": "topics to Parquet, JSON, CSV or text files, or to Delta or Iceberg tables",
@@ -45,12 +46,6 @@ SPARK_LOG = "KCLI_SPARK_LOG"
 
 CLUSTER_MODE = "cluster"
 """The value of --deploy-mode with which the driver runs in the cluster."""
-
-FLAGS = frozenset({"-h", "--help", "-v", "--verbose", "--version", "--supervise", "--load-spark-defaults"})
-"""The options of spark-submit without a value.
-
-Any other option takes the next argument as its value, unless it has the form `--name=value`.
-"""
 
 MIN_JAVA = 17
 """The oldest Java that Spark 4 supports."""
@@ -92,78 +87,6 @@ QUIET_LOGGERS = (
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
     "org.apache.spark.util.Utils",  # warns about the address of a local driver
 )
-
-
-class SubmitError(Exception):
-    """Raised if a part of Spark is missing or unusable, or if there is no such job. The message is one line for the
-    user.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class CommandLine:
-    """The arguments of `kcli spark-submit`: Spark's options, the job or file, and the arguments of the job."""
-
-    spark: tuple[str, ...]
-    job: str | None
-    arguments: tuple[str, ...]
-
-    def value(self, name: str) -> str | None:
-        """Returns the last value of Spark's option `name`."""
-        found = None
-        for nth, word in enumerate(self.spark):
-            if word == name and nth + 1 < len(self.spark):
-                found = self.spark[nth + 1]
-            elif word.startswith(f"{name}="):
-                found = word.partition("=")[2]
-        return found
-
-    @property
-    def shows_spark_log(self) -> bool:
-        """Whether the user wants to see Spark's own log on stderr."""
-        return bool({"-v", "--verbose"} & set(self.spark)) or self._conf("spark.log.level") is not None
-
-    @property
-    def is_local(self) -> bool:
-        """Whether everything runs on this machine: no master is set, or a local master."""
-        master = self.value("--master") or self._conf("spark.master")
-        return master is None or master.startswith("local")
-
-    def without(self, name: str) -> tuple[str, ...]:
-        """Returns Spark's options except `name` and its value."""
-        kept: list[str] = []
-        words = iter(self.spark)
-        for word in words:
-            if word == name:
-                next(words, None)
-            elif not word.startswith(f"{name}="):
-                kept.append(word)
-        return tuple(kept)
-
-    def with_files(self, path: str) -> CommandLine:
-        """Returns the command line with `path` added to --py-files."""
-        files = ",".join(filter(None, (path, self.value("--py-files"))))
-        return replace(self, spark=(*self.without("--py-files"), "--py-files", files))
-
-    def _conf(self, key: str) -> str | None:
-        found = None
-        for word in self.spark:
-            name, _, value = word.removeprefix("--conf=").partition("=")
-            if name == key:
-                found = value
-        return found
-
-
-def split_command_line(words: list[str]) -> CommandLine:
-    """Splits the arguments at the first argument that is not an option or the value of an option, as spark-submit
-    does."""
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        takes_value = words[at] not in FLAGS and "=" not in words[at]
-        at += 2 if takes_value else 1
-    at = min(at, len(words))
-    job = words[at] if at < len(words) else None
-    return CommandLine(tuple(words[:at]), job, tuple(words[at + 1 :]))
 
 
 def spark_home() -> Path:
@@ -226,7 +149,7 @@ def job_code(job: str) -> str:
     Python cannot run the job's file directly, because modules in the same folder would hide modules of the standard
     library.
     """
-    return f"import sys; from kcli.spark.jobs.{job}.job import main; sys.exit(main(sys.argv[1:]))"
+    return f"from kcli.spark.driver import drive; drive({job!r})"
 
 
 def job_file(job: str, directory: Path) -> str:
@@ -243,6 +166,7 @@ def job_file(job: str, directory: Path) -> str:
 
 def submit(line: CommandLine) -> int:
     """Runs Spark and returns its exit code. Raises SubmitError if Spark cannot start."""
+    line.check_master()
     home = spark_home()
     check_java()
     with tempfile.TemporaryDirectory(prefix="kcli-spark-") as directory:
@@ -288,27 +212,31 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
     given = os.environ.get("SPARK_CONF_DIR")
     users = Path(given) if given else home / "conf"
     write_conf(conf, users, is_local=line.is_local)
+    line, secrets = line.without_secrets()
+    settings = conf / "spark-defaults.conf"
     if users.is_dir():
         environment["SPARK_CONF_DIR"] = str(conf)
         if line.value("--properties-file") is None:
+            _append(settings, secrets)
             return line
+        if secrets:
+            own = directory / "settings.conf"
+            _append(own, line.users_settings() + secrets)
+            line = line.with_settings(own)
         # With this option our defaults apply in addition to the user's file.
         return replace(line, spark=(*line.spark, "--load-spark-defaults"))
-    settings = conf / "spark-defaults.conf"
-    file = line.value("--properties-file")
-    if file is not None:
-        try:
-            users_text = Path(file).read_text()
-        except OSError as error:
-            raise SubmitError(f"--properties-file {file}: {error.strerror}") from None
-        with settings.open("a") as ours:
-            ours.write(users_text)  # if a key has several lines, Spark uses the last one
+    _append(settings, line.users_settings() + secrets)  # if a key has several lines, Spark uses the last one
     options = [environment.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={conf}/log4j2.properties"]
     archive = class_archive(home)
     if archive.exists():
         options += [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     environment["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, options))
-    return replace(line, spark=(*line.without("--properties-file"), "--properties-file", str(settings)))
+    return line.with_settings(settings)
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
 
 
 def class_archive(home: Path) -> Path:
@@ -420,18 +348,18 @@ def _quiet(numbered: tuple[int, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> int:
-    """Starts Spark and waits for its end. SIGTERM is forwarded. Then a built-in job has STOP_SECONDS to finish its
-    micro-batch.
+    """Starts Spark and waits for its end. Signals are forwarded. After SIGTERM, a built-in job has STOP_SECONDS to
+    finish its micro-batch.
 
-    Ctrl-C reaches the whole process group. The JVM of a Python driver ignores the signal, and so does this process.
+    Ctrl-C at a terminal reaches the whole process group, so it is not forwarded. The JVM of a Python driver ignores it.
     """
     process = subprocess.Popen(command, env=environment)
     asked: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
         asked.append(number)
-        if number == signal.SIGTERM:
-            process.send_signal(signal.SIGTERM)
+        if number == signal.SIGTERM or not _has_terminal():
+            process.send_signal(number)
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -445,6 +373,11 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _has_terminal() -> bool:
+    """Whether a user types at the terminal of this process."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _run_quietly(driver: list[str], environment: dict[str, str]) -> int:

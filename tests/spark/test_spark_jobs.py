@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -222,35 +223,31 @@ def test_the_exit_code_is_sparks(kcli_program: list[str], tmp_path: Path) -> Non
     assert (done.returncode, done.stdout) == (7, f"['one', '--two'] {kcli_program[0]}\n"), done.stderr
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
+SIGNALS = [
+    pytest.param(signal.SIGTERM, os.kill, marks=pytest.mark.full, id="TERM"),
+    pytest.param(signal.SIGTERM, os.killpg, id="TERM to the group"),
+    pytest.param(signal.SIGINT, os.kill, marks=pytest.mark.full, id="INT"),
+    pytest.param(signal.SIGINT, os.killpg, marks=pytest.mark.full, id="INT to the group"),
+]
+"""Signals to one process, and to the driver, the JVM and the Python workers too."""
+
+
+@pytest.mark.parametrize(("number", "send"), SIGNALS)
 def test_a_stream_ends_cleanly_on_a_signal(
-    broker: BrokerProcess, topic: Make, tmp_path: Path, kcli_program: list[str], number: signal.Signals
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    kcli_program: list[str],
+    number: signal.Signals,
+    send: Callable[[int, int], None],
 ) -> None:
-    """SIGTERM reaches one process. Ctrl-C reaches the driver, the JVM and the Python workers too."""
     name = topic(1)
     produce(broker.bootstrap, name, [{"value": f"v{nth}"} for nth in range(10)])
     path = tmp_path / "out"
-    words = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(path), "--format", "json"]
-    words += ["--mode", "continuous", "--checkpoint", str(tmp_path / "checkpoint")]
-    process = subprocess.Popen(
-        [*kcli_program, "spark-submit", *QUICK, "export", *words],
-        env=BARE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        start_new_session=True,
-    )
+    process = stream(broker, name, path, kcli_program)
     try:
-        deadline = time.monotonic() + 90
-        while not os.path.exists(tmp_path / "checkpoint" / "commits" / "0"):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline, "no micro-batch was committed"
-            time.sleep(0.2)
-        if number is signal.SIGINT:
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
+        wait_for(process, (path.parent / "checkpoint" / "commits" / "0").exists, "a micro-batch is committed")
+        send(process.pid, number)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()
@@ -259,6 +256,69 @@ def test_a_stream_ends_cleanly_on_a_signal(
     assert out.endswith("(stopped on request)\n")
     assert all(line.startswith("export: ") for line in err.splitlines()), err  # nothing of Spark's own log
     assert sum(len(file.read_text().splitlines()) for file in path.glob("*.json")) == 10
+
+
+@pytest.mark.parametrize(("number", "send"), [*SIGNALS[:1], *SIGNALS[2:], SIGNALS[1]])
+def test_a_signal_while_spark_starts_ends_it_without_a_traceback(
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    kcli_program: list[str],
+    number: signal.Signals,
+    send: Callable[[int, int], None],
+) -> None:
+    process = stream(broker, topic(1), tmp_path / "out", kcli_program)
+    try:
+        wait_for(process, lambda: runs_java(process.pid), "the JVM starts")
+        send(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number, err
+    assert "Traceback" not in out + err and "Exception" not in out + err
+
+
+def stream(broker: BrokerProcess, topic: str, path: Path, program: list[str]) -> subprocess.Popen[str]:
+    """Starts an export that runs until a signal stops it, in a process group of its own."""
+    words = [
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--topic",
+        topic,
+        "--path",
+        str(path),
+        "--format",
+        "json",
+    ]
+    words += ["--mode", "continuous", "--checkpoint", str(path.parent / "checkpoint")]
+    return subprocess.Popen(
+        [*program, "spark-submit", *QUICK, "export", *words],
+        env=BARE,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=path.parent,
+        start_new_session=True,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], happened: Callable[[], bool], event: str) -> None:
+    """Waits for an event. Fails if the process ends before."""
+    deadline = time.monotonic() + 90
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"not in 90 s: {event}"
+        time.sleep(0.1)
+
+
+def runs_java(session: int) -> bool:
+    """Whether a process of the session runs Java."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(entry.name)) == session and (entry / "comm").read_text() == "java\n":
+                return True
+    return False
 
 
 def test_lines_of_text_and_values_with_columns(

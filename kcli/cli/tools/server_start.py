@@ -137,9 +137,13 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
 
 
 def _serve(config: BrokerConfig) -> int:
+    from kcli.config.definition import ConfigError
     from kcli.server.main import run as serve
 
-    return serve(config)
+    try:
+        return serve(config)
+    except ConfigError as error:  # a value that only the built node can check
+        raise CommandError(error.located()) from None
 
 
 def _import_server() -> None:

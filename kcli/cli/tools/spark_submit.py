@@ -27,19 +27,11 @@ from kcli.cli.syntax.profiles import BOOTSTRAP, Profile, chosen_profile
 from kcli.command.examples import Example, help_lines
 from kcli.config.properties import dumps
 from kcli.errors import KcliError
+from kcli.spark.command_line import CommandLine, SubmitError, split_command_line
 from kcli.spark.jobs.shared.job import EXIT_STATUS, Job, load_job
 from kcli.spark.jobs.shared.options import JobOptions
 from kcli.spark.jobs.shared.running import plan_text
-from kcli.spark.submit import (
-    JOBS,
-    MIN_JAVA,
-    PREPARE,
-    CommandLine,
-    SubmitError,
-    prepare,
-    split_command_line,
-    submit,
-)
+from kcli.spark.submit import JOBS, MIN_JAVA, PREPARE, prepare, submit
 
 DESCRIPTION = "Run a job of kcli, or a program of your own, on Spark."
 
@@ -86,6 +78,7 @@ def run(options: CommonOptions, output: Output) -> int:
         warn(help_text())
         return 1
     try:
+        line.check_master()
         if line.job in JOBS:
             return _built_in(load_job(line.job), line, profile)
         if line.job == PREPARE:

@@ -13,6 +13,7 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.command.options import UsageError
+from kcli.spark.command_line import SubmitError, split_command_line
 from kcli.spark.jobs.export import job as export
 from kcli.spark.jobs.ingest import job as ingest
 from kcli.spark.jobs.profile import job as profile
@@ -20,12 +21,10 @@ from kcli.spark.jobs.replay import job as replay
 from kcli.spark.jobs.sql import job as sql
 from kcli.spark.jobs.transform import job as transform
 from kcli.spark.submit import (
-    SubmitError,
     check_java,
     java_version,
     job_file,
     packed,
-    split_command_line,
     write_conf,
 )
 
@@ -73,7 +72,7 @@ def test_a_command_line_of_options_has_no_job() -> None:
 
 
 def test_jobs_files_and_uris(tmp_path: Path) -> None:
-    assert "kcli.spark.jobs.ingest.job" in Path(job_file("ingest", tmp_path)).read_text()
+    assert "drive('ingest')" in Path(job_file("ingest", tmp_path)).read_text()
     assert job_file("hdfs://h/job.py", tmp_path) == "hdfs://h/job.py"
     with pytest.raises(
         SubmitError,
@@ -202,9 +201,9 @@ def started(tmp_path: Path, *words: str) -> tuple[list[str], dict[str, str], str
     job = tmp_path / "job.py"
     job.write_text("")
     program = (
-        "import sys; from pathlib import Path; from kcli.spark import submit; "
+        "import sys; from pathlib import Path; from kcli.spark import command_line, submit; "
         "submit.spark_home = lambda: Path(sys.argv[1]); "
-        "sys.exit(submit.submit(submit.split_command_line(sys.argv[2:])))"
+        "sys.exit(submit.submit(command_line.split_command_line(sys.argv[2:])))"
     )
     environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(tmp_path / "java")}
     environment |= {"PYTHONPATH": str(Path(__file__).resolve().parents[3]), "XDG_CACHE_HOME": str(tmp_path)}
@@ -311,3 +310,48 @@ def test_an_unknown_key_is_reported_and_a_flag_is_true_or_false(
     settings.write_text("bootstrap.servers=h:1\nread.committed=yes\n")
     with pytest.raises(UsageError, match=r"read\.committed is 'yes'; expected true or false"):
         export.parse(["--config", str(settings), "--topic", "t", "--path", "p"])
+
+
+@pytest.mark.parametrize(
+    ("words", "is_known"),
+    [
+        (["--master", "local"], True),
+        (["--master", "local[*]"], True),
+        (["--master", "local[2, 3]"], True),
+        (["--master=local-cluster[1,2,1024]"], True),
+        (["--master", "yarn"], True),
+        (["--master", "spark://a:7077,b:7077"], True),
+        (["--master", "k8s://https://host:6443"], True),
+        (["--conf", "spark.master=local[2]"], True),
+        (["--master", "locl[2]"], False),
+        (["--master", "local[x]"], False),
+        (["--master="], False),
+        (["--conf", "spark.master=yarnn"], False),
+    ],
+)
+def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(
+    words: list[str], is_known: bool
+) -> None:
+    line = split_command_line([*words, "sql"])
+    if is_known:
+        line.check_master()
+        return
+    with pytest.raises(SubmitError, match=r"(--master|spark\.master) \S*: expected local, local\[N\]"):
+        line.check_master()
+
+
+def test_settings_with_secrets_go_to_a_file_and_not_to_the_command_line_of_the_jvm() -> None:
+    words = [
+        "--conf",
+        "spark.a.secret.key=hush=1",
+        "-c",
+        "spark.b=1",
+        "--conf=spark.url=http://u:hush@h",
+        "job.py",
+    ]
+    line, secrets = split_command_line(words).without_secrets()
+    assert line.spark == ("-c", "spark.b=1")
+    assert [each for each in secrets.splitlines() if not each.startswith("#")] == [
+        "spark.a.secret.key=hush\\=1",
+        "spark.url=http\\://u\\:hush@h",
+    ]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from kcli.command.rows import RowValue, json_line, plain, tsv_line
 from kcli.errors import KcliError
+from kcli.spark.driver import protect_jvm
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.failures import TaskFailures, reason
 from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
@@ -96,6 +97,7 @@ def run_job(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
     log, spark = os.environ.get(SPARK_LOG), None
+    protect_jvm()
     try:
         with _stderr_to(log):  # the JVM and its Python workers keep this stderr
             spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
