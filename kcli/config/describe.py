@@ -24,6 +24,7 @@ from kcli.config.definition import (
 from kcli.config.group import BROKER_SYNONYMS, GROUP
 from kcli.config.topic import SERVER_SYNONYMS, TOPIC, server_default
 from kcli.model.configs import ConfigSource
+from kcli.model.secret_text import without_logins
 
 LISTENER_PREFIX = "listener.name."
 
@@ -155,6 +156,12 @@ def _topic_entry(
     return _entry(key, key.name, value, synonyms, read_only=False)
 
 
+def _shown(value: str | None) -> str | None:
+    """The value of a broker key without the login of a URL, such as kcli.trace.endpoint. Such keys are read-only, so no
+    tool writes the shown value back."""
+    return None if value is None else without_logins(value)
+
+
 def _broker_entry(
     name: str, layers: BrokerLayers, value: str | None, defaults: Mapping[str, str] | None = None
 ) -> ConfigEntry:
@@ -165,7 +172,7 @@ def _broker_entry(
     read_only = name not in DYNAMIC_ONLY and (
         name not in BROKER or BROKER[name].update_mode is UpdateMode.READ_ONLY
     )
-    return _entry(key, name, value, synonyms, read_only=read_only)
+    return _entry(key, name, _shown(value), synonyms, read_only=read_only)
 
 
 # Broker keys that differ only in their unit. Within a group, an earlier key takes precedence.
@@ -203,7 +210,7 @@ def _synonyms(
     """
     last = _defaults_of(names) if defaults is None else defaults
     found = [
-        ConfigSynonym(present, None if sensitive else text, source)
+        ConfigSynonym(present, None if sensitive else without_logins(text), source)
         for layer, source in (
             (layers.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
             (layers.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),

@@ -9,28 +9,43 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kcli.model.secret_text import USER_OF_URL
+
 _SECRET = re.compile(
-    r"(?:(?:password|passphrase|secret|secret\.key|metrics\.users|jaas\.config|ssl\.keystore\.key)\s*=|^--hmac=).",
+    r"(?:password|passwd|pwd|passphrase|secret|token|credentials?|jaas\.config|metrics\.users|user\.info"
+    r"|(?:api|access|account|private|secret|keystore|authori[sz]ation)[._-]?key(?:\.[\w.-]+)?|authorization)"
+    r"""["']?\s*[=:]\s*(?=.)""",
     re.I | re.S,
 )
-"""Matches an argument with a secret, up to the first character of the secret."""
+"""Matches the name of a setting with a secret, up to the first character of the secret. In a URL or in JSON too."""
 
-_OPTIONS = frozenset({"--hmac", "--jmx-auth-prop"})
-"""The options whose next argument is a secret."""
+_OPTIONS = re.compile(r"-{1,2}(?:hmac|jmx-auth-prop)(=?)", re.S)
+"""Matches the options whose value is a secret. The value may be the next argument."""
 
 _ARG_START, _ARG_END = 45, 46
 """The indexes of two fields in /proc/self/stat, counted after the name of the program: the addresses at which the
 command line begins and ends in memory."""
 
 
-def secret_parts(words: Sequence[str]) -> list[tuple[str, int]]:
-    """Returns the arguments that contain a secret, each with the index at which the secret begins."""
+def secret_parts(words: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Returns the arguments that contain a secret, each with the indexes at which the secret begins and ends."""
     found = []
     for before, word in zip(("", *words), words, strict=False):
-        match = _SECRET.search(word)
-        if before in _OPTIONS or match is not None:
-            found.append((word, match.end() - 1 if match is not None else 0))
-    return found
+        option = _OPTIONS.match(word)
+        if (given := _OPTIONS.fullmatch(before)) is not None and not given[1]:
+            found.append((word, 0, len(word)))
+        elif option is not None and option[1]:
+            found.append((word, option.end(), len(word)))
+        elif (match := _SECRET.search(word)) is not None:
+            found.append((word, match.end(), len(word)))
+        # A URL may stand before the name of a secret setting.
+        found += [(word, *user.span(1)) for user in USER_OF_URL.finditer(word)]
+    return [(word, start, end) for word, start, end in found if start < end]
+
+
+def holds_secret(word: str) -> bool:
+    """Whether an argument contains a secret."""
+    return bool(secret_parts((word,)))
 
 
 def hide_secrets(words: Sequence[str]) -> None:
@@ -48,13 +63,18 @@ def hide_secrets(words: Sequence[str]) -> None:
         _overwrite(start, end, parts)
 
 
-def _overwrite(start: int, end: int, parts: Sequence[tuple[str, int]]) -> None:
+def _overwrite(start: int, end: int, parts: Sequence[tuple[str, int, int]]) -> None:
     import ctypes
 
     content = ctypes.string_at(start, end - start)
-    for word, index in parts:
-        argument = word.encode("utf-8", "surrogateescape")
-        visible = len(word[:index].encode("utf-8", "surrogateescape"))
-        at = content.find(b"\0" + argument + b"\0")
-        if at >= 0:
-            ctypes.memset(start + at + 1 + visible, ord("*"), len(argument) - visible)
+    for word, first, last in parts:
+        argument = _encoded(word)
+        at = content.find(b"\0" + argument + b"\0") + 1
+        while at > 0:  # each place of an argument that is repeated
+            hidden = slice(len(_encoded(word[:first])), len(_encoded(word[:last])))
+            ctypes.memset(start + at + hidden.start, ord("*"), hidden.stop - hidden.start)
+            at = content.find(b"\0" + argument + b"\0", at) + 1
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

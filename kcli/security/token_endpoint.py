@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kcli.config.definition import ConfigError
 from kcli.errors import SaslAuthenticationException
+from kcli.model.secret_text import without_logins
 from kcli.security.http_calls import called
 from kcli.security.jaas import LoginModule
 from kcli.security.token_source import LookUp, TokenSource, read_text
@@ -52,6 +53,11 @@ class Endpoint:
     timeout_s: float = TIMEOUT_S
     tls: ClientTls | None = None
 
+    @property
+    def shown_url(self) -> str:
+        """The URL without a login, for messages."""
+        return without_logins(self.url)
+
     def post(self, form: Mapping[str, str], headers: Mapping[str, str]) -> str:
         """Sends a form and returns the token in the answer. Raises SaslAuthenticationException if there is no token."""
         from urllib.error import HTTPError, URLError
@@ -73,14 +79,14 @@ class Endpoint:
                     status = error.code
                 if status < 500 or attempt == ATTEMPTS - 1:
                     raise SaslAuthenticationException(
-                        f"the token endpoint {self.url} answered {status} {error.reason}: check the client id and "
-                        "the secret"
+                        f"the token endpoint {self.shown_url} answered {status} {error.reason}: check the client "
+                        "id and the secret"
                     ) from None
             except OSError as error:
                 if attempt == ATTEMPTS - 1:
                     reason = error.reason if isinstance(error, URLError) else error
                     raise SaslAuthenticationException(
-                        f"the token endpoint {self.url} cannot be reached: {reason}"
+                        f"the token endpoint {self.shown_url} cannot be reached: {reason}"
                     ) from None
             time.sleep(BACKOFF_S * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -93,7 +99,7 @@ class Endpoint:
             assert isinstance(token, str)
         except (ValueError, KeyError, AttributeError, AssertionError):
             raise SaslAuthenticationException(
-                f"the answer of the token endpoint {self.url} has no access_token"
+                f"the answer of the token endpoint {self.shown_url} has no access_token"
             ) from None
         return token
 
@@ -102,7 +108,7 @@ class Endpoint:
             return None if self.tls is None else self.tls.context()
         except ConfigError as error:
             raise SaslAuthenticationException(
-                f"the token endpoint {self.url} cannot be called: {error}"
+                f"the token endpoint {self.shown_url} cannot be called: {error}"
             ) from None
 
 
@@ -228,7 +234,9 @@ def _endpoint(look_up: LookUp, module: LoginModule, url: str) -> Endpoint:
     from urllib.parse import urlsplit
 
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"{_PREFIX}token.endpoint.url is {url}: expected http://…, https://… or file:/…")
+        raise ValueError(
+            f"{_PREFIX}token.endpoint.url is {without_logins(url)}: expected http://…, https://… or file:/…"
+        )
     timeout_ms = look_up("sasl.login.read.timeout.ms")
     tls = None
     if any(name.startswith("ssl.") for name in module.options):

@@ -6,13 +6,20 @@ flushes and closes its logs.
 
 from __future__ import annotations
 
+import sys
+
+from kcli.runtime.hidden_arguments import hide_secrets
+
+if __name__ == "__main__":
+    # `--override` may have a password. The other imports take long, and other users can read the list of processes.
+    hide_secrets(sys.argv)
+
 import argparse
 import asyncio
 import contextlib
 import dataclasses
 import logging
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from kcli.config import environment
@@ -26,7 +33,6 @@ from kcli.errors import KafkaError, StorageError
 from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
-from kcli.runtime.hidden_arguments import hide_secrets
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
@@ -173,7 +179,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="write nothing to stdout after the start if the log has files",
     )
     options = parser.parse_args(arguments)
-    hide_secrets(sys.argv)  # `--override` may have a password
     environment.apply_to_process()
     overrides = dict(item.split("=", 1) for item in options.override)
     try:

@@ -26,6 +26,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
+from kcli.model.secret_text import without_logins
 from kcli.tracing.settings import TraceSettings, names_service
 from kcli.tracing.span import Kind, Span
 from kcli.tracing.trace_context import TraceContext
@@ -126,4 +127,4 @@ class _LastLine(logging.Handler):
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.text = record.getMessage()
+        self.text = without_logins(record.getMessage())

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
+from kcli.model.secret_text import without_logins
 from kcli.security.allowed_sources import (
     ALLOWED_FILES,
     ALLOWED_URLS,
@@ -96,7 +97,7 @@ def key_set_settings(config: ListenerConfig, module_options: Mapping[str, str]) 
     parts = urlsplit(url)
     is_file = parts.scheme.lower() == "file"
     if not is_file and not (parts.scheme.lower() in ("http", "https") and parts.hostname):
-        raise _refused(config, name, f"is {url}; expected a URL with http, https or file")
+        raise _refused(config, name, f"is {without_logins(url)}; expected a URL with http, https or file")
     try:
         allowed_sources(config.listed).check_url(f"{_PREFIX}{name}", url)
     except SourceNotAllowed as error:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from kcli.model.secret_text import without_logins
 from kcli.runtime.log_text import one_line
 from kcli.server.logging.names import LEVELS, level_name, shown_name
 
@@ -34,7 +35,7 @@ class LineFormatter(logging.Formatter):
     """Formats an event on one line. Subclasses add the time, the level and the name."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = one_line(record.getMessage())
+        message = one_line(without_logins(record.getMessage()))
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return self.line(record, message)
@@ -74,7 +75,7 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": level_name(record.levelno),
             "logger": shown_name(record.name),
-            "message": record.getMessage(),
+            "message": without_logins(record.getMessage()),
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
@@ -86,7 +87,7 @@ class JsonFormatter(logging.Formatter):
 
 def error_text(error: BaseException) -> str:
     """An error and the place that raised it, on one line."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = without_logins(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     place = _place(error.__traceback__)
     return one_line(f"{text} (at {place})" if place else text)
 

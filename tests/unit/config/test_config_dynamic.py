@@ -70,6 +70,19 @@ def test_broker_keys_in_several_units(dynamic: DynamicConfig) -> None:
     assert shown(entries["log.retention.minutes"]) == "log.retention.minutes=null sensitive=false synonyms={}"
 
 
+def test_the_login_of_a_url_is_never_shown() -> None:
+    texts = STATIC | {
+        "kcli.trace.endpoint": "http://u:hunter2@h:1/p",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://hunter3@h/keys",
+    }
+    entries = by_name(DynamicConfig(node_config(texts)).describe_broker())
+    assert shown(entries["kcli.trace.endpoint"]) == (
+        "kcli.trace.endpoint=http://***@h:1/p sensitive=false "
+        "synonyms={STATIC_BROKER_CONFIG:kcli.trace.endpoint=http://***@h:1/p}"
+    )
+    assert "hunter" not in "".join(map(shown, entries.values()))
+
+
 def test_secrets_and_unknown_keys_are_never_shown() -> None:
     texts = STATIC | {"ssl.key.password": "hunter2", "my.plugin.key": "hunter3"}
     dynamic = DynamicConfig(node_config(texts))

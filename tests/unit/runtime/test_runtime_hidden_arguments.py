@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcli.runtime.hidden_arguments import secret_parts
+from kcli.spark.submit import job_code
 
 SHOW = (
     "import sys; from kcli.runtime.hidden_arguments import hide_secrets; hide_secrets(sys.argv); "
@@ -31,10 +32,25 @@ SHOW = (
         (["--hmac=aHVzaA=="], ["aHVzaA=="]),
         (["--jmx-auth-prop", "ops=hush"], ["ops=hush"]),
         (["--topic", "password", "--property", "password="], []),
+        (["-hmac", "aHVzaA=="], ["aHVzaA=="]),
+        (["--jmx-auth-prop=ops=hush"], ["ops=hush"]),
+        (["--traces", "http://u:hush@h:1/p"], ["u:hush"]),
+        (["--traces=http://hush@h:1"], ["hush"]),
+        (["--schema-registry", "http://a:1,https://u:hu/s@h@b:2"], ["a:1,https://u:hu/s@h"]),
+        (["--override", "kcli.trace.endpoint=http://u:hush@h:1"], ["u:hush"]),
+        (["--url", "jdbc:postgresql://h/d?user=u&password=hush"], ["hush"]),
+        (["--url", "postgresql+psycopg://u:hush@h/d"], ["u:hush"]),
+        (["--conf", "spark.hadoop.fs.s3a.secret.key=hush"], ["hush"]),
+        (["--conf", "spark.hadoop.fs.azure.account.key.a.blob.core.windows.net=hush"], ["hush"]),
+        (["--catalog", "token=hush"], ["hush"]),
+        (["--write-option", '{"password": "hush"}'], ['"hush"}']),
+        (["--command-property", "basic.auth.user.info=u:hush"], ["u:hush"]),
+        (["--override", "sasl.oauthbearer.token.endpoint.url=http://h:1/token"], []),
+        (["--metrics", "http://h:1/a", "--topic", "a@b"], []),
     ],
 )
 def test_secrets_are_found(words: list[str], hidden: list[str]) -> None:
-    assert [word[index:] for word, index in secret_parts(words)] == hidden
+    assert [word[start:end] for word, start, end in secret_parts(words)] == hidden
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")
@@ -61,16 +77,43 @@ def test_the_list_of_processes_does_not_show_secrets() -> None:
     assert shown.stdout.split("\0")[3:-1] == hidden
 
 
-SERVE = (
-    "import kcli.server.main as server\n"
-    "server.configured = lambda path, overrides: None\n"
-    "server.run = lambda config, is_background: print(open('/proc/self/cmdline').read()) or 0\n"
-    "server.main()"
-)
+SHOW_AT_IMPORT = """
+import os, runpy, sys
+program, module = sys.argv[1:3]
+del sys.argv[1:3]
+class Hook:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            print(open("/proc/self/cmdline").read(), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Hook())
+runpy.run_module(program, run_name="__main__", alter_sys=True)
+"""
+"""Prints the command line as other users see it when a program imports a module."""
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")
-def test_a_server_in_the_background_does_not_show_the_secrets_of_its_overrides() -> None:
-    words = ["--background", "server.properties", "--override", "ssl.keystore.password=hush"]
-    shown = subprocess.run([sys.executable, "-c", SERVE, *words], capture_output=True, text=True, check=True)
+def test_the_driver_of_a_spark_job_hides_its_secrets() -> None:
+    hook = SHOW_AT_IMPORT.split("runpy.run_module")[0]
+    words = ["", "kcli.spark.jobs.ingest.job", "--url", "postgresql://u:hush@h/d"]
+    shown = subprocess.run(
+        [sys.executable, "-c", hook + job_code("ingest"), *words], capture_output=True, text=True, check=True
+    )
+    assert "postgresql://******@h/d" in shown.stdout and "hush" not in shown.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [("kcli", "kcli.cli.main"), ("kcli.server.main", "kcli.config.broker")],
+    ids=["kcli", "a server in the background"],
+)
+def test_a_program_hides_its_secrets_before_it_imports_its_code(program: str, module: str) -> None:
+    words = ["server.properties", "--override", "ssl.keystore.password=hush"]
+    shown = subprocess.run(
+        [sys.executable, "-c", SHOW_AT_IMPORT, program, module, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "ssl.keystore.password=****" in shown.stdout and "hush" not in shown.stdout
