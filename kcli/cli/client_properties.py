@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import warn
-from kcli.cli.syntax.options import CommandError, UsageError
+from kcli.cli.script_form import is_kafkas_script
+from kcli.cli.syntax.options import CommandError, UsageError, did_you_mean
 from kcli.model.addresses import read_server
 from kcli.security.tls.files import is_readable_by_all
 
@@ -49,6 +50,18 @@ def key_values(words: Iterable[str]) -> dict[str, str]:
     return {key: value for key, _, value in split}
 
 
+def warn_unknown(option: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Warns about names of `key=value` arguments that a formatter or reader does not have.
+
+    Kafka's scripts accept such names silently, so the warning is only for a command that was started as `kcli`.
+    """
+    if is_kafkas_script():
+        return
+    for name in unknown:
+        hint = did_you_mean(name, list(known))
+        warn(" ".join(filter(None, (f"WARN --{option}: ignored the unknown property {name}.", hint))))
+
+
 def load_properties(path: str | None, profile: Mapping[str, str] | None = None) -> Properties:
     """Returns the properties of a file, merged over the properties of the profile. Variables of configuration providers
     are replaced.
@@ -84,7 +97,8 @@ def _loaded(path: str | None, profile: Mapping[str, str] | None) -> Properties:
     try:
         properties.update_from(load(path), where=path)
     except FileNotFoundError as error:
-        raise CommandError(path) from error
+        # As in Java, the message is only the path. `plain_words` cannot know that the path is an error.
+        raise CommandError(path if is_kafkas_script() else f"{path}: no such file") from error
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
     except ConfigError as error:

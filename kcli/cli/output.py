@@ -37,6 +37,8 @@ class Output:
 
     def __init__(self, format: str = "text") -> None:
         self.format = format
+        self.is_failed = False
+        """Whether the command has reported a failure, so that its exit code is 1. Kafka's script may then return 0."""
         self._header: list[str] | None = None
 
     @property

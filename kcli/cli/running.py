@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.output import WRITE_FAILED, Output, warn
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax import argparse4j, jopt
 from kcli.cli.syntax.options import (
@@ -38,10 +39,6 @@ INTERRUPTED = 130  # 128 + SIGINT: the exit code of a shell and of the JVM
 TERMINATED = 143  # 128 + SIGTERM
 
 
-SCRIPT_VARIABLE = "KCLI_SCRIPT"
-"""The environment variable with which a shim reports that the user has started Kafka's script."""
-
-
 SERVER_START = "server-start"
 LOST_EXCEPTION = (
     # CPython's message if an extension module loses an exception
@@ -61,14 +58,14 @@ def _apply_environment(tool: Tool) -> None:
     these warnings to its log."""
     environment.apply_to_process()
     if tool.script and tool.name != SERVER_START:
-        for line in environment.warnings(is_script=SCRIPT_VARIABLE in os.environ):
+        for line in environment.warnings(is_script=is_kafkas_script()):
             warn(f"WARN {line}")
 
 
 def _as_started(command: Command) -> Command:
     """Returns the command. If the command was started by the name of Kafka's script, removes the actions that Kafka's
     script does not have."""
-    if SCRIPT_VARIABLE not in os.environ:
+    if not is_kafkas_script():
         return command
     return replace(
         command,
@@ -134,7 +131,7 @@ def run_command(command: Command, argv: list[str]) -> int:
     except ParseError as error:
         return _parse_failed(command, error)
     except CommandError as error:
-        warn(without_logins(str(error)))
+        _complain(str(error))
         return error.exit_code
     with shown_at_end():
         return _outcome(command, runner, options)
@@ -143,18 +140,23 @@ def run_command(command: Command, argv: list[str]) -> int:
 def _outcome(command: Command, runner: Run, options: CommonOptions) -> int:
     """Runs a command with its options. Returns the exit code."""
     try:
-        done = runner(options, Output(options.output))
+        output = Output(options.output)
+        done = runner(options, output)
         code = _awaited(done) if isinstance(done, Coroutine) else done
     except UsageError as error:
         return _usage_failed(command, str(error))
     except CommandError as error:
         if str(error):
-            warn(without_logins(str(error)))
+            _complain(str(error))
         return error.exit_code
     except KcliError as error:
-        warn(without_logins(_message(error)))
+        _complain(_message(error))
         return 1
-    return code or 0
+    return code or int(output.is_failed and not is_kafkas_script())
+
+
+def _complain(text: str) -> None:
+    warn(without_logins(text))
 
 
 def _message(error: KcliError) -> str:
@@ -207,7 +209,7 @@ def _help(command: Command, *, bare: bool) -> int:
     If the user requests the help, Kafka's scripts print it on stderr or end with exit code 1. A command that was
     started as `kcli` prints it on stdout and ends with exit code 0, so that `kcli topics --help | less` works.
     """
-    is_wanted = not bare and SCRIPT_VARIABLE not in os.environ
+    is_wanted = not bare and not is_kafkas_script()
     if command.family is Family.ARGPARSE4J:
         print("\n".join([argparse4j.help_text(command), *_examples(command)]))
         if bare:
@@ -229,6 +231,8 @@ def _examples(command: Command) -> list[str]:
 
 
 def _parse_failed(command: Command, error: ParseError) -> int:
+    if not is_kafkas_script():
+        return _refused(command, f"{error}. {error.hint}" if error.hint else str(error))
     code = 1
     if command.parse_failed is not None:
         code = command.parse_failed(error)
@@ -246,10 +250,21 @@ def _parse_failed(command: Command, error: ParseError) -> int:
 
 
 def _usage_failed(command: Command, message: str) -> int:
+    if not is_kafkas_script():
+        return _refused(command, message)
     if command.family is Family.ARGPARSE4J:
         warn(usage(command))
         warn(f"{command.prog}: error: {message}")
         return 1
     warn(message)
     warn(usage(command))
+    return 1
+
+
+def _refused(command: Command, message: str) -> int:
+    """Prints two lines of usage and then the error, so that the error is the last line. Returns the exit code."""
+    actions = "{" + ",".join(sub.name for sub in command.subcommands) + "} " if command.subcommands else ""
+    warn(f"usage: kcli {command.name} {actions}[OPTIONS]")
+    warn(f"       kcli help {command.name} shows the options and examples.")
+    _complain(f"kcli {command.name}: error: {message.strip()}")
     return 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kcli.cli.running import SCRIPT_VARIABLE
+from kcli.cli.script_form import SCRIPT_VARIABLE
 from kcli.cli.syntax.registry import TOOLS
 
 EXECUTABLE = 0o755

@@ -44,7 +44,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         try:
             self._values = BROKER.parse(texts)
         except ConfigError as error:
-            raise error.at(texts.where(error.key) if error.key else "") from None
+            raise error.at(texts.place(error.key)) from None
 
     def replaced(self, texts: Mapping[str, str]) -> BrokerConfig:
         """A copy in which some keys have new values, such as dynamic configs. Raises ConfigError for an invalid

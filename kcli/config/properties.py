@@ -34,6 +34,8 @@ class Properties(MutableMapping[str, str]):
 
     def __init__(self, entries: Mapping[str, str] | None = None, *, where: str = "") -> None:
         self._entries: dict[str, _Entry] = {}
+        self.source = ""
+        """The path of the file. Empty if the entries come from no file."""
         self.repeated: tuple[str, ...] = ()
         """A warning for each key that a file sets again. The values are left out, because they may be passwords."""
         self.update_from(entries or {}, where=where)
@@ -45,11 +47,18 @@ class Properties(MutableMapping[str, str]):
             self._entries[key] = _Entry(value, place)
         if isinstance(entries, Properties):
             self.repeated += entries.repeated
+            self.source = self.source or entries.source
 
     def where(self, key: str) -> str:
         """The place where the key is set, such as `server.properties:12`. Empty if it is unknown."""
         entry = self._entries.get(key)
         return entry.where if entry else ""
+
+    def place(self, key: str | None) -> str:
+        """The place where the key is set. If the key is missing, the name of the file in which it is missing."""
+        if key is None:
+            return ""
+        return self.where(key) if key in self else self.source
 
     def __getitem__(self, key: str) -> str:
         return self._entries[key].value
@@ -96,6 +105,7 @@ def parse(text: str, *, source: str = "") -> Properties:
             repeated.append(f"{where}: {key} is set again; the value at {properties.where(key)} is ignored")
         properties.update_from({key: value}, where=where)
     properties.repeated = tuple(repeated)
+    properties.source = source
     return properties
 
 

@@ -65,7 +65,7 @@ def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | No
     try:
         check(config)
     except ConfigError as error:
-        raise error.at(texts.where(error.key) if error.key else "") from None
+        raise error.at(texts.place(error.key)) from None
     return config
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from kcli.command.options import did_you_mean
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
 from kcli.rdkafka.configuration import JAVA_NAMES, RECEIVE_BYTES, within_transaction
 from kcli.rdkafka.errors import ConfigurationError
@@ -34,7 +35,8 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
         except KafkaException as error:
             text = error.args[0].str().strip()
             if (unknown := _UNKNOWN.search(text)) and unknown[1] in config:
-                logger().warning("The configuration %s was supplied but is not known here.", unknown[1])
+                words = f"The configuration {unknown[1]} was supplied but is not known here."
+                logger().warning("%s", f"{words} {did_you_mean(unknown[1], _known_names())}".rstrip())
                 del config[unknown[1]]
             elif (limits := _OUTSIDE.search(text)) and limits[1] in config:
                 name, least, most = limits[1], int(limits[2]), int(limits[3])
@@ -47,6 +49,14 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
                 # librdkafka's text names the property. The value may be a password, so the message does not contain the
                 # value.
                 raise ConfigurationError(f"Failed to construct kafka client: {text}") from None
+
+
+def _known_names() -> list[str]:
+    """Returns the names of the settings of Java's producer and consumer."""
+    from kcli.config.consumer import CONSUMER
+    from kcli.config.producer import PRODUCER
+
+    return sorted({*CONSUMER, *PRODUCER})
 
 
 def kafka_error(error: ClientError) -> KafkaError:

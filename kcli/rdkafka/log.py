@@ -46,6 +46,7 @@ def logger() -> logging.Logger:
         formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
         handler.setFormatter(formatter)
         handler.addFilter(_name_peer)
+        handler.addFilter(_in_our_words)
         handler.addFilter(Repeats())
         found.addHandler(handler)
         found.setLevel(logging.WARNING)
@@ -53,6 +54,33 @@ def logger() -> logging.Logger:
         logging.addLevelName(logging.WARNING, "WARN")
         logging.addLevelName(logging.CRITICAL, "FATAL")
     return found
+
+
+_LINE = re.compile(r"[A-Z_]+ \[[^\]]*\](?: \[thrd:[^\]]*\])?: (?P<text>.*)", re.S)
+"""A line of librdkafka: FACILITY [client] [thrd:thread]: text."""
+_BROKER = re.compile(r"(?:[a-z_]+://)?(?P<address>\S+:\d+)/(?:\d+|bootstrap): (?P<text>.*)", re.S)
+_CONNECT = re.compile(r"Connect to ipv[46]#(?P<address>\S+) failed: (?P<reason>.*?)(?: \(after .*)?", re.S)
+
+
+def _in_our_words(record: logging.LogRecord) -> bool:
+    """Rewrites a line of librdkafka: removes its facility, client and thread, and names a failed connection as Java's
+    client does."""
+    found = _LINE.fullmatch(record.getMessage())
+    if found is None:
+        return True
+    text, address = found["text"], ""
+    if (broker := _BROKER.fullmatch(text)) is not None:
+        text, address = broker["text"], broker["address"]
+    if (failed := _CONNECT.fullmatch(text)) is not None:
+        text = (
+            f"Connection to {address or failed['address']} could not be established ({failed['reason']}). "
+            "Node may not be available."
+        )
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    elif address and address not in text:
+        text = f"{address}: {text}"
+    record.msg, record.args = text, ()
+    return True
 
 
 def _name_peer(record: logging.LogRecord) -> bool:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kcli.spark.submit import SubmitError, check_java, worker_python, write_conf
+from kcli.spark.command_line import SubmitError
+from kcli.spark.submit import check_java, worker_python, write_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

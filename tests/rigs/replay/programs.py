@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from kcli.cli.main import run
+from kcli.cli.script_form import SCRIPT_VARIABLE
 from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol import messages
 from kcli.rdkafka import producer
@@ -90,7 +91,7 @@ class Program:
             os.dup2(self._err.fileno(), 2)
             os.chdir(directory)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.environ |= {"COLUMNS": "80", "TZ": "UTC"}
+            os.environ |= {"COLUMNS": "80", "TZ": "UTC", SCRIPT_VARIABLE: argv[0]}
             time.tzset()
             sys.stdin = open(0, encoding="utf-8", newline=None, closefd=False)
             sys.stdout = open(1, "w", encoding="utf-8", closefd=False)

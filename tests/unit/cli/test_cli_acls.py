@@ -195,6 +195,7 @@ def test_a_removal_asks_only_a_person(
     assert broker.acls == {}
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.running import SCRIPT_VARIABLE
+from kcli.cli.script_form import SCRIPT_VARIABLE
 from kcli.local_cluster.directory import create_cluster, held_by_this_process
 from kcli.local_cluster.layout import plan_nodes, ports_needed
 from kcli.local_cluster.ports import free_port, free_ports

@@ -74,6 +74,7 @@ def test_alter_reads_configs_from_a_file(kcli: Kcli, cluster: ScriptedCluster, t
     assert [(op.name, op.value) for op in request.resources[0].configs] == [("flush.ms", "2222")]
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -69,6 +69,7 @@ def test_one_server_with_an_address_is_enough() -> None:
     assert len(admin(ClusterOptions(bootstrap_server=f"{NOWHERE},127.0.0.1:1")).config.servers) == 2
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "code", "out", "err"),
     [

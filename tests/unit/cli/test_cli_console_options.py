@@ -141,6 +141,7 @@ def test_envelopes_written_by_hand() -> None:
     assert record == envelope.JsonRecord(key=None, value=b"v", headers=[("a", b"1"), ("b", None)])
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -179,6 +180,7 @@ def test_errors_of_the_client_become_messages_and_exit_code_1(
     assert capsys.readouterr().err == f"{complaint}\n"
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_producer_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
     command = TOOLS["console-producer"].load()
     base = ["--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
@@ -210,3 +212,35 @@ def test_a_topic_that_cannot_be_is_not_waited_for(capsys: pytest.CaptureFixture[
     assert f"InvalidTopicException: Invalid topics: [{topic}]" in said
     assert said.endswith("Processed a total of 0 messages\n")
     logger().handlers.clear()
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (
+            "console-consumer --property prnt.key=true",
+            "WARN --property: ignored the unknown property prnt.key. Did you mean print.key?",
+        ),
+        (
+            "console-consumer --formatter-property key.deserialiser=a",
+            "WARN --formatter-property: ignored the unknown property key.deserialiser. Did you mean key.deserializer?",
+        ),
+        ("console-consumer --property key.deserializer.encoding=a --property print.key=true", ""),
+        (
+            "console-producer --property parse.kye=true",
+            "WARN --property: ignored the unknown property parse.kye. Did you mean parse.key?",
+        ),
+    ],
+)
+def test_an_unknown_property_is_warned_about_but_not_by_kafkas_script(
+    words: str, warning: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, *rest = words.split()
+    # The missing file of client settings ends the command after the warning.
+    file = "--consumer.config" if name == "console-consumer" else "--producer.config"
+    main.run([name, "--bootstrap-server", "h:1", "--topic", "t", *rest, file, "no/such"])
+    said = capsys.readouterr().err
+    assert (warning in said) if warning else ("WARN" not in said)
+    monkeypatch.setenv("KCLI_SCRIPT", f"kafka-{name}.sh")
+    main.run([name, "--bootstrap-server", "h:1", "--topic", "t", *rest, file, "no/such"])
+    assert "WARN" not in capsys.readouterr().err

@@ -20,6 +20,7 @@ from kcli.model.topic_partition import TopicPartition
 B = "--bootstrap-server 127.0.0.1:9 "
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -77,6 +78,7 @@ def test_invalid_command_lines_are_refused_in_kafkas_words(
     assert "Option" in err.splitlines()[1], "the usage table follows"
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "exception"),
     [
@@ -95,6 +97,7 @@ def test_the_parser_refuses_wrong_options_in_the_words_of_joptsimple(
     assert capsys.readouterr().err.splitlines()[0] == f'Exception in thread "main" joptsimple.{exception}'
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -110,12 +113,14 @@ def test_without_a_client_it_still_ends_with_0(
     assert capsys.readouterr().out == f"\nError: Executing consumer group command failed due to {reason}\n"
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_offsets_are_deleted_of_one_group_only(capsys: pytest.CaptureFixture[str]) -> None:
     words = "--bootstrap-server 127.0.0.1:9 --delete-offsets --group a --group b --topic t"
     assert run(["consumer-groups", *words.split()]) == 0
     assert "Found multiple arguments for option group, but you asked for only one" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_a_reset_without_execute_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["consumer-groups", *B.split(), "--reset-offsets"]) == 1
     assert capsys.readouterr().err.splitlines()[:2] == [
@@ -268,3 +273,13 @@ def test_invalid_regular_expressions_are_refused_with_the_reason(
     assert verdict(pattern) == expected
     assert run(["consumer-groups", "--validate-regex", pattern]) == 0
     assert capsys.readouterr().out == expected + "\n"
+
+
+def test_a_failed_action_ends_with_1_unless_kafkas_script_was_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["consumer-groups", "--bootstrap-server", "x:9", "--list", "--command-config", "no/such"]
+    assert run(words) == 1
+    assert "NoSuchFileException: no/such" in capsys.readouterr().out
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-consumer-groups.sh")
+    assert run(words) == 0

@@ -176,6 +176,7 @@ def test_a_refusal_is_printed_as_javas_exception(call: Callable[..., Done], toke
     assert done.err == f"org.apache.kafka.common.errors.DelegationTokenOwnerMismatchException: {said}\n"
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -206,6 +207,7 @@ def test_wrong_arguments_are_refused_in_the_words_of_kafka(
     assert done.err.splitlines()[0] == message
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_the_tool_needs_a_command_config(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["delegation-tokens", "--bootstrap-server", "h:1", "--create"]) == 1
     assert capsys.readouterr().err.startswith('Missing required argument "[command-config]"\n')

@@ -123,6 +123,7 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_a_row_with_what_is_known_for_each_partition(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,6 +144,7 @@ def test_separated_values_may_come_in_several_options() -> None:
     assert separated([]) == ()
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "code", "out", "err"),
     [
@@ -190,6 +191,7 @@ def test_each_tool_tells_what_cannot_be_parsed_in_its_way(
     assert tuple(capsys.readouterr()) == (out, err)
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "java_class"),
     [
@@ -209,6 +211,7 @@ def test_an_error_is_reported_under_its_java_class(
     assert first.startswith(f'Exception in thread "main" joptsimple.{java_class}: ')
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_an_argument_that_looks_like_a_message_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     argument = "option bootstrap-server, "
     assert run(["topics", "--bootstrap-server", "127.0.0.1:1", "--list", "--partitions", argument]) == 1

@@ -80,6 +80,7 @@ def test_wanted_help_goes_to_stdout_unless_the_shim_of_a_script_was_called(
     assert (as_kafka.out, as_kafka.err) == ("", wanted.out)
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_help_of_the_argparse4j_family_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(ARGPARSE4J, ["--help"]) == 0
     assert "usage: kafka-sample" in capsys.readouterr().out
@@ -123,6 +124,7 @@ def test_the_one_tool_of_the_other_family_with_a_version(
     assert main.run(["features", "--version"]) == 1
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("fail", "code", "first", "table"),
     [
@@ -141,6 +143,7 @@ def test_failures_become_words_and_codes(
     assert ("--fail" in said.err) is table
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(JOPT, ["--fial", "x"]) == 1
     lines = capsys.readouterr().err.splitlines()
@@ -150,6 +153,7 @@ def test_a_wrong_word_is_answered_with_the_table_or_without(capsys: pytest.Captu
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -162,6 +166,62 @@ def test_a_late_error_of_joptsimple_is_shown_without_the_table_of_options(
 ) -> None:
     assert main.run(["console-producer", "--bootstrap-server", "h:1", "--topic", "t", *words]) == 1
     assert capsys.readouterr().err == f"{complaint}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("topics --lst", "kcli topics: error: lst is not a recognized option. Did you mean --list?"),
+        ("get-offsets --topic a", 'kcli get-offsets: error: Missing required argument "[bootstrap-server]"'),
+        ("transactions abort", "kcli transactions: error: argument --topic is required"),
+        (
+            "consumer-groups --bootstrap-server h:1 --bogusbogus",
+            "kcli consumer-groups: error: bogusbogus is not a recognized option",
+        ),
+        ("dump-log --bogusbogus", "kcli dump-log: error: bogusbogus is not a recognized option"),
+    ],
+)
+def test_an_error_of_the_command_line_is_the_last_line_after_a_short_usage(
+    words: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(words.split()) == 1
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert (said.out, len(lines)) == ("", 3)
+    name = words.split()[0]
+    assert lines[0].startswith(f"usage: kcli {name} ") and f"kcli help {name}" in lines[1]
+    assert lines[2] == error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topics --bootstrap-server h:1 --list --command-config no/such",
+        "console-consumer --bootstrap-server h:1 --topic t --consumer.config no/such",
+        "console-producer --bootstrap-server h:1 --topic t --producer.config no/such",
+        "dump-log --files no/such",
+        "server-start no/such",
+        "get-offsets --bootstrap-server h:1 --command-config no/such",
+    ],
+)
+def test_a_missing_file_is_reported_with_words(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(words.split()) == 1
+    assert "o such file" in capsys.readouterr().err.replace("no/such", "")
+
+
+def test_a_missing_setting_is_reported_with_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=1\n")
+    missing = 'Missing required configuration "process.roles" which has no default value.'
+    assert main.run(["server-start", str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: {missing}\n"
+    assert main.run(["storage", "info", "-c", str(file)]) == 1
+    assert capsys.readouterr().err.endswith(f"{missing} ({file})\n")
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-storage.sh")
+    assert main.run(["storage", "info", "-c", str(file)]) == 1
+    assert capsys.readouterr().err.endswith(f"{missing}\n")
 
 
 def test_an_unknown_command_is_answered_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,8 @@ from kcli.cli.tools import spark_submit
 from kcli.cli.tools.console import consumer as console_consumer
 from kcli.cli.tools.perf_test import producer as producer_perf_test
 from kcli.config.properties import load
+from kcli.spark.command_line import split_command_line
 from kcli.spark.jobs.shared.job import load_job
-from kcli.spark.submit import split_command_line
 
 PROFILES = """\
 # clusters
@@ -184,7 +184,7 @@ def test_a_missing_file_is_reported_with_its_origin(profiles: Path, monkeypatch:
 
 def test_timeout_is_known_only_where_it_does_something(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(_tool("console-consumer"), ["--topic", "t", "--timeout", "1"]) == 1
-    assert capsys.readouterr().err.startswith("timeout is not a recognized option")
+    assert "timeout is not a recognized option" in capsys.readouterr().err
     assert running.run_command(_tool("storage"), ["random-uuid", "--timeout", "1"]) == 1
     assert "unrecognized arguments: '--timeout'" in capsys.readouterr().err
     for tool in ("topics", "e2e-latency", "replica-verification"):

@@ -164,6 +164,7 @@ def test_groups_are_listed_by_type_and_protocol(
     assert _groups(kcli("groups", "--list", "--output", "json", *words)) == groups
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

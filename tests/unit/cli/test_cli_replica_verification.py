@@ -40,6 +40,7 @@ def test_different_bytes_at_an_offset_are_reported() -> None:
     )
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_it_says_that_it_goes_away_and_what_it_needs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_format_of_the_log_takes_precedence_over_the_file(file: str, served:
     assert [log_settings(config, None).format for config in served] == ["json", "text", "json"]
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

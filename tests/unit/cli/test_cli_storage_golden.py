@@ -36,6 +36,7 @@ def scratch(tmp_path: Path) -> Path:
     raise AssertionError("no such directory")
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_the_story_of_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = scratch(tmp_path)
 

@@ -57,6 +57,7 @@ def test_create_sends_the_topic_and_a_dry_run_only_validates(kcli: Kcli, cluster
     assert cluster.server.sent(ApiKey.CREATE_TOPICS)[1].validate_only
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -146,6 +147,7 @@ def test_an_empty_assignment_leaves_the_count_to_the_broker(kcli: Kcli, cluster:
     assert request.topics[0].num_partitions == -1
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -65,6 +65,7 @@ def test_the_producers_file_goes_before_its_options(tmp_path: Path) -> None:
     assert config["enable.idempotence"] is True
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

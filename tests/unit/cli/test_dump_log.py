@@ -342,6 +342,7 @@ def test_rows_of_json_have_the_fields_of_a_batch(dump: Callable[..., Any], tmp_p
     assert json.loads(checked.out) == {"file": index, "is_sane": True}
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_wrong_names_and_words(dump: Callable[..., Any], tmp_path: Path) -> None:
     missing = dump("--files", LOG)
     assert (missing.lines, missing.code) == ([f"Dumping {LOG}", "Log starting offset: 0"], 1)

@@ -25,7 +25,9 @@ async def run(options: ConfigsOptions, output: Output) -> None:
         raise CommandError(str(error)) from error
     except CommandError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise _failed(options, f"java.nio.file.NoSuchFileException: {error}") from error
+            raise _failed(
+                options, f"java.nio.file.NoSuchFileException: {error.__cause__.filename}"
+            ) from error
         raise
     except KafkaError as error:
         raise _failed(options, java_text(error)) from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kcli.cli.client_properties import checked_login, client_properties, key_values
+from kcli.cli.client_properties import checked_login, client_properties, key_values, warn_unknown
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
@@ -293,6 +293,9 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
     if options.value_deserializer:
         properties["value.deserializer"] = options.value_deserializer
     properties |= key_values((*options.property, *options.formatter_property))
+    unknown = formatters.unknown_properties(options.formatter, properties)
+    used = "formatter-property" if options.formatter_property else "property"
+    warn_unknown(used, unknown, formatters.PROPERTIES)
     return formatters.formatter(options.formatter, properties)
 
 

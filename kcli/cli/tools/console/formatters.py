@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kcli.cli.syntax.options import UsageError
@@ -46,6 +47,26 @@ def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
             return _coordinator_records("share_state", None)
         case _:
             raise UsageError(class_name)
+
+
+_COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
+PROPERTIES = (
+    *(f"print.{column}" for column in _COLUMNS),
+    *("null.literal", "key.separator", "line.separator", "headers.separator"),
+    *("key.deserializer", "value.deserializer", "headers.deserializer"),
+)
+"""The properties of the default formatter. A deserializer may have properties of its own, after its name and a dot."""
+
+
+def unknown_properties(class_name: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that are not properties of the formatter. Only the default formatter's names are checked."""
+    if class_name.removeprefix(_PACKAGE) not in ("DefaultMessageFormatter", "LoggingMessageFormatter"):
+        return []
+    return [
+        name
+        for name in names
+        if name not in PROPERTIES and not re.match(r"(key|value|headers)\.deserializer\.", name)
+    ]
 
 
 class DefaultFormatter:

@@ -57,6 +57,13 @@ def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
         yield last if last[-1] else last[:-1]
 
 
+PROPERTIES = (
+    *("parse.key", "parse.headers", "ignore.error", "null.marker", "topic"),
+    *("key.separator", "headers.delimiter", "headers.separator", "headers.key.separator"),
+)
+"""The properties of Kafka's LineMessageReader."""
+
+
 @dataclass(frozen=True, slots=True)
 class LineParser:
     """Parses lines according to Kafka's reader properties, which `configure` has checked."""

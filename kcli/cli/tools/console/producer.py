@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties
+from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties, warn_unknown
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
@@ -24,7 +24,7 @@ from kcli.cli.syntax.options import (
     require,
 )
 from kcli.cli.tools.console import envelope
-from kcli.cli.tools.console.line_reader import LineParser, read_lines
+from kcli.cli.tools.console.line_reader import PROPERTIES, LineParser, read_lines
 from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError, TimeoutException
@@ -178,6 +178,8 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
         )
     _check_input(options)
     reader = client_properties(options.reader_config, (*options.property, *options.reader_property))
+    used = "reader-property" if options.reader_property else "property"
+    warn_unknown(used, [name for name in reader if name not in PROPERTIES], PROPERTIES)
     parser = LineParser.configure(reader)
     assert options.topic is not None
     finish_on_sigterm()

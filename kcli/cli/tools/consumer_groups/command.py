@@ -18,7 +18,7 @@ from kcli.cli.syntax.options import (
     OnParseError,
     ParseError,
 )
-from kcli.cli.tools.consumer_groups.failures import ExecutionError, execution_failed, failed
+from kcli.cli.tools.consumer_groups.failures import ExecutionError, action_failed, execution_failed
 from kcli.cli.tools.consumer_groups.groups import list_groups
 from kcli.cli.tools.consumer_groups.options import ConsumerGroupsOptions, check
 from kcli.cli.watch import watch
@@ -55,7 +55,7 @@ async def _act(action: Action, options: ConsumerGroupsOptions, client: AdminClie
     try:
         await action(options, client, output)
     except ExecutionError as error:
-        failed(output, f"Executing consumer group command failed due to {error}")
+        action_failed(output, str(error))
     except KafkaError as error:
         execution_failed(output, error)
 
@@ -63,11 +63,11 @@ async def _act(action: Action, options: ConsumerGroupsOptions, client: AdminClie
 def _report_no_client(output: Output, error: CommandError) -> None:
     """Reports that no admin client could be created, as Kafka's tool does. The reason goes to stderr."""
     if isinstance(error.__cause__, FileNotFoundError):
-        reason = f"java.nio.file.NoSuchFileException: {error}"
+        reason = f"java.nio.file.NoSuchFileException: {error.__cause__.filename}"
     else:
         reason = NO_CLIENT
         warn(str(error).removeprefix(f"{NO_CLIENT}\nCaused by: "))
-    failed(output, f"Executing consumer group command failed due to {reason}")
+    action_failed(output, reason)
 
 
 def _action(options: ConsumerGroupsOptions) -> Action:
@@ -100,7 +100,7 @@ def _parse_failed(error: ParseError) -> int:
     """
     if not error.is_late:
         return let_through(error)
-    failed(Output(), f"Executing consumer group command failed due to {error}")
+    action_failed(Output(), str(error))
     return 0
 
 
@@ -128,11 +128,14 @@ command = Command(
         (
             0,
             (
-                "The command succeeded, or Ctrl-C ended --watch. As in Kafka, the code is also 0 if the command "
-                "failed and printed Error: and the reason."
+                "The command succeeded, or Ctrl-C ended --watch. The script kafka-consumer-groups.sh also returns 0 if "
+                "the command failed and printed Error: and the reason."
             ),
         ),
-        (1, "The options are wrong, or you did not answer yes to a question of the command."),
+        (
+            1,
+            "The command failed, the options are wrong, or you did not answer yes to a question of the command.",
+        ),
         (130, "Without --watch: Ctrl-C ended the command."),
     ),
 )

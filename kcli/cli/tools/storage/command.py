@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from kcli.cli.output import Output
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -215,7 +216,9 @@ def _config(path: str) -> BrokerConfig:
     except OSError as error:
         raise CommandError(f"cannot read the configuration file {path}: {error.strerror}") from None
     except ConfigError as error:
-        at = f" ({error.where})" if error.where else ""
+        # Kafka's error about a missing key names no file. An error about a line has its number in both forms.
+        is_shown = ":" in error.where or not is_kafkas_script() if error.where else False
+        at = f" ({error.where})" if is_shown else ""
         _uncaught("org.apache.kafka.common.config.ConfigException", f"{error.message}{at}")
 
 

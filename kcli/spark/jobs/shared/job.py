@@ -121,10 +121,14 @@ class Job(Generic[T]):
 
     def complaint(self, error: UsageError) -> str:
         """Returns the message for an invalid command line."""
-        lines = [self.usage(), f"{self.prog}: error: {error}"]
-        if isinstance(error, ParseError) and error.hint:
-            lines.append(error.hint)
-        return "\n".join(lines)
+        hint = f". {error.hint}" if isinstance(error, ParseError) and error.hint else ""
+        return "\n".join(
+            [
+                f"usage: kcli spark-submit [SPARK OPTIONS] {self.name} [OPTIONS]",
+                f"       {self.prog} --help shows the options and examples.",
+                f"{self.prog}: error: {error}{hint}",
+            ]
+        )
 
     def main(self, argv: Sequence[str]) -> int:
         """Parses the options and runs the job in the driver. Returns the exit code."""
