@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Mapping
 from kcli.client.admin.groups import GroupDescription
 from kcli.lag.burrow import Status
 from kcli.lag.group_lag import GroupLag, Member, member_names
-from kcli.lag.partition_lag import PartitionLag
+from kcli.lag.partition_lag import PartitionLag, without_end
 from kcli.lag.tracker import LagTracker
 from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
@@ -45,7 +45,7 @@ class LagWatch:
         now_ms: int,
     ) -> GroupLag:
         """Adds a sample: the offsets of a group, and the end offsets of the same partitions. Computes the state of the
-        group.
+        group. A partition that `ends` does not contain has no lag in the result, because its end is unknown now.
 
         `ages_seconds` has the known ages of first unread records. `now_ms` is the time of a clock that never goes back.
         """
@@ -65,8 +65,11 @@ class LagWatch:
         for number, (partition, offset) in enumerate(committed.items()):
             if number % PARTITIONS_PER_STEP == 0:
                 yield
-            if partition in ends:
-                self._tracker.see_end(partition, now_ms, ends[partition])
+            if partition not in ends:
+                # An end of an earlier sample would make an unknown lag look known.
+                lag.add_partition(partition, without_end(offset, now_ms, now_ms))
+                continue
+            self._tracker.see_end(partition, now_ms, ends[partition])
             self._tracker.see_offset(group.group_id, partition, now_ms, offset)
             age = ages_seconds.get(partition)
             found = self._tracker.lag_of(

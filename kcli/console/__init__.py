@@ -8,6 +8,7 @@ docs/console.md is for users. docs/adr/0020 has the reasons for this design.
     access.py        Host header, cookie, CSRF, the connection of a session
     page_handlers.py runs handlers: time limits, audit, errors
     connection.py    the clients of one user to one cluster
+    contact.py       which servers of the cluster answer now
     cache.py         answers that are kept for seconds, with their age
     listing.py       search, sort and paging of lists
     pages/           one module for each area, with its routes
@@ -32,8 +33,11 @@ How to add a page
      the names of their fields), dicts, lists, texts, numbers. `call.admin` is the admin client of the user.
      `call.kept(key, load)` keeps an answer for some seconds and knows its age. `call.part`, `call.query` and
      `call.integer` read the URL.
-   - A list: `call.listing().rows(kept, text=…, columns=…)` searches, sorts and cuts the rows, and returns `Rows`. The
-     URL has the parameters `search, sort, order (asc or desc), offset, limit`. The page gets `{total, age_ms, rows}`.
+   - A list: `call.listing().rows(kept.value, text=…, columns=…)` searches, sorts and cuts the rows, and returns
+     `Rows`. The URL has the parameters `search, sort, order (asc or desc), offset, limit`. The page gets
+     `{total, rows}`.
+   - Each answer also has `as_of`, `age_ms`, `stale` and `unreachable` (`Call.dated`). The page shows the age of each
+     list, card and graph with parts/contact.js (`ageMark`, `freshPart`).
    - `Change`: POST with the header X-Kcli-Csrf. The handler gets an `Action`, sets `action.target` for the
      audit log, checks the body with `action.text`, `number`, `flag`, `texts` and `settings_of`, and returns
      an `Outcome`. If `action.is_preview`, it must not change anything. `action.command("topics", "--delete",

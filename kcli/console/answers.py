@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,11 +32,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A part of a list: the number of all rows that match, the age of the cluster's answer, and the rows of this
-    part."""
+    """A part of a list: the number of all rows that match, and the rows of this part."""
 
     total: int
-    age_ms: int
     rows: list[object] = field(default_factory=list)
     is_partial: bool = False
     """Whether some values are missing, because their request is still in progress. The page then soon requests the rows
@@ -75,6 +73,12 @@ def as_json(value: object) -> object:
     if isinstance(value, AbstractSet):
         return sorted(value)
     raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def whole_sum(values: Sequence[int | None]) -> int | None:
+    """The sum of values, or None if one of them is unknown."""
+    known = [each for each in values if each is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def finite(value: float) -> float | None:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
+from kcli.errors import NetworkException, TimeoutException
+
 T = TypeVar("T")
 
 ENTRIES_MAX = 32
@@ -22,12 +24,20 @@ UNUSED_SECONDS = 120.0
 """The least time for which an answer is kept, although no page requests it again."""
 
 
+GREY_SECONDS = 20.0
+"""A value that is this much older than usual is old: a page shows it in grey."""
+
+PATIENCE_SECONDS = 5.0
+"""The longest wait for a new value if there is an old one. The page then shows the old value in grey, with its age."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aged(Generic[T]):
-    """A value, and how long ago the cluster sent it."""
+    """A value, and how long ago the cluster sent it. `is_stale`: the value is older than it should be."""
 
     value: T
     age_ms: int
+    is_stale: bool = False
 
 
 @dataclass(slots=True)
@@ -40,8 +50,10 @@ class _Entry:
 class Cache:
     """The answers of one connection, by their keys."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], is_lost: Callable[[], bool] = lambda: False) -> None:
+        """`is_lost` returns whether no server of the cluster answers, so that a new request would only wait."""
         self._now = now
+        self._is_lost = is_lost
         self._generation = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._loads: dict[Hashable, asyncio.Task[_Entry]] = {}
@@ -53,25 +65,40 @@ class Cache:
         """Returns the value of a key, at most `seconds` old, and its age.
 
         A value that is up to `older_seconds` older is returned too. In this case a new value is loaded in the
-        background, so that an open page does not wait for the new value.
+        background, so that an open page does not wait for the new value. An even older value is returned as stale if
+        no server of the cluster answers, or if the new value does not come in some seconds.
         """
         entry = self._entries.get(key)
-        if entry is None or self._now() - entry.loaded_at > seconds:
+        if entry is None:
+            entry = await asyncio.shield(self._task(key, seconds + older_seconds, load))
+        elif self._age_seconds(entry) > seconds and not self._is_lost():
             task = self._task(key, seconds + older_seconds, load)
-            if entry is None or self._now() - entry.loaded_at > seconds + older_seconds:
-                entry = await asyncio.shield(task)
-        return Aged(cast(T, entry.value), round((self._now() - entry.loaded_at) * 1000))
+            if self._age_seconds(entry) > seconds + older_seconds:
+                entry = await _newer(entry, task)
+        return self._aged(entry, seconds)
 
-    def begin(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> T | None:
+    def begin(self, key: Hashable, seconds: float, load: Callable[[], Awaitable[T]]) -> Aged[T] | None:
         """Returns the value of a key, of any age, or None. If the value is missing or older than `seconds`, begins to
         load a new value.
 
         An error of this load is not reported. The next `get` loads again, and reports the error.
         """
         entry = self._entries.get(key)
-        if entry is None or self._now() - entry.loaded_at > seconds:
+        if entry is None or (self._age_seconds(entry) > seconds and not self._is_lost()):
             self._task(key, seconds, load)
-        return None if entry is None else cast(T, entry.value)
+        return None if entry is None else self._aged(entry, seconds)
+
+    def _age_seconds(self, entry: _Entry) -> float:
+        return self._now() - entry.loaded_at
+
+    def _aged(self, entry: _Entry, seconds: float) -> Aged[T]:
+        age = self._age_seconds(entry)
+        return Aged(cast(T, entry.value), round(age * 1000), age > seconds + GREY_SECONDS)
+
+    def known(self, key: Hashable) -> object:
+        """The last value of a key, of any age, or None."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.value
 
     def is_loading(self, key: Hashable) -> bool:
         """Whether a request for the value of a key is in progress."""
@@ -126,3 +153,11 @@ class Cache:
         while len(self._entries) > ENTRIES_MAX:
             self._entries.popitem(last=False)
         return entry
+
+
+async def _newer(entry: _Entry, task: asyncio.Task[_Entry]) -> _Entry:
+    """Waits some seconds for a newer entry. Returns the old entry if the cluster gives no answer."""
+    await asyncio.wait((task,), timeout=PATIENCE_SECONDS)
+    if not task.done() or isinstance(task.exception(), TimeoutException | NetworkException | OSError):
+        return entry
+    return task.result()

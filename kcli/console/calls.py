@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from kcli.client.admin.admin import AdminClient
+from kcli.console.answers import as_json
 from kcli.console.cache import Aged
 from kcli.console.connection import ClusterConnection
 from kcli.console.failures import Failure
@@ -44,6 +46,9 @@ class Call:
     clock: Clock
     shared: Shared
     """The objects that live as long as the console, for all users and clusters."""
+    age_ms: int = 0
+    """The age of the oldest value of the cache in the answer."""
+    is_stale: bool = False
 
     @property
     def admin(self) -> AdminClient:
@@ -93,7 +98,28 @@ class Call:
         An answer that is up to `older_seconds` older is returned too, and a new answer is loaded in the background."""
         if self.query("fresh") == "1":
             seconds, older_seconds = min(seconds, FRESH_SECONDS), 0.0
-        return await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds)
+        return self.uses(await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds))
+
+    def uses(self, found: Aged[T]) -> Aged[T]:
+        """Notes that the answer to the page contains a value of the cache, whose age the page shows."""
+        self.age_ms = max(self.age_ms, found.age_ms)
+        self.is_stale = self.is_stale or found.is_stale
+        return found
+
+    def dated(self, content: object) -> object:
+        """Adds to the answer for a page: the time and the age of its oldest value, and the servers that do not answer.
+
+        `stale` is True if the oldest value is older than it should be.
+        """
+        found = as_json(content) if dataclasses.is_dataclass(content) else content
+        if not isinstance(found, dict):
+            return found
+        return found | {
+            "as_of": self.clock.now_ms() - self.age_ms,
+            "age_ms": self.age_ms,
+            "stale": self.is_stale or self.connection.contact.is_lost,
+            "unreachable": self.connection.contact.silence(),
+        }
 
     def command(self, tool: str, *arguments: str) -> str:
         """The command line of a tool, with the options that connect the tool to the cluster."""

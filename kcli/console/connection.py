@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from kcli.client.admin.admin import AdminClient
 from kcli.console.cache import Cache
+from kcli.console.contact import Contact
 from kcli.console.failures import LOGIN_NEEDED, ConsoleError
 from kcli.console.identity import Identity
 from kcli.http.server import HttpError
@@ -33,7 +34,8 @@ class ClusterConnection:
         self.identity = identity
         self.admin = AdminClient(identity.config(), network)
         self._network = network
-        self.cache = Cache(now)
+        self.contact = Contact(self.admin.config, network, now)
+        self.cache = Cache(now, lambda: self.contact.is_lost)
         self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._streams: set[asyncio.Timeout] = set()
         self._requests: set[asyncio.Timeout] = set()
@@ -110,6 +112,7 @@ class ClusterConnection:
             end.reschedule(0.0)
         await asyncio.sleep(0)
         self.cache.close()
+        await self.contact.close()
         owned, self._owned = self._owned, {}
         for close in owned.values():
             await close()

@@ -35,10 +35,11 @@ WINDOWS_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LagPoint:
-    """The lag of a group at a time. `topics` has the lag of the topics with the largest lag."""
+    """The lag of a group at a time, or None if the lag of a partition was unknown. `topics` has the lag of the topics
+    with the largest lag."""
 
     time_ms: int
-    lag: int
+    lag: int | None
     lag_seconds: float | None
     topics: dict[str, int]
 
@@ -72,6 +73,10 @@ class GroupMemory:
         """Adds a point to the graph of a group, if the console takes samples of this group."""
         watched = self._groups.get(lag.group_id)
         if watched is None:
+            return
+        if lag.unknown_partitions:
+            # A sum without a partition would look as if the group had caught up, so it leaves a gap in the graph.
+            watched.points.append(LagPoint(int(time.time() * 1000), None, None, {}))
             return
         largest = sorted(lag.topics.items(), key=lambda each: (-each[1].lag, each[0]))[:TOPICS_MAX]
         topics = {topic: sums.lag for topic, sums in largest}

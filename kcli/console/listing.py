@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kcli.console.answers import Rows
-from kcli.console.cache import Aged
 
 T = TypeVar("T")
 
@@ -32,7 +31,7 @@ class Listing:
 
     def rows(
         self,
-        found: Aged[Sequence[T]],
+        found: Iterable[T],
         *,
         text: Callable[[T], str],
         columns: Mapping[str, SortKey[T]],
@@ -44,10 +43,10 @@ class Listing:
         and lower case count as equal. `columns` has the sort key of each column, and the first column is the default.
         Rows with the key None come last. `show` converts the rows that are sent.
         """
-        matching = self.matching(found.value, text)
+        matching = self.matching(found, text)
         ordered = self._sorted(matching, columns)
         part = ordered[self.offset : self.offset + self.limit]
-        return Rows(total=len(ordered), age_ms=found.age_ms, rows=[show(row) for row in part])
+        return Rows(total=len(ordered), rows=[show(row) for row in part])
 
     def matching(self, rows: Iterable[T], text: Callable[[T], str]) -> list[T]:
         """Returns the rows whose text has every word."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -85,8 +86,11 @@ class PageHandlers:
 
     async def _read(self, route: Read, request: Request) -> Response:
         call = self._call(request)
+        contact = call.connection.contact
+        contact.used()
         async with asyncio.timeout(REQUEST_MAX_SECONDS), call.connection.turn():
-            return json_response(await route.handler(call))
+            work = route.handler(call)
+            return json_response(call.dated(await (contact.guarded(work) if route.needs_cluster else work)))
 
     async def _change(self, route: Change, request: Request) -> Response:
         session = self._visitors.check_csrf(request)
@@ -155,7 +159,10 @@ class PageHandlers:
             stream = EventStream(request, default=as_json)
             async with stream:
                 try:
-                    await route.handler(call, stream)
+                    work = route.handler(call, stream)
+                    if route.needs_cluster:
+                        work = call.connection.contact.guarded(work, patience_seconds=math.inf)
+                    await work
                 except StreamEnded:
                     raise
                 except Exception as error:

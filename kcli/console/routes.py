@@ -15,10 +15,14 @@ BODY_MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """GET: returns a value that becomes JSON. The time of the request is limited."""
+    """GET: returns a value that becomes JSON. The time of the request is limited.
+
+    With `needs_cluster`, the request ends as soon as no server of the cluster answers.
+    """
 
     path: str
     handler: Callable[[Call], Awaitable[object]]
+    needs_cluster: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """GET: server-sent events, until the handler returns or the browser closes the page."""
+    """GET: server-sent events, until the handler returns or the browser closes the page.
+
+    With `needs_cluster`, the stream ends as soon as no server of the cluster answers.
+    """
 
     path: str
     handler: Callable[[Call, EventStream], Awaitable[None]]
+    needs_cluster: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,11 @@ class GroupLag:
             self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
 
     @property
+    def unknown_partitions(self) -> int:
+        """The number of partitions whose lag is unknown."""
+        return sum(each.unknown for each in self.topics.values())
+
+    @property
     def is_unknown(self) -> bool:
         """Whether the group has committed offsets, but all of its lags are unknown."""
         sums = self.topics.values()

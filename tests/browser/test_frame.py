@@ -19,7 +19,8 @@ async () => {
   const { lineGraph } = await import(new URL("parts/graph.js", document.querySelector('script[src$="app.js"]').src));
   const card = document.createElement("div");
   card.className = "card";
-  card.append(lineGraph({ label: "Lag", series: [{ name: "lag", points: [[0, 0], [1000, 0]] }] }));
+  const points = [[0, 0], [60000, 3333], [600000, 100], [660000, 0]];
+  card.append(lineGraph({ label: "Lag", series: [{ name: "lag", points }], every: 60000 }));
   document.querySelector("main").replaceChildren(card);
   return card.querySelector("svg").getScreenCTM().a;
 }
@@ -106,8 +107,11 @@ def test_the_texts_of_a_graph_have_the_size_of_the_style_and_differ(page: Page) 
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
         assert 0.9 < page.evaluate(DRAW) < 1.1
-        values = page.locator("svg.graph text[text-anchor=end]").all_text_contents()[:5]
-        assert values == ["0", "1", "2", "3", "4"]
+        values = page.locator("svg.graph text[text-anchor=end]").all_text_contents()
+        assert values[:5] == ["0", "1,000", "2,000", "3,000", "4,000"]
+        times = page.locator("svg.graph text:not([text-anchor=end])").all_text_contents()
+        assert times and all(re.fullmatch(r"\d\d:\d\d", each) for each in times), "round minutes"
+        assert page.locator("svg.graph path.line").count() == 2, "nine minutes without a sample are a gap"
 
 
 @walks("GET /session", "POST /session/login", "POST /session/logout", "button Log in", "button Log out")
@@ -173,10 +177,10 @@ def test_a_read_only_console_shows_everything_and_offers_no_action(page: Page, k
 @walks("button Try again")
 def test_a_cluster_that_cannot_be_reached_is_reported_until_it_answers(page: Page, kafka: Site) -> None:
     page.goto("#/gone/topics/orders")
-    page.get_by_role("alert").filter(has_text="cannot be reached").wait_for()
+    page.get_by_role("alert").filter(has_text="no server of the cluster answers").wait_for()
     page.get_by_role("button", name="Try again").click()
     page.get_by_role("button", name="Try again").wait_for(state="detached")
-    page.get_by_role("alert").filter(has_text="cannot be reached").wait_for()
+    page.get_by_role("alert").filter(has_text="no server of the cluster answers").wait_for()
     kafka.run(kafka.bring_back())
     page.get_by_role("button", name="Try again").click()
     page.get_by_text("Records, at most").wait_for()

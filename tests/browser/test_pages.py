@@ -141,8 +141,10 @@ SHOWN_MAX_MS = 40_000
 of a busy machine."""
 
 
+@walks("GET /contact")
 def test_a_killed_broker_is_shown_without_a_touch(page: Page, kafka: Site, tmp_path: Path) -> None:
-    with ClusterProcesses(tmp_path, nodes=3, overrides={"broker.session.timeout.ms": "2000"}) as cluster:
+    overrides = {"broker.session.timeout.ms": "2000"}
+    with ClusterProcesses(tmp_path, nodes=3, overrides=overrides) as cluster:
         page.goto(f"{kafka.console_of(cluster.bootstrap)}#/main/overview")
         brokers = page.locator(".tile").filter(has=page.get_by_text("Brokers", exact=True))
         brokers.get_by_role("link", name="3").wait_for()
@@ -156,3 +158,14 @@ def test_a_killed_broker_is_shown_without_a_touch(page: Page, kafka: Site, tmp_p
         row.get_by_text("fenced").wait_for()
         row.get_by_role("link").click()
         page.get_by_role("alert").filter(has_text="The broker is fenced").wait_for()
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_text("every partition").or_(page.get_by_text("Show the topics")).wait_for()
+        for node in set(cluster.nodes) - {victim}:
+            cluster.nodes[node].kill()
+        page.get_by_role("alert").filter(has_text="No answer from the cluster").wait_for()
+        tile = page.locator(".tile").filter(has=page.get_by_text("State", exact=True))
+        tile.get_by_text("No answer").wait_for()
+        page.locator(".age").get_by_text("old: ").first.wait_for()
+        assert problems(page, RULES) == []
+        grey = tile.locator("dd").evaluate("element => getComputedStyle(element).color")
+        assert grey == page.locator(".tile dt").first.evaluate("element => getComputedStyle(element).color")

@@ -72,7 +72,7 @@ class LargeCluster:
         key, version = ApiKey(header.api_key), header.api_version
         request = decode_request(key, version, frame, header.body_offset)
         make, cached = self.script[key]
-        whole = cached and not getattr(request, "topics", None)
+        whole = cached and getattr(request, "topics", None) is None
         if not whole:
             return encode_response(make(request), key, version, header.correlation_id)
         if (key, version) not in self._encoded:

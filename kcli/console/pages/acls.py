@@ -47,7 +47,7 @@ async def list_acls(call: Call) -> Rows:
         return [_row(each) for each in await call.admin.describe_acls()]
 
     return call.listing().rows(
-        await call.kept("acls", load),
+        (await call.kept("acls", load)).value,
         text=lambda row: (
             f"{row.principal} {row.permission} {row.operation} {row.resource_type} {row.name} {row.host}"
         ),

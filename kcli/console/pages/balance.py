@@ -80,7 +80,7 @@ async def show_balance(call: Call) -> dict[str, object]:
     """GET /balance: the latest run of this console, and the number of moves in progress."""
     run = _own_run(call)
     moves = await _kept_moves(call)
-    return {"age_ms": moves.age_ms, "moving": len(moves.value), "run": None if run is None else run.shown()}
+    return {"moving": len(moves.value), "run": None if run is None else run.shown()}
 
 
 def _own_run(call: Call) -> Run | None:
@@ -93,7 +93,7 @@ async def list_moves(call: Call) -> Rows:
     """GET /reassignments: the moves in progress, including moves that other tools have started."""
     kept = await _kept_moves(call)
     return call.listing().rows(
-        kept,
+        kept.value,
         text=lambda row: f"{row.topic}-{row.partition}",
         columns={
             "partition": lambda row: (row.topic, row.partition),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from kcli.client.client import Node
 from kcli.console.answers import Outcome, Rows
-from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.settings import (
     change_arguments,
@@ -48,7 +47,7 @@ async def list_brokers(call: Call) -> Rows:
     storage = (await kept_storage(call)).value
     rows = [_row(node, topology.value, storage) for node in topology.value.brokers]
     return call.listing().rows(
-        Aged(rows, topology.age_ms),
+        rows,
         text=lambda row: (
             f"{row.id} {row.host}:{row.port} {row.rack or ''} {'fenced' if row.is_fenced else ''}"
         ),
@@ -71,7 +70,6 @@ async def show_broker(call: Call) -> dict[str, object]:
     node = _node(topology.value, call.part("id"))
     storage = (await kept_storage(call)).value
     return {
-        "age_ms": topology.age_ms,
         "broker": _row(node, topology.value, storage),
         "directories": storage.directories(node.id),
     }

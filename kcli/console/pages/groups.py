@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from kcli.client.admin.groups import CONSUMER_PROTOCOL_TYPES, CommittedOffset, GroupDescription, GroupListing
 from kcli.client.admin.lag import lag_seconds
 from kcli.client.lag_watch import is_known
-from kcli.console.answers import Rows, finite
+from kcli.console.answers import Rows, finite, whole_sum
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
 from kcli.console.connection import ClusterConnection
@@ -43,6 +43,8 @@ class GroupRow:
     protocol: str
     members: int | None = None
     lag: int | None = None
+    unknown_partitions: int = 0
+    """The number of partitions whose lag is unknown. `lag` is the sum of the others."""
     lag_seconds: float | None = None
     is_at_least: bool = False
     status: str | None = None
@@ -78,7 +80,8 @@ class MemberRow:
     host: str
     partitions: int
     assignment: str
-    lag: int
+    lag: int | None
+    """The sum of the partitions' lags, or None if the lag of a partition is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ async def list_groups(call: Call) -> Rows:
     state = call.query("state")
     groups = [each for each in kept.value if not state or each.state == state]
     found = call.listing().rows(
-        Aged(groups, kept.age_ms),
+        groups,
         text=lambda row: f"{row.group_id} {row.state} {row.type} {row.protocol}",
         columns={
             "group": lambda row: row.group_id,
@@ -138,7 +141,7 @@ async def list_groups(call: Call) -> Rows:
     )
     shown = [each for each in found.rows if isinstance(each, GroupListing)]
     rows: list[object] = list(await _list_rows(call, shown))
-    return Rows(total=found.total, age_ms=found.age_ms, rows=rows)
+    return Rows(total=found.total, rows=rows)
 
 
 async def _list_rows(call: Call, listed: Sequence[GroupListing]) -> list[GroupRow]:
@@ -181,7 +184,8 @@ def _group_row(base: GroupRow, lag: GroupLag) -> GroupRow:
         state=lag.state,
         protocol=base.protocol,
         members=lag.members,
-        lag=lag.lag,
+        lag=None if lag.is_unknown else lag.lag,
+        unknown_partitions=lag.unknown_partitions,
         lag_seconds=lag.lag_seconds,
         is_at_least=lag.is_at_least,
         status=_status(lag),
@@ -204,7 +208,6 @@ async def show_group(call: Call) -> dict[str, object]:
     kept = await kept_sample(call)
     group, lag = kept.value.group, kept.value.lag
     return {
-        "age_ms": kept.age_ms,
         "group": group.group_id,
         "type": group.type,
         "state": group.state,
@@ -218,7 +221,8 @@ async def show_group(call: Call) -> dict[str, object]:
         "members": lag.members,
         "idle_members": lag.idle_members,
         "partitions": len(lag.partitions) + len(kept.value.uncommitted),
-        "lag": lag.lag,
+        "lag": None if lag.is_unknown else lag.lag,
+        "unknown_partitions": lag.unknown_partitions,
         "lag_seconds": lag.lag_seconds,
         "is_at_least": lag.is_at_least,
         "status": _status(lag),
@@ -234,7 +238,7 @@ async def list_partitions(call: Call) -> Rows:
     sample = kept.value
     rows = [_partition_row(sample, partition) for partition in (*sample.lag.partitions, *sample.uncommitted)]
     return call.listing().rows(
-        Aged(rows, kept.age_ms),
+        rows,
         text=lambda row: (
             f"{row.topic}-{row.partition} {row.member or ''} {row.host or ''} {row.status or ''}"
         ),
@@ -277,7 +281,7 @@ async def list_members(call: Call) -> Rows:
     lag = kept.value.lag
     rows = []
     for member in kept.value.group.members:
-        lags = [lag.partitions[each].lag or 0 for each in member.assignment if each in lag.partitions]
+        lags = [lag.partitions[each].lag for each in member.assignment if each in lag.partitions]
         rows.append(
             MemberRow(
                 member_id=member.member_id,
@@ -286,11 +290,11 @@ async def list_members(call: Call) -> Rows:
                 host=member.host.lstrip("/"),
                 partitions=len(member.assignment),
                 assignment=_assignment_text(member.assignment),
-                lag=sum(lags),
+                lag=whole_sum(lags),
             )
         )
     return call.listing().rows(
-        Aged(rows, kept.age_ms),
+        rows,
         text=lambda row: (
             f"{row.member_id} {row.client_id} {row.host} {row.instance_id or ''} {row.assignment}"
         ),

@@ -137,8 +137,8 @@ async def passed_on(
 
 
 ROUTES = (
-    Read("/messages/filter", check_filter),
-    Feed("/topics/{topic}/messages/tail", follow_records),
+    Read("/messages/filter", check_filter, needs_cluster=False),
+    Feed("/topics/{topic}/messages/tail", follow_records, needs_cluster=False),
     Read("/topics/{topic}/messages/record", show_record),
     Download("/topics/{topic}/messages/raw", download_raw),
     Download("/topics/{topic}/messages/download", download_records),

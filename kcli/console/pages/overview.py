@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kcli.client.diagnosis.checkup.finding import CheckupFinding
 from kcli.client.diagnosis.checkup.gather import Looks, gather
 from kcli.client.diagnosis.checkup.rules import check_up
+from kcli.console.cache import Aged
 from kcli.console.calls import Call
 from kcli.console.failures import failure_of
 from kcli.console.pages.storage import Storage, known_storage
@@ -25,6 +26,9 @@ CHECKUP_SECONDS = 600.0
 """The time for which the findings are shown before the check-up runs again. A check-up requests every config and
 offset.
 """
+
+FAILED_SECONDS = 10.0
+"""The time after which a check-up that failed runs again."""
 
 LOOKS = Looks()
 """The number of samples of groups, and their interval. They do not delay the page, because the check-up runs in the
@@ -50,7 +54,6 @@ class Checkup:
 
     findings: Sequence[CheckupFinding] = ()
     error: str | None = None
-    ended_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,6 @@ async def show(call: Call) -> dict[str, object]:
     topics = [topic for topic in topology.topics if not topic.is_internal]
     leaders = [topology.leaders[node.id] for node in topology.alive]
     return {
-        "age_ms": kept.age_ms,
         "cluster_id": topology.cluster_id,
         "controller": topology.controller_id,
         "brokers": len(topology.alive),
@@ -87,8 +89,14 @@ async def show(call: Call) -> dict[str, object]:
     }
 
 
-def _sizes(storage: Storage) -> dict[str, object]:
-    """The bytes of records, and the fullest volume."""
+async def show_contact(_: Call) -> dict[str, object]:
+    """GET /contact: only what each answer has: which servers of the cluster do not answer."""
+    return {}
+
+
+def _sizes(kept: Aged[Storage]) -> dict[str, object]:
+    """The bytes of records, and the fullest volume. `without` are the brokers whose sizes are unknown."""
+    storage = kept.value
     directories = [each for broker in storage.brokers for each in storage.directories(broker)]
     volumes = [
         (each.usable_bytes / each.total_bytes, each.usable_bytes, each.total_bytes)
@@ -97,7 +105,10 @@ def _sizes(storage: Storage) -> dict[str, object]:
     ]
     _, usable, total = min(volumes, default=(0.0, None, None))
     return {
-        "records_bytes": sum(each.size_bytes for each in directories),
+        "age_ms": kept.age_ms,
+        "stale": kept.is_stale,
+        "without": storage.without,
+        "records_bytes": sum(each.size_bytes for each in directories) if directories else None,
         "usable_bytes": usable,
         "total_bytes": total,
         "failed_directories": sum(each.error is not None for each in directories),
@@ -107,15 +118,17 @@ def _sizes(storage: Storage) -> dict[str, object]:
 async def show_checkup(call: Call) -> dict[str, object]:
     """GET /checkup: the findings, or a note that the check-up is still running. A check-up can take longer than the
     time limit of a request."""
-    seconds = 1.0 if call.query("fresh") == "1" else CHECKUP_SECONDS
-    found = call.connection.cache.begin("checkup", seconds, lambda: _check(call))
+    cache, known = call.connection.cache, call.connection.cache.known("checkup")
+    has_failed = isinstance(known, Checkup) and known.error is not None
+    seconds = 1.0 if call.query("fresh") == "1" else FAILED_SECONDS if has_failed else CHECKUP_SECONDS
+    found = cache.begin("checkup", seconds, lambda: _check(call))
     if found is None:
         return {"is_running": True}
+    call.uses(found)
     return {
-        "is_running": call.connection.cache.is_loading("checkup"),
-        "error": found.error,
-        "findings": found.findings,
-        "age_ms": call.clock.now_ms() - found.ended_ms,
+        "is_running": cache.is_loading("checkup"),
+        "error": found.value.error,
+        "findings": found.value.findings,
     }
 
 
@@ -127,10 +140,10 @@ async def _check(call: Call) -> Checkup:
         )
     except (KafkaError, ProtocolError, OSError) as error:
         failure = failure_of(error)
-        return Checkup(error=str(error) if failure is None else failure.message, ended_ms=call.clock.now_ms())
+        return Checkup(error=str(error) if failure is None else failure.message)
     servers = call.rules.settings.properties.get("bootstrap.servers", "")
     findings = await asyncio.to_thread(check_up, snapshot, servers)
-    return Checkup(findings=findings, ended_ms=call.clock.now_ms())
+    return Checkup(findings=findings)
 
 
 async def show_traffic(call: Call) -> dict[str, object]:
@@ -174,6 +187,7 @@ async def _rates(endpoint: Address) -> dict[str, float] | None:
 
 ROUTES = (
     Read("/overview", show),
-    Read("/checkup", show_checkup),
-    Read("/traffic", show_traffic),
+    Read("/contact", show_contact, needs_cluster=False),
+    Read("/checkup", show_checkup, needs_cluster=False),
+    Read("/traffic", show_traffic, needs_cluster=False),
 )

@@ -45,7 +45,7 @@ async def list_quotas(call: Call) -> Rows:
         return [_row(each) for each in await call.admin.describe_client_quotas({}, strict=False)]
 
     return call.listing().rows(
-        await call.kept("quotas", load),
+        (await call.kept("quotas", load)).value,
         text=lambda row: f"{entity_text(_entity_of(row))} {' '.join(row.limits)}",
         columns={
             "entity": lambda row: entity_text(_entity_of(row)),

@@ -9,7 +9,6 @@ from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.config.describe import broker_key
 from kcli.config.topic import TOPIC
 from kcli.console.answers import Rows
-from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigSource
@@ -58,7 +57,7 @@ async def settings_of(call: Call, resource: ConfigResource, own: ConfigSource) -
     only_changed = call.query("changed") == "1"
     rows = [row for row in kept.value if row.is_changed or not only_changed]
     return call.listing().rows(
-        Aged(rows, kept.age_ms),
+        rows,
         text=lambda row: f"{row.name} {row.value or ''} {row.source}",
         columns={
             "name": lambda row: row.name,

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kcli.console.answers import Rows
+from kcli.console.answers import Rows, whole_sum
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
+from kcli.console.contact import NoAnswer
 from kcli.console.routes import Read
 from kcli.console.spark.applications import Application, read_applications
 from kcli.console.spark.checkpoints import Checkpoint, NoCheckpoint, read_checkpoints
-from kcli.errors import KafkaError
+from kcli.errors import ErrorCode, KafkaError, NetworkException, TimeoutException
 from kcli.http.urls import UrlError
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -23,10 +24,21 @@ from kcli.model.topic_partition import TopicPartition
 PARTITIONS_MAX = 10_000
 """The most partitions whose end offsets are requested for one page."""
 
+Ends = dict[TopicPartition, int | KafkaError]
+"""End offsets. A partition that is missing has no answer."""
+
+_HIDDEN = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLag:
-    """The lag of a query in one topic, in records. The lag is None if no end offset is known."""
+    """The lag of a query in one topic, in records. The lag is None if the end offset of a partition is unknown."""
 
     topic: str
     partitions: int
@@ -35,7 +47,12 @@ class TopicLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRow:
-    """A streaming query. `hidden_topics` are topics that the user may not see, or that do not exist."""
+    """A streaming query. The lag is None if the lag of a topic is unknown.
+
+    `hidden_topics` is the number of topics that the user may not see, or that do not exist. `unanswered_topics` is the
+    number of topics of which the cluster has told nothing. Their names are not shown, because the user may not be
+    allowed to see them.
+    """
 
     name: str
     query_id: str
@@ -47,6 +64,7 @@ class QueryRow:
     lag: int | None
     topics: list[TopicLag] = field(default_factory=list)
     hidden_topics: int = 0
+    unanswered_topics: int = 0
     other_sources: int = 0
 
 
@@ -74,10 +92,10 @@ async def show_sources(call: Call) -> dict[str, object]:
 async def list_queries(call: Call) -> Rows:
     """GET /spark/queries: the streaming queries, with their lag."""
     kept = await _kept_checkpoints(call)
-    ends = await call.kept(("spark-ends",), lambda: _end_offsets(call, kept.value))
-    rows = [_row(directory, checkpoint, ends.value) for directory, checkpoint in kept.value.checkpoints]
+    ends = await _kept_ends(call, kept.value)
+    rows = [_row(directory, checkpoint, ends) for directory, checkpoint in kept.value.checkpoints]
     return call.listing().rows(
-        Aged(rows, ends.age_ms),
+        rows,
         text=lambda row: (
             f"{row.name} {row.query_id} {row.directory} {' '.join(each.topic for each in row.topics)}"
         ),
@@ -94,7 +112,7 @@ async def list_applications(call: Call) -> Rows:
     """GET /spark/applications: the applications of Spark's servers."""
     kept = await _kept_applications(call)
     return call.listing().rows(
-        Aged(list(kept.value[0]), kept.age_ms),
+        list(kept.value[0]),
         text=lambda row: f"{row.name} {row.id} {row.user}",
         columns={
             "newest": lambda row: -(row.started_ms or 0),
@@ -136,27 +154,45 @@ async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[s
     return await call.kept(("spark-applications",), load)
 
 
-async def _end_offsets(call: Call, found: _Found) -> dict[TopicPartition, int]:
-    """Returns the end offsets that the user may see."""
+async def _kept_ends(call: Call, found: _Found) -> Ends:
+    """Returns the end offsets, or an empty result if the cluster does not answer: the checkpoints are known without the
+    cluster, but no lag is known."""
+    contact = call.connection.contact
+    try:
+        kept = await contact.guarded(call.kept(("spark-ends",), lambda: _end_offsets(call, found)))
+    except (NoAnswer, NetworkException, TimeoutException, OSError):
+        return {}
+    return {} if kept.is_stale or contact.is_lost else kept.value
+
+
+async def _end_offsets(call: Call, found: _Found) -> Ends:
+    """Returns the end offset of each partition, or the reason why it is unknown."""
     wanted = dict.fromkeys(part for _, checkpoint in found.checkpoints for part in checkpoint.offsets)
     asked = dict.fromkeys(list(wanted)[:PARTITIONS_MAX], int(OffsetSpec.LATEST))
     if not asked:
         return {}
     ends = await call.admin.list_offsets(asked, wait_for_leaders=False)
-    return {part: end.offset for part, end in ends.items() if not isinstance(end, KafkaError)}
+    return {part: end if isinstance(end, KafkaError) else end.offset for part, end in ends.items()}
 
 
-def _row(directory: str, checkpoint: Checkpoint, ends: dict[TopicPartition, int]) -> QueryRow:
-    """Returns the row of a query. A topic without any known end offset is hidden, because the user may not be allowed
-    to know its name.
+def _row(directory: str, checkpoint: Checkpoint, ends: Ends) -> QueryRow:
+    """Returns the row of a query. A topic without any known end offset has no name in the row, because the user may not
+    be allowed to know the name.
     """
-    lags: dict[str, list[int]] = {}
-    counts: dict[str, int] = {}
+    lags: dict[str, list[int | None]] = {}
+    hidden: set[str] = set()
     for part, offset in checkpoint.offsets.items():
-        counts[part.topic] = counts.get(part.topic, 0) + 1
-        if part in ends:
-            lags.setdefault(part.topic, []).append(max(0, ends[part] - offset))
-    topics = [TopicLag(topic=topic, partitions=counts[topic], lag=sum(lags[topic])) for topic in sorted(lags)]
+        end = ends.get(part)
+        lags.setdefault(part.topic, []).append(max(0, end - offset) if isinstance(end, int) else None)
+        if isinstance(end, KafkaError) and end.code in _HIDDEN:
+            hidden.add(part.topic)
+    topics = [
+        TopicLag(topic=topic, partitions=len(lags[topic]), lag=whole_sum(lags[topic]))
+        for topic in sorted(lags)
+        if any(each is not None for each in lags[topic])
+    ]
+    unnamed = lags.keys() - {each.topic for each in topics}
+    unanswered = len(unnamed - hidden)
     return QueryRow(
         name=checkpoint.name,
         query_id=checkpoint.query_id,
@@ -165,15 +201,16 @@ def _row(directory: str, checkpoint: Checkpoint, ends: dict[TopicPartition, int]
         committed_ms=checkpoint.committed_ms,
         planned_ms=checkpoint.planned_ms,
         watermark_ms=checkpoint.watermark_ms,
-        lag=sum(each.lag or 0 for each in topics) if topics else None,
+        lag=whole_sum([each.lag for each in topics]) if topics and not unanswered else None,
         topics=topics,
-        hidden_topics=len(counts) - len(topics),
+        hidden_topics=len(unnamed) - unanswered,
+        unanswered_topics=unanswered,
         other_sources=checkpoint.other_sources,
     )
 
 
 ROUTES = (
-    Read("/spark", show_sources),
-    Read("/spark/queries", list_queries),
-    Read("/spark/applications", list_applications),
+    Read("/spark", show_sources, needs_cluster=False),
+    Read("/spark/queries", list_queries, needs_cluster=False),
+    Read("/spark/applications", list_applications, needs_cluster=False),
 )

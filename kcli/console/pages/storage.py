@@ -46,10 +46,12 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The directories of each broker, or its error, and the bytes of all replicas of each topic."""
+    """The directories of each broker, or its error, and the bytes of all replicas of each topic. `without` are the
+    brokers with replicas that did not report their sizes, so that all sums are too small."""
 
     brokers: Mapping[int, tuple[Directory, ...] | KafkaError]
     topics: Mapping[str, int]
+    without: tuple[int, ...] = ()
 
     def directories(self, broker: int) -> tuple[Directory, ...]:
         """The known directories of a broker."""
@@ -75,11 +77,10 @@ async def kept_storage(call: Call) -> Aged[Storage]:
     return await call.kept(_KEY, lambda: _load(call), seconds=SIZES_SECONDS, older_seconds=SIZES_SECONDS)
 
 
-def known_storage(call: Call) -> Storage | None:
+def known_storage(call: Call) -> Aged[Storage] | None:
     """Returns the sizes if they are known. Otherwise begins to request the sizes from the brokers, and returns None
     immediately."""
-    found = call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
-    return found if isinstance(found, Storage) else None
+    return call.connection.cache.begin(_KEY, SIZES_SECONDS, lambda: _load(call))
 
 
 def samples(call: Call) -> deque[Sample]:
@@ -96,9 +97,12 @@ async def _load(call: Call) -> Storage:
     for node in topology.value.alive:
         found = (await call.admin.describe_log_dirs([node.id]))[node.id]
         brokers[node.id] = found if isinstance(found, KafkaError) else await _summaries(found, topics)
-    if any(not isinstance(found, KafkaError) for found in brokers.values()):
+    known = {broker for broker, found in brokers.items() if not isinstance(found, KafkaError)}
+    without = tuple(broker for broker in sorted(topology.value.replicas) if broker not in known)
+    # A sum without a broker would look as if the topics had become smaller, so it leaves a gap in the graph.
+    if known and not without:
         _remember(call, topics)
-    return Storage(brokers=brokers, topics=topics)
+    return Storage(brokers=brokers, topics=topics, without=without)
 
 
 async def _summaries(found: tuple[LogDirDescription, ...], topics: Counter[str]) -> tuple[Directory, ...]:

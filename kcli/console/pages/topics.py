@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from kcli.client.admin.topics import NewPartitions, NewTopic
 from kcli.console.answers import Outcome, Rows
-from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.partitions import kept_partitions
 from kcli.console.pages.settings import (
@@ -50,11 +49,11 @@ async def list_topics(call: Call) -> Rows:
     topology = await kept_topology(call)
     listing = call.listing()
     # The sizes need requests to every broker. The list waits for them only if it is sorted by size.
-    storage = (await kept_storage(call)).value if listing.sort == "size_bytes" else known_storage(call)
-    sizes = {} if storage is None else storage.topics
+    storage = await kept_storage(call) if listing.sort == "size_bytes" else known_storage(call)
+    sizes = {} if storage is None else call.uses(storage).value.topics
     shown = _shown(topology.value.topics, call)
     rows = listing.rows(
-        Aged(shown, topology.age_ms),
+        shown,
         text=lambda topic: topic.name,
         columns={
             "name": lambda topic: topic.name,
@@ -98,7 +97,6 @@ async def show_topic(call: Call) -> dict[str, object]:
     offsets = [(row.first_offset, row.end_offset) for row in rows]
     known = [end - first for first, end in offsets if first is not None and end is not None]
     return {
-        "age_ms": found.age_ms,
         "name": found.value.name,
         "id": found.value.topic_id,
         "is_internal": found.value.is_internal,
@@ -115,7 +113,7 @@ async def list_partitions(call: Call) -> Rows:
     """GET /topics/{topic}/partitions: the partitions with their replicas, offsets and sizes."""
     found = await kept_partitions(call, call.part("topic"))
     return call.listing().rows(
-        Aged(found.value.rows, found.age_ms),
+        found.value.rows,
         text=lambda row: f"{row.partition} leader {row.leader} {row.state}",
         columns={
             "partition": lambda row: row.partition,

@@ -109,4 +109,4 @@ def _span(row: Row, *, is_record: bool) -> SpanRow:
     )
 
 
-ROUTES = (Read("/traces/{id}", show_trace),)
+ROUTES = (Read("/traces/{id}", show_trace, needs_cluster=False),)

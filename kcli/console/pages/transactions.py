@@ -9,7 +9,6 @@ from kcli.client.admin.transactions import TransactionDescription, TransactionLi
 from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions
 from kcli.client.diagnosis.checkup.snapshot import HangingTransaction
 from kcli.console.answers import Outcome, Rows
-from kcli.console.cache import Aged
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
@@ -57,7 +56,7 @@ async def list_transactions(call: Call) -> Rows:
     kept = await call.kept("transactions", load)
     only_open = call.query("open") == "1"
     return call.listing().rows(
-        Aged([each for each in kept.value if each.is_open or not only_open], kept.age_ms),
+        [each for each in kept.value if each.is_open or not only_open],
         text=lambda row: f"{row.transactional_id} {row.state} {row.producer_id}",
         columns={
             "transactional_id": lambda row: row.transactional_id,
@@ -96,7 +95,7 @@ async def list_hanging(call: Call) -> Rows:
         return [_hanging_row(each) for each in found]
 
     return call.listing().rows(
-        await call.kept("hanging", load, seconds=HANGING_SECONDS),
+        (await call.kept("hanging", load, seconds=HANGING_SECONDS)).value,
         text=lambda row: f"{row.topic} {row.producer_id}",
         columns={"topic": lambda row: (row.topic, row.partition)},
     )

@@ -53,7 +53,7 @@ async def list_users(call: Call) -> Rows:
         ]
 
     return call.listing().rows(
-        await call.kept("users", load),
+        (await call.kept("users", load)).value,
         text=lambda row: f"{row.name} {' '.join(row.mechanisms)}",
         columns={"name": lambda row: row.name, "acls": lambda row: row.acls},
     )

@@ -1,6 +1,7 @@
 // The frame of the console: the menu, the choice of the cluster, and the page of the present address.
 import { add, fill, h } from "./parts/dom.js";
 import { clusterApi, loadSession, logOut, whenLoginNeeded } from "./parts/api.js";
+import { contactBanner, watchContact } from "./parts/contact.js";
 import { icon } from "./parts/icons.js";
 import { listenToKeys, showKeys } from "./parts/keyboard.js";
 import { loginCard } from "./parts/login.js";
@@ -21,6 +22,7 @@ const menu = h("nav", { class: "side", id: "menu", "aria-label": "Pages" });
 const choice = h("div", { class: "cluster-choice" });
 const user = h("div", { class: "row" });
 const main = h("main", { id: "main", tabindex: "-1" });
+const content = h("div", { class: "content" });
 const menuButton = h("button", { class: "plain icon menu-button", "aria-label": "Menu", "aria-controls": "menu", "aria-expanded": "false", onclick: () => openMenu(!frame.classList.contains("menu-open")) }, icon("menu"));
 const themeButton = h("button", { class: "plain icon", onclick: switchTheme });
 const frame = h(
@@ -33,8 +35,9 @@ const frame = h(
     h("button", { class: "plain icon wide", "aria-label": "Keys", title: "Keys (?)", onclick: () => showKeys(goes()) }, icon("help")),
     themeButton,
   ),
-  menu, main,
+  menu, content,
 );
+content.append(contactBanner(frame), main);
 
 function switchTheme() {
   toggle();
@@ -125,6 +128,7 @@ async function show() {
   const found = match(pages, parts);
   drawTop(cluster);
   drawMenu(cluster, found?.page);
+  watch(cluster);
   const root = h("div", { hidden: true });
   if (cluster.state === "login") {
     document.title = `Log in · ${cluster.name} · kcli`;
@@ -137,6 +141,16 @@ async function show() {
     return;
   }
   await render(found, cluster, query, root);
+}
+
+let watched = null;
+
+/** Watches whether the cluster of the page answers. Without a login, the console cannot ask the cluster. */
+function watch(cluster) {
+  const name = cluster.state === "login" ? null : cluster.name;
+  if (name === watched) return;
+  watched = name;
+  watchContact(name === null ? null : clusterApi(name));
 }
 
 async function render({ page, params }, cluster, query, root) {

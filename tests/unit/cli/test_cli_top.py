@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kcli.cli.main import run
+from kcli.cli.tools.top.command import Display, TopOptions
 from kcli.cli.tools.top.rows import rows_of
 from kcli.cli.tools.top.sample import NOT_SET, BrokerSample, GroupSample, Partition, Sample, endpoint_address
 from kcli.cli.tools.top.view import count_text, screen, seconds_text, tables, text_lines
@@ -215,3 +216,19 @@ def test_invalid_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "--metrics takes host:port,host:port" in capsys.readouterr().err
     assert run(["top", "--once"]) == 1
     assert 'Missing required argument "[bootstrap-server]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("age_s", "is_old"), [(1.0, False), (60.0, True)])
+def test_old_figures_are_pale_and_have_their_age(
+    age_s: float, is_old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    now = sample(1000.0, {("t", 0): 5})
+    monkeypatch.setattr("kcli.cli.tools.top.command.time.monotonic", lambda: 1000.0 + age_s)
+    display = Display(cast(Any, None), TopOptions(bootstrap_server="h:1"))
+    display._before = display._now = now
+    console = Console(file=io.StringIO(), width=120, height=30, force_terminal=True)
+    with console.capture() as captured:
+        console.print(display._picture(console))
+    assert ("No new figures since 1m00s" in captured.get()) is is_old

@@ -106,3 +106,12 @@ def test_a_forgotten_group_begins_again() -> None:
     story.look(5, 10)
     story.watch.forget(["g"])
     assert story.look(5, 10).partitions[PARTITION].commits == 1
+
+
+def test_a_lag_is_unknown_as_soon_as_the_end_of_the_partition_is_unknown() -> None:
+    story = Story()
+    story.look(10, 50)
+    described = group(member("c-2-7f", "c-2", PARTITION))
+    found = story.watch.look(described, {PARTITION: 10}, {}, {}, now_ms=story.now_ms + 2000)
+    assert found.partitions[PARTITION].lag is None
+    assert (found.is_unknown, found.unknown_partitions) == (True, 1)

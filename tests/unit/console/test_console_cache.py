@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kcli.console.cache import ENTRIES_MAX, UNUSED_SECONDS, Cache
+from kcli.errors import ErrorCode, KafkaError, error_for
 
 
 class World:
@@ -112,9 +113,46 @@ def test_begin_does_not_wait_and_ignores_errors() -> None:
         assert world.cache.begin("k", 10, world.load) is None
         await asyncio.sleep(0.01)
         world.now = 60
-        assert world.cache.begin("k", 10, world.load) == 1, "an old answer is better than none"
+        old = world.cache.begin("k", 10, world.load)
+        assert old is not None and (old.value, old.is_stale) == (1, True), "an old answer is better than none"
         await asyncio.sleep(0.01)
-        assert world.cache.begin("k", 10, world.load) == 2
+        new = world.cache.begin("k", 10, world.load)
+        assert new is not None and (new.value, new.is_stale) == (2, False)
+
+    with_world(story)
+
+
+def test_an_old_answer_of_a_cluster_that_does_not_answer_is_stale() -> None:
+    async def story(world: World) -> None:
+        await world.cache.get("k", 10, world.load)
+        world.now = 29
+        assert not (await world.cache.get("k", 10, world.load, older_seconds=50)).is_stale
+        await asyncio.sleep(0.01)
+
+        async def fail() -> int:
+            raise OSError("gone")
+
+        world.now = 100
+        found = await world.cache.get("k", 10, fail, older_seconds=50)
+        assert (found.value, found.is_stale) == (2, True)
+        lost = Cache(lambda: world.now, lambda: True)
+        await lost.get("k", 10, world.load)
+        world.now = 1000
+        assert (await lost.get("k", 10, world.load)).age_ms == 900_000
+        assert world.asked == 3, "nothing is asked of a cluster that is lost"
+
+    with_world(story)
+
+
+def test_an_old_answer_does_not_hide_an_error_of_the_cluster() -> None:
+    async def story(world: World) -> None:
+        async def refuse() -> int:
+            raise error_for(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+        await world.cache.get("k", 10, world.load)
+        world.now = 100
+        with pytest.raises(KafkaError):
+            await world.cache.get("k", 10, refuse)
 
     with_world(story)
 

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from kcli.cli.output import Output, plain_row, warn
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
 from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
-from kcli.cli.tools.top.view import screen, tables, text_lines
+from kcli.cli.tools.top.view import screen, seconds_text, tables, text_lines
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.command.examples import FAILURE, Example
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 # The time-out of a call. The default of admin calls, a minute, is too long for a live display.
 CALL_MAX_MS = 5_000
+AGE_SECONDS = 1.0
+# Figures that are older than the interval by this time are old, and are drawn pale.
+OLD_SECONDS = 3.0
 INTERVAL_MIN_S, INTERVAL_MAX_S = 0.2, 3600.0
 HELP = "q quit   s sort   + slower   - faster"
 # The types of terminals that cannot move the cursor.
@@ -158,7 +162,10 @@ class Display:
             ):
                 while not self._is_over:
                     live.update(self._picture(console), refresh=True)
-                    await self._wake.wait()
+                    # The age of the figures is drawn again, although no new figures have come.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(AGE_SECONDS):
+                            await self._wake.wait()
                     self._wake.clear()
                     if sampling.done():
                         sampling.result()  # the task ends only with an error, which this line raises
@@ -185,6 +192,8 @@ class Display:
     def _picture(self, console: Console) -> RenderableType:
         size = console.size
         errors = [self._trouble] if self._trouble else []
+        age_s = 0.0 if self._now is None else time.monotonic() - self._now.at
+        is_old = age_s > self._interval + OLD_SECONDS
         found = []
         head = f"kcli top   {self._servers}"
         if self._now is not None:
@@ -192,8 +201,12 @@ class Display:
             found = tables(rows_of(self._before or now, now, self._sort), now.time_ms)
             errors += now.errors
             head = f"kcli top   {self._servers}   cluster {now.cluster_id}   {len(now.partitions)} partitions"
+        if is_old:
+            errors.append(f"No new figures since {seconds_text(int(age_s))}: these are old.")
         foot = f"{HELP}   every {self._interval:g} s   sorted by {self._sort}"
-        return screen(found, head=head, foot=foot, errors=errors, width=size.width, height=size.height)
+        return screen(
+            found, head=head, foot=foot, errors=errors, is_old=is_old, width=size.width, height=size.height
+        )
 
     def _key(self, key: str) -> None:
         match key:

@@ -71,11 +71,18 @@ def text_lines(table: Table) -> list[str]:
 
 
 def screen(
-    found: list[Table], *, head: str, foot: str, errors: Sequence[str], width: int, height: int
+    found: list[Table],
+    *,
+    head: str,
+    foot: str,
+    errors: Sequence[str],
+    width: int,
+    height: int,
+    is_old: bool = False,
 ) -> RenderableType:
     """Returns the tables, cut to the size of the screen, with the number of hidden rows.
 
-    `errors` are above the tables.
+    `errors` are above the tables. With `is_old`, the tables are pale.
     """
     from rich.console import Group
     from rich.text import Text
@@ -86,7 +93,7 @@ def screen(
     room = _room(shown, height - len(lines) - 1)
     for table in shown:
         if room[table.kind] > 0:
-            lines += _drawn(table, room[table.kind], width)
+            lines += _drawn(table, room[table.kind], width, is_old=is_old)
     lines.append(Text(foot, style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*lines)
 
@@ -115,7 +122,7 @@ _BY_WEIGHT = ("problem", "group", "topic", "broker", "slow")
 _GROWING = ("topic", "group")
 
 
-def _drawn(table: Table, room: int, width: int) -> list[RenderableType]:
+def _drawn(table: Table, room: int, width: int, *, is_old: bool) -> list[RenderableType]:
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -133,7 +140,7 @@ def _drawn(table: Table, room: int, width: int) -> list[RenderableType]:
             ratio=None,
         )
     for row in rows:
-        style = "red" if table.marked(row) else None
+        style = "dim" if is_old else "red" if table.marked(row) else None
         drawn.add_row(*(Text(_printable(column.cell(row))) for column in columns), style=style)
     return [Text(title, style="reverse", no_wrap=True, overflow="ellipsis"), drawn]
 

@@ -3,7 +3,8 @@ import { h, fill } from "../parts/dom.js";
 import { bytes, number, plural, time } from "../parts/format.js";
 import { actionDialog, copy, openDialog } from "../parts/dialog.js";
 import { form } from "../parts/form.js";
-import { card, every, notice, pageHead } from "../parts/page.js";
+import { ageMark, isLost } from "../parts/contact.js";
+import { aged, card, every, notice, pageHead } from "../parts/page.js";
 import { dataTable, plainTable } from "../parts/table.js";
 
 const REFRESH_SECONDS = 2;
@@ -19,10 +20,12 @@ export default {
   path: "balance",
   async render(root, context) {
     const state = h("div", { "aria-live": "polite" });
+    const mark = ageMark(context, state, { seconds: REFRESH_SECONDS });
     const table = moveTable(context);
     const show = async () => {
       const found = await context.api.get("/balance", {}, context.signal);
-      fill(state, found.run ? runCard(context, found.run, show) : null);
+      mark.show(found);
+      fill(state, found.run ? aged(mark, runCard(context, found.run, show)) : null);
     };
     const actions = context.isReadOnly ? [] : [
       h("button", { class: "primary", onclick: () => balanceDialog(context, show) }, "Balance"),
@@ -31,7 +34,7 @@ export default {
       h("button", { class: "danger", onclick: () => cancelDialog(context, [], table) }, "Cancel all moves"),
     ];
     root.append(pageHead({ title: "Reassignment and balance", actions }), state, h("h2", null, "Moves in progress"), table.element);
-    every(context, REFRESH_SECONDS, show, (error) => fill(state, notice("bad", error.message)));
+    every(context, REFRESH_SECONDS, show, (error) => isLost() || fill(state, notice("bad", error.message)));
   },
 };
 

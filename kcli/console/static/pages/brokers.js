@@ -3,9 +3,12 @@ import { h } from "../parts/dom.js";
 import { path } from "../parts/api.js";
 import { bytes, number, plural } from "../parts/format.js";
 import { usageBar } from "../parts/graph.js";
+import { freshPart } from "../parts/contact.js";
 import { notice, pageHead, tabs, tiles } from "../parts/page.js";
 import { settingsTable } from "../parts/settings.js";
 import { dataTable, plainTable } from "../parts/table.js";
+
+const FIGURES_SECONDS = 15;
 
 export default {
   name: "brokers",
@@ -42,18 +45,20 @@ function listPage(root, context) {
 }
 
 async function brokerPage(root, context, id, tab) {
-  const { broker, directories } = await context.api.get(path`/brokers/${id}`, {}, context.signal);
+  const load = () => context.api.get(path`/brokers/${id}`, {}, context.signal);
+  const first = await load();
+  const { broker } = first;
   context.setTitle(`Broker ${broker.id}`);
   root.append(
     pageHead({ title: `Broker ${broker.id}`, crumbs: [["Brokers", context.href(["brokers"])]], note: badges(broker) }),
     tabs(tab, [["", "Log directories", context.href(["brokers", id])], ["configs", "Settings", context.href(["brokers", id, "configs"])]]),
   );
   if (tab === "configs") root.append(settingsTable(context, { api: path`/brokers/${id}/configs`, target: `broker ${id}` }));
-  else directoriesTab(root, broker, directories);
+  else root.append(freshPart(context, { seconds: FIGURES_SECONDS, first, load, draw: directoriesTab }).element);
 }
 
-function directoriesTab(root, broker, directories) {
-  root.append(
+function directoriesTab({ broker, directories }) {
+  return [
     tiles([
       { title: "Address", value: h("span", { class: "mono" }, address(broker)), more: broker.rack ? `rack ${broker.rack}` : null },
       { title: "Leaders", value: number(broker.leaders), more: `${number(broker.preferred_leaders)} preferred` },
@@ -61,18 +66,20 @@ function directoriesTab(root, broker, directories) {
       { title: "Out of sync", value: number(broker.out_of_sync), kind: broker.out_of_sync > 0 ? "warn" : "" },
       { title: "Records", value: bytes(broker.size_bytes), more: plural(directories.length, "directory", "directories") },
     ]),
-  );
-  if (broker.is_fenced) root.append(notice("bad", "The broker is fenced: the controller gets no heartbeats from it."));
-  else if (broker.error) root.append(notice("bad", broker.error));
-  else {
-    const columns = [
-      { title: "Directory", cell: (row) => [h("code", null, row.path), row.error ? h("p", { class: "problem" }, row.error) : null] },
-      { title: "Replicas", number: true, cell: (row) => number(row.replicas) },
-      { title: "Records", number: true, cell: (row) => bytes(row.size_bytes) },
-      { title: "Disk", cell: disk },
-    ];
-    root.append(h("section", { class: "card" }, plainTable("Log directories", columns, directories, "The broker reports no log directories.")));
-  }
+    directoriesOf(broker, directories),
+  ];
+}
+
+function directoriesOf(broker, directories) {
+  if (broker.is_fenced) return notice("bad", "The broker is fenced: the controller gets no heartbeats from it.");
+  if (broker.error) return notice("bad", broker.error);
+  const columns = [
+    { title: "Directory", cell: (row) => [h("code", null, row.path), row.error ? h("p", { class: "problem" }, row.error) : null] },
+    { title: "Replicas", number: true, cell: (row) => number(row.replicas) },
+    { title: "Records", number: true, cell: (row) => bytes(row.size_bytes) },
+    { title: "Disk", cell: disk },
+  ];
+  return h("section", { class: "card" }, plainTable("Log directories", columns, directories, "The broker reports no log directories."));
 }
 
 const address = (row) => (row.host ? `${row.host}:${row.port}` : "–");

@@ -5,11 +5,13 @@ import { duration, number, plural } from "../parts/format.js";
 import { actionDialog } from "../parts/dialog.js";
 import { form } from "../parts/form.js";
 import { lineGraph } from "../parts/graph.js";
-import { card, every, notice, pageHead, tabs, tiles } from "../parts/page.js";
+import { ageMark, isLost } from "../parts/contact.js";
+import { aged, card, every, notice, pageHead, tabs, tiles } from "../parts/page.js";
 import { dataTable, plainTable } from "../parts/table.js";
 
 const STATES = ["Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead"];
 const REFRESH_SECONDS = 5;
+const SAMPLE_SECONDS = 10; // the pause between two points of the graphs, if no page is open
 
 export default {
   name: "groups",
@@ -31,6 +33,13 @@ const STATUS_CLASS = { OK: "good", WARN: "warn", STOP: "bad", STALL: "bad", REWI
 function statusBadge(status, explanation) {
   if (!status) return h("span", { class: "muted", title: "Not enough was seen yet." }, "–");
   return h("span", { class: `badge ${STATUS_CLASS[status]}`, title: explanation || null }, status);
+}
+
+/** The lag in records. If the end of a partition is unknown, the sum of the others is too small. */
+function lagCount(row) {
+  if (row.lag === null) return row.unknown_partitions > 0 ? "unknown" : "–";
+  const missing = plural(row.unknown_partitions, "partition");
+  return row.unknown_partitions > 0 ? h("span", { title: `The lag of ${missing} is unknown.` }, `≥ ${number(row.lag)}`) : number(row.lag);
 }
 
 const LEAST_SECONDS = 60; // A smaller "at least" says little.
@@ -57,7 +66,7 @@ function listPage(root, context) {
       { name: "state", title: "State", cell: (row) => row.state || "–" },
       { name: "type", title: "Type", low: true, cell: (row) => row.type || "–" },
       { name: "members", title: "Members", number: true, sort: false, low: true, cell: (row) => number(row.members) },
-      { name: "lag", title: "Lag", number: true, sort: false, cell: (row) => (row.error ? h("span", { title: row.error }, "–") : number(row.lag)) },
+      { name: "lag", title: "Lag", number: true, sort: false, cell: (row) => (row.error ? h("span", { title: row.error }, "–") : lagCount(row)) },
       { name: "lag_seconds", title: "Lag in time", number: true, sort: false, low: true, cell: lagTime },
       { name: "status", title: "Status", sort: false, cell: (row) => statusBadge(row.status, row.explanation) },
     ],
@@ -73,10 +82,14 @@ async function groupPage(root, context, id, tab) {
   context.setTitle(`Group ${id}`);
   const summary = h("div", { class: "page" });
   const history = h("div");
+  const mark = ageMark(context, summary, { seconds: REFRESH_SECONDS });
+  const historyMark = ageMark(context, history, { seconds: REFRESH_SECONDS });
   const show = async () => {
-    fill(summary, summaryOf(group));
-    const { points } = await context.api.get(path`/groups/${id}/history`, {}, context.signal);
-    fill(history, graphs(id, points));
+    mark.show(group);
+    fill(summary, summaryOf(group, mark));
+    const found = await context.api.get(path`/groups/${id}/history`, {}, context.signal);
+    historyMark.show(found);
+    fill(history, graphs(id, found));
   };
   root.append(
     pageHead({
@@ -91,25 +104,26 @@ async function groupPage(root, context, id, tab) {
   every(context, REFRESH_SECONDS, async () => {
     group = await load();
     await show();
-  }, (error) => fill(summary, summaryOf(group), notice("bad", error.message)));
+  }, (error) => fill(summary, summaryOf(group, mark), isLost() ? null : notice("bad", error.message)));
 }
 
-function summaryOf(group) {
+function summaryOf(group, mark) {
   const epoch = group.epoch === null ? null : `epoch ${group.epoch}`;
   return [
     group.explanation ? notice(STATUS_CLASS[group.status] === "bad" ? "bad" : "", group.explanation) : null,
-    tiles([
+    aged(mark, tiles([
       { title: "State", value: group.state, more: group.protocol || "offsets only" },
       { title: "Status", value: statusBadge(group.status, group.explanation), more: "by Burrow's rules" },
-      { title: "Lag", value: number(group.lag), more: plural(group.partitions, "partition") },
+      { title: "Lag", value: lagCount(group), more: group.unknown_partitions > 0 ? `${plural(group.unknown_partitions, "partition does", "partitions do")} not answer` : plural(group.partitions, "partition") },
       { title: "Lag in time", value: lagTime(group), more: "age of the first unread record" },
       { title: "Members", value: number(group.members), more: group.idle_members ? `${number(group.idle_members)} without partitions` : group.assignor || null },
       { title: "Coordinator", value: `broker ${group.coordinator.id}`, more: epoch ?? group.coordinator.address },
-    ]),
+    ])),
   ];
 }
 
-function graphs(id, points) {
+function graphs(id, { points, as_of: asOf, age_ms: ageMs }) {
+  const times = { every: SAMPLE_SECONDS * 1000, until: asOf + ageMs };
   const at = (value) => points.map((point) => [point.time_ms, value(point)]);
   const topics = [...new Set(points.flatMap((point) => Object.keys(point.topics)))].slice(0, 5);
   const series = topics.length > 1
@@ -117,8 +131,8 @@ function graphs(id, points) {
     : [{ name: "lag", points: at((point) => point.lag) }];
   return h(
     "div", { class: "columns" },
-    card("Lag in records", null, lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1, isHalf: true })),
-    card("Lag in time", null, lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, area: true, isHalf: true })),
+    card("Lag in records", null, lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1, isHalf: true, ...times })),
+    card("Lag in time", null, lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, kind: "seconds", area: true, isHalf: true, ...times })),
   );
 }
 

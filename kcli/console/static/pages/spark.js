@@ -34,7 +34,7 @@ function queriesTab(root, context, found) {
     placeholder: "Search name, topic or directory",
     columns: [
       { name: "name", title: "Query", cell: (row) => h("span", { title: `${row.directory}\nquery ${row.query_id}` }, row.name) },
-      { name: "lag", title: "Lag in records", number: true, cell: (row) => number(row.lag) },
+      { name: "lag", title: "Lag in records", number: true, cell: lag },
       { name: "topics", title: "Reads", low: true, sort: false, cell: reads },
       { name: "batch", title: "Micro-batch", number: true, low: true, cell: (row) => number(row.batch) },
       { name: "committed_ms", title: "Last commit", cell: (row) => moment(row.committed_ms) },
@@ -68,8 +68,16 @@ function applicationsTab(root, context, found) {
   root.append(table.element);
 }
 
+/** The lag, or why there is none: the query has no committed micro-batch, or the cluster gives no end offset. */
+function lag(row) {
+  if (row.lag !== null) return number(row.lag);
+  const isUnknown = row.unanswered_topics > 0 || row.topics.some((each) => each.lag === null);
+  return isUnknown ? h("span", { class: "badge", title: "The cluster does not tell the end of each partition." }, "unknown") : "–";
+}
+
 function reads(row) {
-  const topics = row.topics.map((each) => `${each.topic} (${plural(each.partitions, "partition")}, ${number(each.lag)} behind)`);
+  const topics = row.topics.map((each) => `${each.topic} (${plural(each.partitions, "partition")}, ${each.lag === null ? "lag unknown" : `${number(each.lag)} behind`})`);
+  if (row.unanswered_topics > 0) topics.push(`${plural(row.unanswered_topics, "topic")} without an answer from the cluster`);
   if (row.hidden_topics > 0) topics.push(`${plural(row.hidden_topics, "topic")} that you may not see`);
   if (row.other_sources > 0) topics.push(plural(row.other_sources, "other source"));
   return h("span", { title: topics.join("\n") }, topics.join(", "));

@@ -1,16 +1,19 @@
 // One topic: its partitions, its growth, its settings, and what can be done with it.
-import { add, h } from "../parts/dom.js";
+import { fill, h } from "../parts/dom.js";
 import { path } from "../parts/api.js";
 import { bytes, number, plural } from "../parts/format.js";
 import { actionDialog } from "../parts/dialog.js";
 import { form } from "../parts/form.js";
 import { lineGraph } from "../parts/graph.js";
 import { icon } from "../parts/icons.js";
+import { ageMark, freshPart, isLost } from "../parts/contact.js";
 import { card, every, pageHead, tabs, tiles } from "../parts/page.js";
 import { settingsTable } from "../parts/settings.js";
 import { dataTable } from "../parts/table.js";
 
 const GROWTH_SECONDS = 30;
+const SAMPLE_SECONDS = 60; // a sample is at most twice as old as the server keeps it
+const FIGURES_SECONDS = 15;
 
 export async function topicPage(root, context, name, tab) {
   const topic = await context.api.get(path`/topics/${name}`, {}, context.signal);
@@ -63,12 +66,14 @@ function deleteTopic(context, topic) {
 }
 
 function partitionsTab(root, context, topic) {
-  root.append(tiles([
-    { title: "Partitions", value: number(topic.partitions), more: `${plural(topic.replication_factor, "replica")} each` },
-    { title: "State", ...state(topic) },
-    { title: "Records, at most", value: number(topic.records_max) },
-    { title: "Size", value: bytes(topic.size_bytes), more: "all replicas" },
-  ]));
+  const draw = (found) => tiles([
+    { title: "Partitions", value: number(found.partitions), more: `${plural(found.replication_factor, "replica")} each` },
+    { title: "State", ...state(found) },
+    { title: "Records, at most", value: number(found.records_max) },
+    { title: "Size", value: bytes(found.size_bytes), more: "all replicas" },
+  ]);
+  const load = () => context.api.get(path`/topics/${topic.name}`, {}, context.signal);
+  root.append(freshPart(context, { seconds: FIGURES_SECONDS, first: topic, load, draw }).element);
   const table = dataTable(context, {
     label: "Partitions",
     placeholder: "Search partition, leader or state",
@@ -86,6 +91,7 @@ function partitionsTab(root, context, topic) {
 }
 
 function state(topic) {
+  if (isLost()) return { value: "No answer" };
   if (topic.offline > 0) return { value: `${number(topic.offline)} offline`, kind: "bad" };
   if (topic.under_replicated > 0) return { value: number(topic.under_replicated), more: "under-replicated", kind: "warn" };
   return { value: "In sync", kind: "good" };
@@ -107,13 +113,18 @@ function replicas(row) {
 
 function growthTab(root, context, name) {
   const place = h("div", { class: "card-body" });
-  root.append(card("Size of all replicas", null, place));
+  const when = h("span", null);
+  const element = card("Size of all replicas", when, place);
+  const mark = ageMark(context, element, { seconds: GROWTH_SECONDS });
+  when.append(mark.element);
+  root.append(element);
   every(context, GROWTH_SECONDS, async () => {
-    const { points } = await context.api.get(path`/topics/${name}/growth`, {}, context.signal);
-    place.replaceChildren();
-    add(place, [
-      lineGraph({ label: `Size of ${name}`, series: [{ name, points }], format: bytes, area: true }),
-      h("p", { class: "muted" }, "The console keeps a sample of the sizes while its pages are in use."),
+    const found = await context.api.get(path`/topics/${name}/growth`, {}, context.signal);
+    mark.show(found);
+    const times = { every: SAMPLE_SECONDS * 1000, until: found.as_of + found.age_ms };
+    fill(place, [
+      lineGraph({ label: `Size of ${name}`, series: [{ name, points: found.points }], format: bytes, kind: "bytes", area: true, ...times }),
+      h("p", { class: "muted" }, "The console keeps a sample of the sizes while its pages are in use. A gap has no sample of all brokers."),
     ]);
   }, (error) => place.replaceChildren(h("p", { class: "problem" }, error.message)));
 }

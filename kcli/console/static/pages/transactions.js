@@ -3,8 +3,11 @@ import { h } from "../parts/dom.js";
 import { duration, number, plural, time } from "../parts/format.js";
 import { actionDialog } from "../parts/dialog.js";
 import { icon } from "../parts/icons.js";
+import { freshPart } from "../parts/contact.js";
 import { card, notice, pageHead, tabs, tiles } from "../parts/page.js";
 import { dataTable, plainTable } from "../parts/table.js";
+
+const FIGURES_SECONDS = 15;
 
 export default {
   name: "transactions",
@@ -89,13 +92,21 @@ function abortHanging(context, row, table) {
 }
 
 async function onePage(root, context, id) {
-  const found = await context.api.get("/transactions/by-id", { id }, context.signal);
+  const load = () => context.api.get("/transactions/by-id", { id }, context.signal);
+  const found = await load();
   context.setTitle(`Transaction ${found.transactional_id}`);
   const isEndable = found.is_open && !context.isReadOnly;
   const end = h("button", { class: "danger", onclick: () => terminate(context, found) }, icon("stop"), "Abort and fence");
   root.append(
-    pageHead({ title: found.transactional_id, crumbs: [["Transactions", context.href(["transactions"])]], note: state(found), actions: isEndable ? [end] : [] }),
+    pageHead({ title: found.transactional_id, crumbs: [["Transactions", context.href(["transactions"])]], actions: isEndable ? [end] : [] }),
+    freshPart(context, { seconds: FIGURES_SECONDS, first: found, load, draw: (now) => figures(context, now) }).element,
+  );
+}
+
+function figures(context, found) {
+  return [
     tiles([
+      { title: "State", value: state(found) },
       { title: "Producer id", value: String(found.producer_id), more: `epoch ${found.producer_epoch}` },
       { title: "Coordinator", value: h("a", { href: context.href(["brokers", found.coordinator]) }, `broker ${found.coordinator}`) },
       { title: "Time-out", value: duration(found.timeout_ms) },
@@ -106,7 +117,7 @@ async function onePage(root, context, id) {
       { title: "Topic", cell: (row) => h("a", { href: context.href(["topics", row.topic]) }, row.topic) },
       { title: "Partition", number: true, cell: (row) => String(row.partition) },
     ], found.partitions, "The transaction has no partitions.")),
-  );
+  ];
 }
 
 function terminate(context, found) {

@@ -1,5 +1,7 @@
 // Requests to the console. Addresses are relative, so a base path needs no setting.
 
+import { hearAnswer, hearConsole } from "./contact.js";
+
 let csrf = "";
 let onLoginNeeded = () => {};
 
@@ -42,7 +44,11 @@ export function clusterApi(cluster) {
   };
   return {
     /** GET, with parameters and an AbortSignal. Example: get("/topics", {search: "a"}, context.signal) */
-    get: (path, parameters, signal) => watched(request(address(base, path, parameters), { signal })),
+    get: async (path, parameters, signal) => {
+      const found = await watched(request(address(base, path, parameters), { signal }));
+      hearAnswer(found);
+      return found;
+    },
     /** POST of an action. With {preview: true} nothing changes. */
     post: (path, body) => watched(send(base + path, body)),
     /** The address of a stream or of a download. */
@@ -114,7 +120,9 @@ async function request(path, options) {
     response = await fetch(path, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("CONNECTION", "The console does not answer. Does it still run?", 0);
+    const failed = new ApiError("CONNECTION", "The console does not answer. Does it still run?", 0);
+    hearConsole(failed);
+    throw failed;
   }
   const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
   const content = isJson ? await response.json() : { error: "HTTP", message: (await response.text()).slice(0, 300) };

@@ -1,6 +1,7 @@
 // Line graphs in SVG.
+import { timeMarks, valueLines } from "./axis.js";
 import { h } from "./dom.js";
-import { number, time } from "./format.js";
+import { number } from "./format.js";
 
 const NARROW = 800; // pixels of a screen without the menu beside the page
 const EDGES = 60; // pixels beside a graph on a narrow screen
@@ -10,39 +11,46 @@ const HALF_MIN = 360; // pixels of a graph beside another; below, the style puts
 const LEFT = 62;
 const BOTTOM = 20;
 const TOP = 8;
-const LINES = 4;
+const TIME_HALF = 30; // pixels from the middle of a time to its end
+const GAP_SAMPLES = 2.5; // a pause of so many samples is a gap
 
 /**
  * lineGraph({
  *   label: "Lag of group g",
  *   series: [{name: "orders-0", points: [[time_ms, value], …]}],    at most six; a null value is a gap
  *   format: bytes, height: 180, area: true,
+ *   kind: "bytes",     what is round on the axis: "count", "bytes" or "seconds"
+ *   every: 10000,      milliseconds between two samples: a longer pause is a gap in the line
+ *   until: now,        the right edge, so that a graph without new samples ends before it
  *   isHalf: true,      another graph is beside this graph
  * })
  */
-export function lineGraph({ label, series, format = number, height = 180, area = false, isHalf = false }) {
+export function lineGraph({ label, series, format = number, height = 180, area = false, isHalf = false, kind = "count", every = Infinity, until = 0 }) {
   const width = widthOf(isHalf);
   const points = series.flatMap((each) => each.points).filter(([, value]) => value !== null);
-  const [from, to] = range(points.map(([at]) => at));
-  if (points.length < 2 || from === to) return h("div", { class: "empty" }, "Not enough samples yet. The console keeps them while it runs.");
-  const top = nice(Math.max(...points.map(([, value]) => value)) || LINES);
+  const [from, last] = range(points.map(([at]) => at));
+  const to = until - last > every * GAP_SAMPLES ? until : last;
+  if (points.length < 2 || from === last) return h("div", { class: "empty" }, "Not enough samples yet. The console keeps them while it runs.");
+  const lines = valueLines(points.reduce((most, [, value]) => Math.max(most, value), 0), kind);
+  const top = lines.at(-1);
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - 8);
   const y = (value) => TOP + (1 - value / top) * (height - TOP - BOTTOM);
   const grid = [];
-  for (let line = 0; line <= LINES; line += 1) {
-    const value = (top * line) / LINES;
+  for (const value of lines) {
     grid.push(h("line", { class: "grid", x1: LEFT, x2: width - 8, y1: y(value), y2: y(value) }));
     grid.push(h("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
-  const clock = (at) => time(at).slice(11, 19);
-  const labels = [h("text", { x: LEFT, y: height - 4 }, clock(from)), h("text", { x: width - 8, y: height - 4, "text-anchor": "end" }, clock(to))];
-  const last = series.map((each) => `${each.name}: ${format(each.points.at(-1)?.[1] ?? null)}`).join(", ");
+  const labels = timeMarks(from, to, width - LEFT - 8).map(({ at, text }) => [
+    h("line", { class: "grid", x1: x(at), x2: x(at), y1: y(0), y2: y(0) + 4 }),
+    h("text", { x: x(at), y: height - 4, "text-anchor": x(at) > width - TIME_HALF ? "end" : "middle" }, text),
+  ]);
+  const latest = series.map((each) => `${each.name}: ${format(each.points.at(-1)?.[1] ?? null)}`).join(", ");
   return h(
     "figure", { class: "form", style: null },
     h(
-      "svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label}. Latest values: ${last}` },
+      "svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label}. Latest values: ${latest}` },
       grid, labels,
-      series.slice(0, 6).map((each, index) => drawn(each.points, index + 1, x, y, area)),
+      series.slice(0, 6).map((each, index) => drawn(each.points, { index: index + 1, x, y, area, gap: every * GAP_SAMPLES })),
     ),
     series.length > 1 ? h("figcaption", { class: "legend" }, series.slice(0, 6).map((each, index) => h("span", { class: `series-${index + 1}` }, each.name))) : null,
   );
@@ -55,17 +63,21 @@ function widthOf(isHalf) {
   return Math.round(isHalf && half > HALF_MIN ? half : whole);
 }
 
-function drawn(points, index, x, y, area) {
+function drawn(points, { index, x, y, area, gap }) {
   const parts = [];
   let part = [];
+  let before = null;
   for (const [at, value] of points) {
-    if (value === null) {
+    if (value === null || (before !== null && at - before > gap)) {
       parts.push(part);
       part = [];
-    } else part.push([x(at), y(value)]);
+    }
+    if (value !== null) part.push([x(at), y(value)]);
+    before = at;
   }
   parts.push(part);
   return parts.filter((each) => each.length > 0).map((each) => {
+    if (each.length === 1) return h("circle", { class: `dot series-${index}`, cx: each[0][0].toFixed(1), cy: each[0][1].toFixed(1), r: 2 });
     const line = each.map(([across, down]) => `${across.toFixed(1)} ${down.toFixed(1)}`).join("L");
     const under = `M${line}L${each.at(-1)[0].toFixed(1)} ${y(0)}L${each[0][0].toFixed(1)} ${y(0)}Z`;
     return [area ? h("path", { class: `area series-${index}`, d: under }) : null, h("path", { class: `line series-${index}`, d: `M${line}` })];
@@ -74,12 +86,6 @@ function drawn(points, index, x, y, area) {
 
 function range(values) {
   return [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))];
-}
-
-/** The next number of the form 1, 2, 4 or 5 times a power of ten. */
-function nice(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 4, 5, 10].find((each) => each * power >= value * 0.999) * power;
 }
 
 /** A bar that shows a part of a whole, with its text. */

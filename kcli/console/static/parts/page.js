@@ -30,6 +30,11 @@ export function card(title, actions, ...body) {
   return h("section", { class: "card", "aria-label": title }, h("div", { class: "card-head" }, h("h2", null, title), h("span", { class: "space" }), actions), body);
 }
 
+/** A part of a page below a line with its age: aged(mark, tiles(...)) */
+export function aged(mark, ...body) {
+  return [h("div", { class: "age-line" }, mark.element), ...body];
+}
+
 /** A note across the page. kind: "" (a warning), "bad" or "calm". */
 export function notice(kind, ...content) {
   return h("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, content);

@@ -1,7 +1,8 @@
 // A table of rows that the server searches, sorts and cuts. Only the visible rows are in the page, and only they are
 // requested, so a list of 100,000 rows is as fast as one of 20.
 import { h, fill } from "./dom.js";
-import { age, number } from "./format.js";
+import { ageMark, isLost } from "./contact.js";
+import { number } from "./format.js";
 import { icon } from "./icons.js";
 
 const CHUNK = 100; // rows of one request
@@ -66,7 +67,7 @@ class DataTable {
   build() {
     const { label, columns, placeholder, filters = [], actions = [], searchable } = this.options;
     this.count = h("span", { class: "count", role: "status" });
-    this.age = h("span", { class: "count" });
+    this.note = h("span", { class: "problem" });
     this.input = h("input", {
       type: "search", class: "search", value: this.query.search, "aria-label": placeholder ?? `Search ${label}`,
       placeholder: placeholder ?? "Search", "data-search": "", autocomplete: "off", spellcheck: "false",
@@ -81,10 +82,12 @@ class DataTable {
     const refresh = h("button", { class: "plain icon", "aria-label": "Refresh", title: "Refresh", onclick: () => this.reload(true) }, icon("refresh"));
     this.element = h(
       "section", { class: "card table" },
-      h("div", { class: "table-bar" }, searchable ? this.input : null, filters, this.count, h("span", { class: "space" }), this.age, refresh, actions),
+      h("div", { class: "table-bar" }, searchable ? this.input : null, filters, this.count, h("span", { class: "space" }), this.note, (this.ageSlot = h("span", null)), refresh, actions),
       this.scroll, this.message,
     );
     this.scroll.hidden = true;
+    this.age = ageMark(this.context, this.element, { seconds: this.options.refreshSeconds });
+    this.ageSlot.append(this.age.element);
   }
 
   headCell(column) {
@@ -166,10 +169,10 @@ class DataTable {
     while (this.chunks.size > CHUNKS_KEPT) this.chunks.delete(this.chunks.keys().next().value);
     this.total = found.total;
     clearTimeout(this.partialTimer);
-    if (found.is_partial) this.partialTimer = setTimeout(() => this.context.signal.aborted || this.refresh(), PARTIAL_MS);
+    if (found.is_partial || (found.stale && !isLost())) this.partialTimer = setTimeout(() => this.context.signal.aborted || this.refresh(), PARTIAL_MS);
     this.count.textContent = `${number(found.total)} ${found.total === 1 ? "row" : "rows"}`;
-    this.age.textContent = found.age_ms === undefined ? "" : age(found.age_ms);
-    this.age.title = "The age of the cluster's answer";
+    this.age.show(found);
+    this.note.textContent = "";
     this.table.setAttribute("aria-rowcount", String(found.total + 1));
     this.scroll.hidden = found.total === 0;
     this.message.hidden = found.total > 0;
@@ -183,8 +186,8 @@ class DataTable {
 
   failed(error) {
     if (this.total !== null) {
-      this.age.textContent = error.message;
-      this.age.title = "The rows below are from before this error.";
+      this.note.textContent = isLost() ? "" : error.message; // the notice above the page tells the rest
+      this.note.title = "The rows below are from before this error.";
       return;
     }
     this.message.className = "empty problem";

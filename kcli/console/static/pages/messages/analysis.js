@@ -3,7 +3,8 @@ import { fill, h } from "../../parts/dom.js";
 import { path } from "../../parts/api.js";
 import { bytes, duration, number, plural, time } from "../../parts/format.js";
 import { lineGraph } from "../../parts/graph.js";
-import { card, notice, tiles } from "../../parts/page.js";
+import { ageMark } from "../../parts/contact.js";
+import { aged, card, notice, tiles } from "../../parts/page.js";
 import { plainTable } from "../../parts/table.js";
 
 const HOUR_MS = 3600000;
@@ -15,6 +16,7 @@ export function analysisView(context, topic) {
   const bar = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Progress of the analysis" });
   const status = h("span", { class: "muted", role: "status" });
   const result = h("div", { class: "page" });
+  const mark = ageMark(context, result, { seconds: Infinity }); // the figures of a finished analysis do not change
   let stream = null;
 
   const stop = (text) => {
@@ -38,7 +40,8 @@ export function analysisView(context, topic) {
       },
       done(data) {
         stop(`Read ${plural(data.records, "record")} (${bytes(data.bytes)} as stored).`);
-        fill(result, figures(data));
+        mark.show({});
+        fill(result, aged(mark, figures(data)));
       },
       error: (error) => {
         stop("");

@@ -1,6 +1,7 @@
 // The list of records: where it begins, a filter, formats, and the live tail.
 import { fill, h } from "../../parts/dom.js";
 import { path } from "../../parts/api.js";
+import { ageMark } from "../../parts/contact.js";
 import { commandLine, openDialog } from "../../parts/dialog.js";
 import { bytes, number, plural, time } from "../../parts/format.js";
 import { icon } from "../../parts/icons.js";
@@ -89,9 +90,11 @@ class Records {
     );
     this.element = h(
       "section", { class: "card table" }, this.form,
-      h("div", { class: "table-bar" }, this.status, h("span", { class: "space" }), this.commandButton, this.downloadButton),
+      h("div", { class: "table-bar" }, this.status, h("span", { class: "space" }), (this.ageSlot = h("span", null)), this.commandButton, this.downloadButton),
       this.problem, this.table, this.message, h("div", { class: "row records-more" }, this.moreButton),
     );
+    this.age = ageMark(this.context, this.element, { seconds: Infinity }); // a record does not change
+    this.ageSlot.append(this.age.element);
     this.chosen();
   }
 
@@ -164,6 +167,7 @@ class Records {
   }
 
   done(data) {
+    this.age.show({});
     this.cursor = data.cursor;
     this.command = data.command;
     this.commandButton.hidden = !data.command;
