@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.groups import CommittedOffset
 from kcli.client.config import client_config
 from kcli.client.diagnosis.checkup.finding import CheckupFinding
 from kcli.client.diagnosis.checkup.gather import Looks, gather
@@ -17,6 +18,7 @@ from kcli.client.diagnosis.checkup.rules import check_up
 from kcli.http.checkup_metrics import named_metrics
 from kcli.model.addresses import Address
 from kcli.model.request_values import UpgradeType
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import encode_batch
 from kcli.protocol.messages import api_versions, produce
 from kcli.protocol.wire.api import ApiKey
@@ -45,6 +47,7 @@ FINDINGS = {
     "offline-directory": "log directory",
     "small-segments": f"many-0: {SEGMENTS} segments",
     "rebalances": "CompletingRebalance, 1 member",
+    "stopped-group": f"many-0: up to {SEGMENTS} unread records",
     "hanging-transaction": "producer id 4242, first offset 0",
     "long-transaction": "state Ongoing, time-out 0.001 s",
     "unused-topics": "hangs: last record",
@@ -84,6 +87,8 @@ async def plant(node: RunningNode, admin: AdminClient) -> None:
     await topics.create(admin, "many", segment_ms="1")
     for number in range(SEGMENTS):
         await topics.produce(admin, "many", [record(number)])
+    await admin.alter_group_offsets("idle", {TopicPartition("many", 0): CommittedOffset(offset=0)})
+    await topics.create(admin, "empty")
     await topics.create(admin, "hangs")
     await hang(node)
     session = Session(node, await connect(node))

@@ -40,13 +40,13 @@ def test_the_text_of_findings(found: list[CheckupFinding], capsys: pytest.Captur
         "             t-1\n"
         "          -> kcli topics\n"
         "unknown   clocks: cluster: Not known\n"
-        "20 checks: 1 critical, 1 unknown\n"
+        "21 checks: 1 critical, 1 unknown\n"
     )
     del found[0]
     assert check_up() == 0
     del found[0]
     assert check_up() == 0
-    assert capsys.readouterr().out.endswith("20 checks: no problem found\n")
+    assert capsys.readouterr().out.endswith("21 checks: no problem found\n")
 
 
 def test_a_name_cannot_control_the_terminal(

@@ -33,6 +33,7 @@ from kcli.client.diagnosis.checkup.snapshot import (
     Metrics,
     PartitionHistory,
     Snapshot,
+    StoppedGroup,
 )
 from kcli.errors import KafkaStorageException
 from kcli.model.configs import ConfigSource
@@ -334,6 +335,12 @@ FAULTS: list[tuple[Snapshot, list[Severity], list[str], str]] = [
         "state Ongoing, time-out 60 s",
     ),
     (
+        replace(HEALTHY, stopped=(StoppedGroup("g", {TopicPartition("t", 0): 7}, 3600),)),
+        [Severity.WARNING],
+        ["stopped-group"],
+        "t-0: up to 7 unread records",
+    ),
+    (
         replace(HEALTHY, read_topics=frozenset(), last_record_ms={"t": NOW_MS - 40 * DAY_MS}),
         [Severity.ADVICE],
         ["unused-topics"],
@@ -450,12 +457,16 @@ def test_an_unused_topic_is_deleted_without_its_namesakes() -> None:
         replace(
             HEALTHY,
             topics={name: topic(name, partition(0, 1, 2, 3)) for name in names},
-            last_record_ms={"a.b": -1, "axb": NOW_MS},
+            last_record_ms={"a.b": NOW_MS - 31 * DAY_MS, "axb": NOW_MS},
         )
     )
     _, tool, *arguments = shlex.split(finding.command)
     options: Any = _parsed(TOOLS[tool].load(), arguments)[0]
     assert list(filter(topic_filter(options.topic), names)) == ["a.b"]
+
+
+def test_an_empty_topic_may_be_new_and_is_not_reported() -> None:
+    assert not check_up(replace(HEALTHY, read_topics=frozenset(), last_record_ms={"t": -1}))
 
 
 def test_a_long_number_in_a_version_does_not_end_the_report() -> None:

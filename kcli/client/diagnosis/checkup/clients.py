@@ -49,6 +49,22 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             )
 
 
+def stopped_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
+    """Finds groups without members whose oldest unread record is older than a minute."""
+    for each in snapshot.stopped:
+        age = _duration(each.older_than_s)
+        lags = sorted(each.unread.items(), key=lambda item: (-item[1], item[0]))
+        yield CheckupFinding(
+            Severity.WARNING,
+            "stopped-group",
+            f"group {each.group_id}",
+            f"The group has no members, and unread records wait for more than {age}. If its consumers are not "
+            "needed any more, delete the group",
+            listed(f"{partition}: up to {counted(lag, 'unread record')}" for partition, lag in lags),
+            f"kcli consumer-groups --describe {quoted_option('group', each.group_id)}",
+        )
+
+
 def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds transactions that no coordinator will end. A consumer with read_committed cannot read beyond such a
     transaction.
@@ -88,22 +104,25 @@ def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 
 def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
-    """Finds topics that no group reads and that got no record in the last weeks."""
+    """Finds topics that no group reads and whose newest record is weeks old.
+
+    No API returns the age of a topic. So an empty topic is not reported, because it may be new.
+    """
     limit_ms = snapshot.time_ms - UNUSED_DAYS * DAY_MS
     found = []
     for name, last_ms in sorted(snapshot.last_record_ms.items()):
         topic = snapshot.topics.get(name)
-        if topic is None or topic.is_internal or name in snapshot.read_topics or last_ms > limit_ms:
+        if topic is None or topic.is_internal or name in snapshot.read_topics or not 0 <= last_ms <= limit_ms:
             continue
-        found.append(f"{name}: {'no records' if last_ms < 0 else 'last record ' + _ago(snapshot, last_ms)}")
+        found.append(f"{name}: last record {_ago(snapshot, last_ms)}")
     if found:
         first = found[0].partition(":")[0]
         yield CheckupFinding(
             Severity.ADVICE,
             "unused-topics",
             "cluster",
-            f"{counted(len(found), 'topic has', 'topics have')} no record of the last {UNUSED_DAYS} days and no group "
-            "with committed offsets. A consumer without a group would not be seen",
+            f"{counted(len(found), 'topic has', 'topics have')} only records that are older than {UNUSED_DAYS} days by "
+            "their timestamps, and no group with committed offsets. A consumer without a group would not be seen",
             listed(found),
             f"kcli topics --delete {quoted_option('topic', topic_pattern(first))} --dry-run",
         )
@@ -141,6 +160,13 @@ def _rebalances(history: GroupHistory) -> str:
     if len(epochs) > LOOKS_MIN and all(before < after for before, after in itertools.pairwise(epochs)):
         return f"its epoch went from {epochs[0]} to {epochs[-1]} in {len(looks)} looks"
     return ""
+
+
+def _duration(seconds: int) -> str:
+    for size, noun in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return counted(seconds // size, noun)
+    return counted(seconds, "second")
 
 
 def _ago(snapshot: Snapshot, time_ms: int) -> str:

@@ -26,7 +26,8 @@ from kcli.client.diagnosis import ports
 from kcli.client.diagnosis.checkup import snapshot as parts
 from kcli.client.diagnosis.checkup.growth import partition_histories
 from kcli.client.diagnosis.checkup.open_transactions import hanging_transactions, long_transactions
-from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot
+from kcli.client.diagnosis.checkup.snapshot import GroupHistory, GroupLook, Metrics, Snapshot, StoppedGroup
+from kcli.client.diagnosis.checkup.stopped_groups import Commits, stopped_groups
 from kcli.errors import ClusterAuthorizationException, KafkaError, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
@@ -65,6 +66,7 @@ async def gather(
         requests.part(parts.QUORUM, requests.quorum(), (None, None, 0)),
         requests.part(parts.GROUPS, requests.groups(looks), ()),
     )
+    commits = await requests.part(parts.GROUPS, requests.commits(each.group_id for each in groups), {})
     entries = await requests.part(parts.TOPIC_CONFIGS, requests.topic_configs(topics), {})
     configs = {name: {each.name: each.value for each in found} for name, found in entries.items()}
     now_ms = _now_ms()
@@ -84,8 +86,9 @@ async def gather(
         clock_error_ms=quorum[2],
         features=await requests.part(parts.FEATURES, requests.features(), ()),
         groups=groups,
+        stopped=await requests.part(parts.STOPPED, requests.stopped(groups, commits, now_ms), ()),
         sampled_s=looks.pause_s * (looks.count - 1),
-        read_topics=await requests.part(parts.GROUPS, requests.read_topics(groups), frozenset()),
+        read_topics=frozenset(partition.topic for offsets in commits.values() for partition in offsets),
         last_record_ms=await requests.part(parts.LAST_RECORDS, requests.last_records(topics), {}),
         long_transactions=await requests.part(parts.TRANSACTIONS, long_transactions(admin, now_ms), ()),
         hanging=await requests.part(parts.TRANSACTIONS, hanging_transactions(admin, topics, now_ms), ()),
@@ -107,6 +110,8 @@ class _Requests:
     admin: AdminClient
     cluster: ClusterDescription
     missing: dict[str, str] = field(default_factory=dict)
+    first_commits: Commits = field(default_factory=dict)
+    """The offsets of groups without members at the first sample."""
 
     async def part(self, name: str, asked: Awaitable[T], nothing: T) -> T:
         try:
@@ -171,13 +176,18 @@ class _Requests:
         return tuple(await self.admin.describe_features())
 
     async def groups(self, looks: Looks) -> tuple[GroupHistory, ...]:
-        """Takes several samples of all groups with members."""
+        """Takes several samples of all groups."""
         found: dict[str, list[GroupLook]] = {}
         for nth in range(looks.count):
             if nth:
                 await asyncio.sleep(looks.pause_s)
-            for look in await self._look():
+            looks_now = await self._look()
+            for look in looks_now:
                 found.setdefault(look.group_id, []).append(look)
+            if not nth:
+                self.first_commits = await self.commits(
+                    each.group_id for each in looks_now if not each.members
+                )
         return tuple(GroupHistory(tuple(each)) for _, each in sorted(found.items()))
 
     async def _look(self) -> list[GroupLook]:
@@ -189,15 +199,26 @@ class _Requests:
             if isinstance(each, GroupDescription)
         ]
 
-    async def read_topics(self, groups: Iterable[GroupHistory]) -> frozenset[str]:
-        """The topics for which at least one group has committed an offset."""
-        found = await self.admin.list_all_offsets([each.group_id for each in groups])
-        return frozenset(
-            partition.topic
-            for offsets in found.values()
+    async def commits(self, groups: Iterable[str]) -> Commits:
+        """The committed offsets of groups."""
+        found = await self.admin.list_all_offsets(list(groups))
+        return {
+            group: {
+                partition: each.offset
+                for partition, each in offsets.items()
+                if isinstance(each, CommittedOffset)
+            }
+            for group, offsets in found.items()
             if not isinstance(offsets, KafkaError)
-            for partition, offset in offsets.items()
-            if isinstance(offset, CommittedOffset)
+        }
+
+    async def stopped(
+        self, groups: Iterable[GroupHistory], commits: Commits, now_ms: int
+    ) -> tuple[StoppedGroup, ...]:
+        """The groups that had no members in any sample, and whose records have waited for a while."""
+        empty = [each.group_id for each in groups if not any(look.members for look in each.looks)]
+        return await stopped_groups(
+            self.admin, self.first_commits, {each: commits[each] for each in empty if each in commits}, now_ms
         )
 
     async def last_records(self, topics: Mapping[str, TopicDescription]) -> Mapping[str, int]:

@@ -22,6 +22,7 @@ TOPICS, REASSIGNMENTS, TOPIC_CONFIGS, BROKER_CONFIGS = (
     "broker configs",
 )
 LOG_DIRS, QUORUM, FEATURES, GROUPS = "log directories", "the quorum", "features", "groups"
+STOPPED = "the unread records of groups"
 TRANSACTIONS, HISTORY, LAST_RECORDS = "transactions", "the growth of partitions", "the last records of topics"
 CERTIFICATES, METRICS = "certificates", "metrics"
 """The names of the parts of a snapshot in the report."""
@@ -46,6 +47,16 @@ class GroupHistory:
     @property
     def group_id(self) -> str:
         return self.looks[-1].group_id
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedGroup:
+    """A group without members. `unread` has the number of unread records of each partition, at most. At least one of
+    them is older than `older_than_s`."""
+
+    group_id: str
+    unread: Mapping[TopicPartition, int]
+    older_than_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +126,7 @@ class Snapshot:
     clock_error_ms: int = 0
     features: tuple[FeatureDescription, ...] = ()
     groups: tuple[GroupHistory, ...] = ()
+    stopped: tuple[StoppedGroup, ...] = ()
     sampled_s: float = 0.0
     read_topics: frozenset[str] = frozenset()
     last_record_ms: Mapping[str, int] = field(default_factory=dict)
