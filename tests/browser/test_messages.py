@@ -195,7 +195,7 @@ def test_the_help_about_filters_fills_the_filter_and_the_command_line_is_shown(p
     page.get_by_text("No record matches.").wait_for()
     page.get_by_role("button", name="Command line").click()
     page.get_by_role("dialog").get_by_text("kcli console-consumer").wait_for()
-    page.get_by_role("dialog").get_by_text("The filter is not part of it.").wait_for()
+    page.get_by_role("dialog").get_by_text("--where 'value contains \"timeout\"'").wait_for()
     judge(page)
     page.set_viewport_size({"width": 390, "height": 800})
     option = page.locator(".command span").filter(has_text="--bootstrap-server")

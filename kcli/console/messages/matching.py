@@ -57,6 +57,8 @@ class Wanted:
     decoders: Decoders
     record_filter: RecordFilter | None = None
     limit: int
+    show: Callable[[ReadRecord, Decoders], dict[str, Json]] = row
+    """Makes the row of a record."""
 
     @property
     def check_records(self) -> int:
@@ -127,7 +129,7 @@ def _add(record: ReadRecord, wanted: Wanted, keep: Callable[[Match], None], foun
                 partition=record.partition,
                 offset=record.offset,
                 timestamp_ms=record.timestamp_ms,
-                row=row(record, wanted.decoders),
+                row=wanted.show(record, wanted.decoders),
             )
         )
 

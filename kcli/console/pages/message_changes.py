@@ -68,7 +68,7 @@ async def resend_record(action: Action) -> Outcome:
         command = (
             _producer_command(action, target, record)
             if is_edited
-            else _copy_command(action, topic, target, found)
+            else _copy_command(action, topic, target, found, record)
         )
         return await _sent(action, target, record, command)
 
@@ -189,9 +189,8 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
         headers=record.headers,
     )
     found = json.loads(envelope(fields, topic))
-    sent = {name: found[name] for name in ("key", "value", "headers") if found[name]} | {
-        "value": found["value"]
-    }
+    sent = {name: found[name] for name in ("key", "headers") if found[name] not in (None, [])}
+    sent["value"] = found["value"]
     sent |= {} if record.partition is None else {"partition": record.partition}
     sent |= {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
     line = json.dumps(sent, ensure_ascii=False)
@@ -203,11 +202,20 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
     return f"printf '%s\\n' {shlex.quote(line)} | {command}"
 
 
-def _copy_command(action: Action, topic: str, target: str, found: ReadRecord) -> str:
-    """The command line that copies a record from one topic to another."""
+def _copy_command(action: Action, topic: str, target: str, found: ReadRecord, record: NewRecord) -> str:
+    """The command line that copies a record from one topic to another. The names before the partition and the
+    timestamp in a line of JSON are short, so `sed` changes only these numbers."""
     place = ["--partition", str(found.partition), "--offset", str(found.offset), "--max-messages", "1"]
     read = action.command("console-consumer", *option("topic", topic), *place, "--output", "json")
-    return f"{read} | {action.command('console-producer', *option('topic', target), '--input', 'json')}"
+    edits = [] if record.timestamp_ms is not None else ['s/"timestamp": [0-9-]*, //']
+    arguments = [*option("topic", target), "--input", "json"]
+    if record.partition is not None:
+        edits.append(f's/"partition": [0-9]*/"partition": {record.partition}/')
+        arguments.append("--keep-partition")
+    parts = [read, action.command("console-producer", *arguments)]
+    if edits:
+        parts.insert(1, shlex.join(["sed", *(word for each in edits for word in ("-e", each))]))
+    return " | ".join(parts)
 
 
 def _delete_command(action: Action, topic: str, rows: list[dict[str, int]]) -> str:

@@ -14,6 +14,7 @@ from kcli.console.messages.matching import Wanted
 from kcli.console.messages.positions import Origin, Start
 from kcli.console.messages.rows import Decoders, Json
 from kcli.console.pages.message_sharing import schemas_of
+from kcli.model.command_words import option
 
 PARTITIONS_MAX = 10_000
 """The most partitions that a URL can name."""
@@ -72,30 +73,33 @@ def is_committed(call: Call) -> bool:
 
 
 def commands_of(call: Call) -> dict[str, Json]:
-    """The command line that reads the same records, but without the filter of the console."""
-    start, partitions = start_of(call), partitions_of(call)
-    limit = str(call.integer("limit", DEFAULT_ROWS, least=1, most=MAX_ROWS))
-    arguments = ["--topic", call.part("topic")]
-    if partitions is not None and len(partitions) == 1:
-        arguments += ["--partition", str(partitions[0])]
+    """The command line that prints the records of the page. `shown` is the number of records that the page has from
+    earlier answers of the same search."""
+    start, partitions, text = start_of(call), partitions_of(call), call.query("filter").strip()
+    limit = call.integer("limit", DEFAULT_ROWS, least=1, most=MAX_ROWS) + call.integer("shown", 0)
+    arguments = [*option("topic", call.part("topic")), "--by-time"]
+    if partitions is not None:
+        arguments += ["--partitions", ",".join(map(str, partitions))]
     match start.origin:
         case Origin.LATEST:
-            arguments += ["--last", limit]
+            arguments += ["--last", str(limit)]
         case Origin.TIME:
             arguments += ["--from-time", str(start.value)]
-        case Origin.OFFSET if partitions is not None and len(partitions) == 1:
+        case Origin.OFFSET:
             arguments += ["--offset", str(start.value)]
-        case _ if partitions is not None and len(partitions) == 1:
-            arguments += ["--offset", "earliest"]
-        case _:
+        case Origin.EARLIEST:
             arguments += ["--from-beginning"]
     if start.origin is not Origin.LATEST:
-        arguments += ["--max-messages", limit]
+        arguments += ["--max-messages", str(limit)]
+    if text:
+        arguments += option("where", text)
     if is_committed(call):
         arguments += ["--isolation-level", "read_committed"]
-    return {
-        "command": call.command("console-consumer", *arguments, "--timeout-ms", "3000", "--output", "json")
-    }
+    if text and (url := call.rules.settings.schema_registry) is not None:
+        # The filter may need the fields of Avro or Protobuf. A URL with a password is not shown.
+        shown = "URL" if "@" in url else url
+        arguments += ["--command-property", f"schema.registry.url={shown}"]
+    return {"command": call.command("console-consumer", *arguments, "--output", "json")}
 
 
 def _format(call: Call, name: str) -> Format:

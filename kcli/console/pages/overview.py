@@ -142,7 +142,8 @@ async def _check(call: Call) -> Checkup:
         failure = failure_of(error)
         return Checkup(error=str(error) if failure is None else failure.message)
     servers = call.rules.settings.properties.get("bootstrap.servers", "")
-    findings = await asyncio.to_thread(check_up, snapshot, servers)
+    config_file = call.rules.settings.config_file
+    findings = await asyncio.to_thread(check_up, snapshot, servers, config_file)
     return Checkup(findings=findings)
 
 

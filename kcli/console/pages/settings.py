@@ -102,12 +102,12 @@ def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: 
     )
 
 
-def setting_text(name: str, value: str) -> str:
+def setting_text(name: str, value: str, *, in_list: bool = True) -> str:
     """A setting for a command line. The value of a sensitive or unknown key may be a secret, so a placeholder replaces
-    it."""
+    it. In a list (`configs --add-config`), brackets are around a value with a comma."""
     key = TOPIC.get(name) or broker_key(name)
     if key is None:
         return f"{name}=VALUE"
     if key.sensitive:
         return f"{name}=PASSWORD"
-    return f"{name}=[{value}]" if "," in value else f"{name}={value}"
+    return f"{name}=[{value}]" if in_list and "," in value else f"{name}={value}"

@@ -156,7 +156,7 @@ async def create(action: Action) -> Outcome:
     if replication > 0:
         arguments += ["--replication-factor", str(replication)]
     for key, value in configs.items():
-        arguments += ["--config", setting_text(key, value)]
+        arguments += ["--config", setting_text(key, value, in_list=False)]
     return Outcome(
         command=action.command("topics", *arguments),
         summary=f"The cluster accepts the new topic {name}, {_counts(partitions, replication)}."

@@ -489,6 +489,11 @@ def test_a_rule_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
     assert found[1].evidence[0].startswith("ValueError: xxx") and len(found[1].evidence[0]) == 300
 
 
+def test_a_command_has_the_settings_of_the_client() -> None:
+    (finding,) = check_up(with_topic(partition(0, 1, 2, 3, leader=2)), "h:1", "my client.properties")
+    assert "--bootstrap-server h:1 --command-config 'my client.properties' " in finding.command
+
+
 def only_with_servers(snapshot: Snapshot) -> str:
     (finding,) = check_up(snapshot, "h:1")
     return finding.command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import select
@@ -133,6 +134,19 @@ class ConsoleConsumerOptions(ConnectingOptions):
         metavar="rule",
         repeatable=True,
     )
+    by_time: bool = flag(
+        "Sort the records of all partitions by their timestamps, as the web console does, and end at the present end "
+        "of the topic. No group is used. With --last, print the newest records of all partitions together. With "
+        "--offset, start at this offset in each partition."
+    )
+    partitions: str | None = option(
+        "With --by-time: read only these partitions, such as 0,3.", metavar="partitions"
+    )
+    where: str | None = option(
+        "With --by-time: print only records that match this filter of the web console, such as "
+        "'value.order.amount > 10'. docs/console.md describes the language.",
+        metavar="filter",
+    )
     output: str = option(
         'The format of records. With "text", the formatter prints each record. With "json", each record is '
         'a line with a JSON object, which console-producer --input json can read. With "tsv", the values are '
@@ -154,6 +168,8 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     """Prints records until --max-messages, --timeout-ms or Ctrl-C, or until stdout is closed."""
     _check(options)
     show = _formatter(options, output)
+    if _is_search(options):
+        return _search(options, show)
     config: dict[str, object] | KafkaError
     try:
         config = configuration(options)
@@ -176,6 +192,27 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
             warn(f"{printer.count} of {printer.seen} records passed the filter")
         if options.enable_systest_events:
             print("shutdown_complete")
+
+
+def _is_search(options: ConsoleConsumerOptions) -> bool:
+    return options.by_time or options.where is not None or options.partitions is not None
+
+
+def _search(options: ConsoleConsumerOptions, show: formatters.Formatter) -> int:
+    """Prints the records of --by-time. The imports are here, because other runs of the tool do not need them."""
+    from kcli.cli.tools.console.search import search
+
+    words = key_values((*options.consumer_property, *options.command_property))
+    from_file = client_properties(options.consumer_config or options.command_config, ())
+    properties = {**client_properties(None, (), options.client_properties), **from_file, **words}
+    properties["bootstrap.servers"] = options.bootstrap_server or ""
+    if options.has("isolation-level"):
+        properties["isolation.level"] = options.isolation_level
+    if options.output == "tsv":
+        sys.stdout.buffer.write(formatters.TSV_HEADER)
+    count = asyncio.run(search(options, properties, show))
+    warn(f"Processed a total of {count} messages")
+    return 0
 
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
@@ -240,11 +277,15 @@ def _check(options: ConsoleConsumerOptions) -> None:
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if options.partition is not None and options.topic is None:
         raise UsageError("The topic is required when partition is specified.")
-    if options.offset is not None and options.partition is None:
+    if options.offset is not None and options.partition is None and not _is_search(options):
         raise UsageError("The partition is required when offset is specified.")
     if options.from_beginning and options.offset is not None:
         raise UsageError("Options from-beginning and offset cannot be specified together.")
     require(options, "bootstrap-server")
+    if _is_search(options):
+        from kcli.cli.tools.console.search import check_search
+
+        check_search(options)
     _start_offset(options)
     _check_position(options)
 

@@ -34,6 +34,8 @@ class CheckupWishes:
     looks: Looks
     endpoints: tuple[Address, ...]
     access: MetricsAccess
+    config_file: str | None = None
+    """The file of --command-config, for the commands in the findings."""
 
 
 def metrics_endpoints(text: str | None) -> tuple[Address, ...]:
@@ -54,7 +56,7 @@ async def print_checkup(config: ClientConfig, wishes: CheckupWishes, output: Out
         else:
             source = BrokerMetrics(admin, wishes.access).read
         snapshot = await gather(admin, looks=wishes.looks, metrics=source)
-    findings = check_up(snapshot, ",".join(map(str, config.servers)))
+    findings = check_up(snapshot, ",".join(map(str, config.servers)), wishes.config_file)
     for finding in findings:
         output.row(finding, _line)
     output.say(_summary(findings))

@@ -90,6 +90,7 @@ async def _check_up(options: DoctorOptions, config: ClientConfig, output: Output
         Looks(options.looks, options.interval),
         metrics_endpoints(options.metrics),
         metrics_access(load_properties(options.metrics_config)),
+        options.command_config,
     )
     if await print_checkup(config, wishes, output):
         raise CommandError("")

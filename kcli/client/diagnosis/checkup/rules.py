@@ -64,11 +64,13 @@ RULES = (
 )
 
 
-def check_up(snapshot: Snapshot, servers: str = "") -> Sequence[CheckupFinding]:
+def check_up(
+    snapshot: Snapshot, servers: str = "", config_file: str | None = None
+) -> Sequence[CheckupFinding]:
     """Applies all rules. Returns the findings, the worst first. `servers` are the bootstrap servers for the commands in
-    the findings.
+    the findings, and `config_file` is the file with the client's settings.
     """
-    found = [_with_servers(each, servers) for rule in RULES for each in _applied(rule, snapshot)]
+    found = [_with_servers(each, servers, config_file) for rule in RULES for each in _applied(rule, snapshot)]
     return worst_first([*found, *_unknown(snapshot)])
 
 
@@ -113,14 +115,16 @@ def _unknown(snapshot: Snapshot) -> Iterator[CheckupFinding]:
         )
 
 
-def _with_servers(finding: CheckupFinding, servers: str) -> CheckupFinding:
-    """The finding with the bootstrap servers in its command."""
+def _with_servers(finding: CheckupFinding, servers: str, config_file: str | None) -> CheckupFinding:
+    """The finding with the bootstrap servers and the client's settings in its command."""
     if not servers or not finding.command.startswith("kcli "):
         return finding
     _, tool, rest = finding.command.split(" ", 2)
     if tool == "jmx":  # it connects to the metrics endpoint of a broker
         return finding
     option = f"--bootstrap-server {shlex.quote(servers)}"
+    if config_file is not None:
+        option += f" --command-config {shlex.quote(config_file)}"
     # Of the tools here, only `cluster` has the option after its sub-command.
     command = f"kcli {tool} {rest} {option}" if tool == "cluster" else f"kcli {tool} {option} {rest}"
     return replace(finding, command=command)

@@ -82,7 +82,7 @@ class Records {
     this.message = h("div", { class: "empty" });
     this.moreButton = h("button", { hidden: true, onclick: () => this.more() }, "More");
     this.downloadButton = h("button", { class: "plain", onclick: () => this.download() }, icon("download"), "Download");
-    this.commandButton = h("button", { class: "plain", hidden: true, onclick: () => openDialog("On the command line", [commandLine(this.command), this.filter.value.trim() ? h("p", { class: "muted" }, "The filter is not part of it. It is a language of the console.") : null]) }, "Command line");
+    this.commandButton = h("button", { class: "plain", hidden: true, onclick: () => openDialog("On the command line", [commandLine(this.command)]) }, "Command line");
     const heads = [["Partition", "number low"], ["Offset", "number"], ["Time", ""], ["Key", ""], ["Value", ""]];
     this.table = h(
       "div", { class: "table-scroll records-table", tabindex: "0", role: "region", "aria-label": "Records, scrollable" },
@@ -142,7 +142,7 @@ class Records {
 
   more() {
     this.moreButton.hidden = true;
-    this.read({ ...this.parameters(), cursor: Object.entries(this.cursor).map(([partition, offset]) => `${partition}:${offset}`).join(",") });
+    this.read({ ...this.parameters(), shown: this.rows.length, cursor: Object.entries(this.cursor).map(([partition, offset]) => `${partition}:${offset}`).join(",") });
   }
 
   read(parameters) {

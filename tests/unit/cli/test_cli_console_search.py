@@ -1,0 +1,26 @@
+"""The options of the console consumer that read a topic as the web console does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.cli.main import run
+
+TOPIC = ["console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--where", "value ="], "--where"),
+        (["--partitions", "0,x"], "--partitions 0,x: expected numbers with commas, such as 0,3"),
+        (["--by-time", "--group", "g"], "--group cannot be used with --by-time"),
+        (["--by-time", "--timeout-ms", "5"], "--timeout-ms cannot be used with --by-time"),
+        (["--where", "value == null", "--filter", "key=a"], "--filter cannot be used with --by-time"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused_before_the_tool_connects(
+    words: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*TOPIC, *words]) == 1
+    assert error in capsys.readouterr().err
