@@ -20,8 +20,8 @@ Any other option takes the next argument as its value, unless it has the form `-
 """
 
 MASTERS = re.compile(
-    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.*\]|yarn|(spark|k8s)://.+|[a-z][a-z0-9+.-]*://.+",
-    re.S,
+    r"local(\[(0*[1-9][0-9]*|\*)(\s*,\s*[0-9]+)?\])?|local-cluster\[.*\]|yarn|[a-z][a-z0-9+.-]*://.+",
+    re.ASCII | re.DOTALL,
 )
 """The masters of Spark. A plug-in may add masters that have the form of a URL."""
 
@@ -62,6 +62,11 @@ class CommandLine:
         """Whether everything runs on this machine: no master is set, or a local master."""
         master = self.value("--master") or self._conf("spark.master")
         return master is None or master.startswith("local")
+
+    @property
+    def asks_version(self) -> bool:
+        """Whether the command line only asks for Spark's version. Spark then runs no job."""
+        return "--version" in self.spark
 
     def check_master(self) -> None:
         """Raises SubmitError if the master is not one that Spark knows. Spark itself reports this only in its log."""

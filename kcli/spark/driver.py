@@ -8,12 +8,8 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any
 
 from kcli.runtime.hidden_arguments import hide_secrets
-
-INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell and of the JVM
 
 
 def drive(job: str) -> None:
@@ -23,40 +19,8 @@ def drive(job: str) -> None:
 
 
 def _run(job: str) -> int:
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:
-        # While modules are imported, Ctrl-C kills the process. Python's own handler would print a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Until a stream handles it, Ctrl-C kills the process. Python's own handler would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    main = importlib.import_module(f"kcli.spark.jobs.{job}.job").main
-    try:
-        signal.signal(signal.SIGINT, handler)
-        code: int = main(sys.argv[1:])
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    if handler is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # at the end of the process too
+    code: int = importlib.import_module(f"kcli.spark.jobs.{job}.job").main(sys.argv[1:])
     return code
-
-
-def protect_jvm() -> None:
-    """Makes the JVM ignore SIGTERM.
-
-    SIGTERM often goes to the whole process group. The JVM must then live until the driver has finished its micro-batch.
-    A JVM that starts with SIGTERM ignored never handles it. The JVM still ends with the driver.
-    """
-    from pyspark import java_gateway
-
-    start: Callable[..., Any] = java_gateway.Popen
-
-    def started(command: list[str], **how: Any) -> Any:
-        before: Callable[[], None] | None = how.pop("preexec_fn", None)
-
-        def prepare() -> None:
-            if before is not None:
-                before()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-        return start(command, preexec_fn=prepare, **how)
-
-    if start.__module__ != __name__:
-        java_gateway.Popen = started

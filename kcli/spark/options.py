@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.config.environment import JAAS_FILE
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
-from kcli.security.client import JAAS_FILE, WITHOUT_EFFECT, client_security
 from kcli.security.client import PROPERTIES as SECURITY_PROPERTIES
+from kcli.security.client import WITHOUT_EFFECT, client_security
 from kcli.spark.client.cluster import ClientSettings, parse_servers
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import zipfile
 import zlib
 from dataclasses import replace
@@ -43,6 +44,12 @@ PREPARE = "prepare"
 
 SPARK_LOG = "KCLI_SPARK_LOG"
 """The environment variable that contains the path of the file for Spark's own log."""
+
+SPARK_BEGAN = "KCLI_SPARK_BEGAN"
+"""The environment variable that contains the time at which the user has started the job, as `time.monotonic`."""
+
+PLANNED = "KCLI_SPARK_PLANNED"
+"""The environment variable that is set if the command line has checked the job with its plan."""
 
 CLUSTER_MODE = "cluster"
 """The value of --deploy-mode with which the driver runs in the cluster."""
@@ -164,15 +171,23 @@ def job_file(job: str, directory: Path) -> str:
     return job
 
 
-def submit(line: CommandLine) -> int:
-    """Runs Spark and returns its exit code. Raises SubmitError if Spark cannot start."""
-    line.check_master()
+def submit(line: CommandLine, *, is_planned: bool = False) -> int:
+    """Runs Spark and returns its exit code. Raises SubmitError if Spark cannot start.
+
+    If `is_planned` is True, the plan of a built-in job has been made, and the driver need not make it again.
+    """
     home = spark_home()
     check_java()
+    line.check_master()
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kcli-spark-") as directory:
         line, environment = _prepared(line, home, Path(directory))
-        if line.job is not None and line.job in JOBS and line.value("--deploy-mode") != CLUSTER_MODE:
+        starts_job = line.value("--deploy-mode") != CLUSTER_MODE and not line.asks_version
+        if line.job is not None and line.job in JOBS and starts_job:
             environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*line.spark, "pyspark-shell"])
+            environment[SPARK_BEGAN] = str(began)
+            if is_planned:
+                environment[PLANNED] = "1"
             driver = [environment["PYSPARK_DRIVER_PYTHON"], "-P", "-c", job_code(line.job), *line.arguments]
             if line.shows_spark_log:
                 return _run(driver, environment, is_ours=True)
@@ -353,16 +368,20 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
 
     Ctrl-C at a terminal reaches the whole process group, so it is not forwarded. The JVM of a Python driver ignores it.
     """
-    process = subprocess.Popen(command, env=environment)
     asked: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
 
     def stop(number: int, _: FrameType | None) -> None:
         asked.append(number)
-        if number == signal.SIGTERM or not _has_terminal():
+        if process is not None and (number == signal.SIGTERM or not _has_terminal()):
             process.send_signal(number)
 
+    # The handlers are set first, so that a signal at this time does not end this process before its child.
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        process = subprocess.Popen(command, env=environment)
+        if asked:
+            process.send_signal(asked[-1])
         while True:
             is_asked = signal.SIGTERM in asked
             try:
@@ -381,15 +400,22 @@ def _has_terminal() -> bool:
 
 
 def _run_quietly(driver: list[str], environment: dict[str, str]) -> int:
-    """Runs a built-in job with Spark's own log in a file. The file is kept if the job fails."""
+    """Runs a built-in job with Spark's own log in a file. The file is kept if the job fails.
+
+    If a signal has ended the job, the file is deleted, because no message names it.
+    """
     number, log = tempfile.mkstemp(prefix="kcli-spark-", suffix=".log")
     os.close(number)
     code = _run(driver, environment | {SPARK_LOG: log}, is_ours=True)
-    if code == 0 or not os.path.getsize(log):
+    if code == 0 or code > SIGNALLED or not os.path.getsize(log):
         os.unlink(log)
     return code
 
 
+SIGNALLED = 128
+"""The exit code of a process that a signal has ended is larger than this number by the number of the signal."""
+
+
 def _exit_code(code: int) -> int:
     """Returns the exit code that a shell would return: 128 plus the signal's number if a signal ended the process."""
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else SIGNALLED - code

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.cli.output import Output, warn
+from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -65,6 +66,7 @@ Spark's exit code."""
 
 
 def run(options: CommonOptions, output: Output) -> int:
+    finish_on_sigterm()  # files with secrets are deleted at the end
     words = list(options.argv)
     line = split_command_line(words)
     profile = chosen_profile(options_of(SubmitOptions), line.value("--profile"))
@@ -138,10 +140,10 @@ def _checked(job: Job[JobOptions], line: CommandLine) -> int:
     if options.dry_run or line.is_local:
         try:
             plan = job.plan(options)
-        except (KcliError, ValueError) as error:
+        except (KcliError, ValueError, OSError) as error:
             raise CommandError(f"{job.name}: {error}") from None
     if not options.dry_run:
-        return submit(line)
+        return submit(line, is_planned=line.is_local)
     print(plan_text(plan, options.output))
     return 0
 

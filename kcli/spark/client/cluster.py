@@ -107,6 +107,10 @@ class Cluster:
         self._connections.clear()
         self._any = None
 
+    def ping(self) -> None:
+        """Gets an answer of any broker. Raises OSError or UnreachableError if no broker answers."""
+        self._on_any(METADATA, MetadataRequest(topics=(), allow_auto_topic_creation=False))
+
     def topic_names(self) -> list[str]:
         """Returns the names of all topics that are not internal."""
         answer = self._on_any(METADATA, MetadataRequest(topics=None, allow_auto_topic_creation=False))
@@ -142,8 +146,10 @@ class Cluster:
         self.retried(attempt, "metadata")
         return found[-1]
 
-    def create_topic(self, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-        """Creates a topic if it is missing.
+    def create_topic(
+        self, topic: str, partitions: int, configs: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        """Creates a topic if it is missing. With `validate_only`, only checks whether this would succeed.
 
         If `partitions` is -1, the number of partitions is the broker's num.partitions.
         """
@@ -153,7 +159,9 @@ class Cluster:
             replication_factor=-1,
             configs=tuple(CreatableTopicConfig(name=name, value=each) for name, each in configs.items()),
         )
-        request = CreateTopicsRequest(topics=(wanted,), timeout_ms=self.settings.request_timeout_ms)
+        request = CreateTopicsRequest(
+            topics=(wanted,), timeout_ms=self.settings.request_timeout_ms, validate_only=validate_only
+        )
 
         def attempt() -> None:
             (made,) = self._on_any(CREATE_TOPICS, request).topics

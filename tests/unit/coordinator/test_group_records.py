@@ -171,8 +171,6 @@ def test_equal_names_of_many_members_count_once_and_too_many_names_are_unknown()
     assert union_of_topics([_subscription("x", *names), _subscription("y", *names), *members]) is None
 
 
-
-
 def test_names_that_are_not_utf_8_are_read_with_replacements() -> None:
     key = struct.pack(">hh", 1, 1) + b"\xff" + struct.pack(">h", 1) + b"\xfe\x00\x00\x00\x00"
     value = struct.pack(">hqiBsqB", 4, 1, 1, 2, b"\xff", 7, 0)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from kcli.config.properties import load
 from kcli.config.providers import PROVIDERS, resolve
-from kcli.spark.client.cluster import Cluster
+from kcli.errors import KcliError
+from kcli.model.topic_names import validate
+from kcli.spark.client.cluster import ClientSettings, Cluster
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import (
     JobOptions,
@@ -31,6 +33,11 @@ def client_options(options: JobOptions) -> dict[str, str]:
         return {"path": options.log_dir}
     assert options.bootstrap_server is not None, "required, or in a group with --log-dir"
     return cluster_options(options.bootstrap_server, options.command_config, "--command-config")
+
+
+def client_settings(options: JobOptions) -> ClientSettings | None:
+    """Returns the settings for connections to the cluster of --bootstrap-server, or None if the job has no cluster."""
+    return None if options.bootstrap_server is None else sink_options(client_options(options)).client
 
 
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
@@ -118,6 +125,36 @@ def target_plan(writing: dict[str, str], topic: str) -> tuple[str, int | None]:
             return f"topic {topic} does not exist: it is created if the broker allows that", None
         count = len(cluster.partitions([topic]))
     return f"topic {topic} has {count} partitions", count
+
+
+def copied_target(writing: dict[str, str], topic: str, partitions: int, *, create: bool) -> tuple[str, int]:
+    """Returns a line of the plan that describes the target topic of a copy, and the topic's number of partitions.
+
+    A missing topic is created with the partitions of the source, because a topic that the broker creates by itself has
+    another number. Without `create`, the broker only checks whether it would create the topic.
+
+    Raises KcliError if the broker refuses to create the topic.
+    """
+    with Cluster(sink_options(writing).client) as cluster:
+        if topic in cluster.topic_names():
+            count = len(cluster.partitions([topic]))
+            return f"topic {topic} has {count} partitions", count
+        cluster.create_topic(topic, partitions, {}, validate_only=not create)
+    return f"topic {topic} does not exist: it is created with {partitions} partitions", partitions
+
+
+def partition_count(reading: dict[str, str], topic: str) -> int:
+    """Returns the number of partitions of a topic that the job reads."""
+    with opened_topics(source_options(reading, streaming=False)) as topics:
+        return len(topics.partitions([topic]))
+
+
+def check_target(topic: str) -> None:
+    """Raises JobError if a topic cannot have this name."""
+    try:
+        validate(topic)
+    except KcliError as error:
+        raise JobError(f"target topic {topic}: {error}") from None
 
 
 def check_reader(options: dict[str, str], mode: str) -> None:

@@ -38,6 +38,9 @@ PERMANENT_SPARK = re.compile(
 )
 """Exceptions of Spark that a value causes in a query, such as a division by zero."""
 
+JAVA_CLASS = re.compile(r"^(?:Caused by)?(?:: )?(?:(?:\w+\.){2,}[\w$]+(?:: |$))?")
+"""The class of an exception at the start of a line of Java, with the marks that Java and py4j put in front of it."""
+
 FAILURES_READ = 20
 """The most failed tasks of a stage whose errors are read."""
 
@@ -54,10 +57,21 @@ def cause(text: str) -> str:
     raised = [line.partition(RAISED)[2] for line in lines if RAISED in line]
     if raised:
         return raised[0].partition(" SQLSTATE: ")[0]
-    said = _python_line(lines) or next(iter(lines), "")
+    said = _python_line(lines) or _java_line(lines)
     if said.startswith(("kcli.", "ValueError")):  # messages of kcli are clear without the class name
         said = said.partition(": ")[2]
     return said.replace("set failOnDataLoss to false", "use --ignore-data-loss")
+
+
+def _java_line(lines: list[str]) -> str:
+    """Returns the message of an exception of Spark or Java, with the message of its first cause, without class names.
+
+    The text that py4j adds in front of an exception is left out.
+    """
+    said = next((line for line in lines if not line.startswith("An error occurred while calling ")), "")
+    said = JAVA_CLASS.sub("", said)
+    causes = [JAVA_CLASS.sub("", line) for line in lines if line.startswith("Caused by: ")]
+    return f"{said} ({causes[-1]})" if causes and causes[-1] not in said else said
 
 
 def is_permanent(text: str) -> bool:

@@ -7,6 +7,8 @@ arguments again in the driver, which may be on another machine.
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -17,10 +19,12 @@ from kcli.command.examples import Example, ExitStatus, help_lines
 from kcli.command.help import WIDTH_COLUMNS, entry, option_entry, usage_line
 from kcli.command.options import Exclusive, HelpRequested, Option, ParseError, UsageError, options_of
 from kcli.command.reader import Grammar, Reader, Words
+from kcli.errors import KcliError
 from kcli.spark.jobs.shared.defaults_file import Defaults, load_defaults
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import JobOptions
 from kcli.spark.jobs.shared.running import Done, plan_text, run_job
+from kcli.spark.submit import PLANNED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,6 +136,9 @@ class Job(Generic[T]):
 
     def main(self, argv: Sequence[str]) -> int:
         """Parses the options and runs the job in the driver. Returns the exit code."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # rows may have characters that the locale does not have
+                stream.reconfigure(errors="replace")
         try:
             options = self.parse(argv)
         except HelpRequested:
@@ -140,8 +147,15 @@ class Job(Generic[T]):
         except UsageError as error:
             print(self.complaint(error), file=sys.stderr)
             return 1
+        plan: list[str] = []
+        if options.dry_run or PLANNED not in os.environ:  # a run makes the same checks as its dry run
+            try:
+                plan = self.plan(options)
+            except (KcliError, ValueError, OSError) as error:
+                print(f"{self.name}: {error}", file=sys.stderr)
+                return 1
         if options.dry_run:
-            print(plan_text(self.plan(options), options.output))
+            print(plan_text(plan, options.output))
             return 0
         summary_to = sys.stderr if self.rows_to_stdout else sys.stdout
         return run_job(self.name, self.run, options, summary_to)

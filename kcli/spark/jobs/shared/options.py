@@ -5,10 +5,12 @@ The dataclasses have no slots, because Python cannot combine the slots of severa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kcli.command.options import CommonOptions, Exclusive, Kind, flag, option
+from kcli.model.java_text import parse_int
 from kcli.spark.jobs.shared.errors import JobError
 
 MODES = ("batch", "available-now", "continuous")
@@ -166,10 +168,37 @@ def check_mode(options: ModeOptions) -> None:
         refuse_idle(options, STREAM_OPTIONS, "--mode available-now or continuous")
     if options.mode != "continuous":
         refuse_idle(options, ["trigger-interval"], "--mode continuous")
+    check_duration(options.trigger_interval, "--trigger-interval")
     if not options.is_stream and options.checkpoint is not None:
         raise JobError("--checkpoint is for --mode available-now or continuous")
     if options.is_stream and options.checkpoint is None:
         raise JobError(f"--mode {options.mode} needs --checkpoint")
+
+
+_UNITS = "week|day|hour|minute|second|millisecond|microsecond"
+_DURATION, _CALENDAR = (
+    re.compile(rf"(?:interval\s+)?(?:\d+(?:\.\d{{1,9}})?\s*(?:{units})s?\s*)+", re.ASCII | re.IGNORECASE)
+    for units in (_UNITS, f"{_UNITS}|month|year")
+)
+
+
+def check_duration(text: str, name: str, *, calendar: bool = False) -> None:
+    """Raises JobError if Spark would refuse a duration such as `1 minute 30 seconds` when the stream starts.
+
+    With `calendar`, months and years are valid too. Spark knows no abbreviations of units.
+    """
+    if not (_CALENDAR if calendar else _DURATION).fullmatch(text.strip()):
+        raise JobError(f"{name} {text}: expected a duration such as '10 seconds' or '2 minutes'")
+
+
+def positive(text: str | None, name: str) -> None:
+    """Raises JobError if an argument is given and is not a positive number of 32 bits."""
+    try:
+        is_valid = text is None or parse_int(text) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise JobError(f"{name} {text}: expected a positive number")
 
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:

@@ -50,11 +50,14 @@ class ProgressLine:
             self._drawn = 0
 
 
-def stream_progress(query: StreamingQuery, rows: int) -> str:
+def stream_progress(query: StreamingQuery, rows: int, silence: str | None = None) -> str:
     """Returns the text of the progress line for a stream.
 
-    `rows` is the number of rows in all micro-batches so far. The other figures are those of the latest micro-batch.
+    `rows` is the number of rows in all micro-batches so far. The other figures are those of the latest micro-batch. If
+    no broker answers, `silence` says so, and these figures are unknown.
     """
+    if silence is not None:
+        return f"{rows} rows, lag unknown: {silence}"
     last = query.lastProgress
     if last is None:
         return "waiting for the first micro-batch"
@@ -103,12 +106,12 @@ class BatchProgress:
         self._spark, self._offsets, self._by_task = spark, offsets, by_task
         self._rows, self._at = 0, time.monotonic()
 
-    def text(self) -> str:
-        """Returns the text of the progress line."""
+    def text(self, silence: str | None = None) -> str:
+        """Returns the text of the progress line. If no broker answers, `silence` says so, and the lag is unknown."""
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
         each = [stages.apply(nth) for nth in range(stages.size())]
-        if not each:
-            return "no task under way"  # Spark is planning the query, or is committing its result
+        if not each:  # Spark is planning the query, or is committing its result
+            return f"no task under way{'' if silence is None else f': {silence}'}"
         done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
         rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
         if self._by_task and self._offsets is not None:
@@ -116,5 +119,7 @@ class BatchProgress:
         # The difference can be negative, because Spark counts the rows of each stage from 0.
         rate = max(0, rows - self._rows) / max(now - self._at, 0.001)
         self._rows, self._at = rows, now
+        if silence is not None:
+            return f"{rows} rows read, lag unknown, {total - done} of {total} tasks left: {silence}"
         behind = "" if self._offsets is None else f"lag {max(0, self._offsets - rows)}, "
         return f"{rows} rows read, {rate:.0f} rows/s, {behind}{total - done} of {total} tasks left"

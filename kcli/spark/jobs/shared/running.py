@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import logging
-import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +13,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from kcli.command.rows import RowValue, json_line, plain, tsv_line
-from kcli.errors import KcliError
-from kcli.spark.driver import protect_jvm
+from kcli.spark.jobs.shared.broker_watch import BrokerWatch
+from kcli.spark.jobs.shared.endpoints import client_settings
 from kcli.spark.jobs.shared.errors import JobError
-from kcli.spark.jobs.shared.failures import TaskFailures, reason
+from kcli.spark.jobs.shared.failures import TaskFailures
 from kcli.spark.jobs.shared.options import JobOptions, ModeOptions
 from kcli.spark.jobs.shared.progress import BatchProgress, ProgressLine, stream_progress
-from kcli.spark.submit import SPARK_LOG
+from kcli.spark.jobs.shared.session import report, started, stop
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -63,6 +60,10 @@ class Done:
     details: Mapping[str, RowValue] = field(default_factory=dict)
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, if no batch or stream runs: 128 + SIGINT, as in a shell."""
+
+
 class Stop:
     """Remembers whether SIGTERM or Ctrl-C has requested a stop."""
 
@@ -90,56 +91,20 @@ def run_job(
     summary_to: TextIO,
 ) -> int:
     """Runs `work` in a session and writes the summary to `summary_to`. Returns the exit code."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    # PySpark logs every error of a query as JSON and also raises the error, so the log line is not needed.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     began = time.monotonic()
-    log, spark = os.environ.get(SPARK_LOG), None
-    protect_jvm()
+    spark = None
     try:
-        with _stderr_to(log):  # the JVM and its Python workers keep this stderr
-            spark = SparkSession.builder.appName(f"kcli {name}").getOrCreate()
+        spark = started(name, announce=options.progress_interval > 0)
         done = work(spark, options)
     except Exception as error:
-        # An error of Spark, a library or the job is reported in one line. Any other exception is a bug and keeps its
-        # traceback.
-        if log is not None:
-            print(f"{name}: the log of Spark is {log}", file=sys.stderr)
-        if not isinstance(error, KcliError | PySparkException | OSError) and not _is_of_library(error):
-            raise
-        print(f"{name}: {reason(error)}", file=sys.stderr)
+        report(name, error)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
     finally:
-        if spark is not None:
-            spark.stop()
+        stop(spark)
     print(summary(name, done, time.monotonic() - began, options.output), file=summary_to)
     return 0
-
-
-@contextmanager
-def _stderr_to(path: str | None) -> Iterator[None]:
-    """Redirects the stderr of processes that start in the block to a file. If `path` is None, nothing changes."""
-    if path is None:
-        yield
-        return
-    own = os.dup(2)
-    try:
-        with open(path, "ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(own, 2)
-        os.close(own)
-
-
-LIBRARIES = ("deltalake", "pyiceberg", "sqlalchemy", "pyarrow", "_internal")
-"""Libraries whose errors concern the user's tables, databases and files. `_internal` is deltalake's native part."""
-
-
-def _is_of_library(error: Exception) -> bool:
-    return type(error).__module__.partition(".")[0] in LIBRARIES
 
 
 def plan_text(steps: list[str], output: str) -> str:
@@ -218,6 +183,11 @@ class Counts:
         return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
 
 
+def watched_brokers(options: JobOptions) -> BrokerWatch:
+    """Returns the watch of the brokers of --bootstrap-server. If the job prints no progress, nothing is watched."""
+    return BrokerWatch(client_settings(options) if options.progress_interval > 0 else None)
+
+
 def run_batch(
     spark: SparkSession,
     options: JobOptions,
@@ -233,7 +203,7 @@ def run_batch(
     over = threading.Event()
     failures, failed = TaskFailures(spark), ""
     line, progress = ProgressLine(name, options.progress_interval), progress or BatchProgress(spark)
-    with Stop().listening() as stop:
+    with Stop().listening() as stop, watched_brokers(options) as brokers:
 
         def watch() -> None:
             nonlocal failed
@@ -242,7 +212,7 @@ def run_batch(
                 if stop.is_asked or failed:
                     spark.sparkContext.cancelAllJobs()
                 elif line.is_due:
-                    line.show(progress.text())
+                    line.show(progress.text(brokers.silence()))
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
@@ -273,19 +243,20 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 
     Raises JobError if a task fails with an error that would occur again in each attempt.
     """
+    from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     line = ProgressLine(name, options.progress_interval)
     rows: dict[int, int] = {}
     bad: dict[int, int] = {}
-    with Stop().listening() as stop:
+    with Stop().listening() as stop, watched_brokers(options) as brokers:
         failures = TaskFailures(SparkSession.active())
         query = start_stream(writer, options)
         try:
             while not query.awaitTermination(POLL_SECONDS):
                 _add_reports(query, rows, bad)
                 if line.is_due:
-                    line.show(stream_progress(query, sum(rows.values())))
+                    line.show(stream_progress(query, sum(rows.values()), brokers.silence()))
                 if stop.is_asked:
                     _finish(query)
                     break
@@ -293,6 +264,12 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
                 if failed is not None:
                     query.stop()
                     raise JobError(failed)
+        except Py4JError:
+            if not stop.is_asked:
+                raise
+            raise JobError(
+                "Spark's virtual machine got the signal too: the next run repeats the micro-batch"
+            ) from None
         finally:
             line.end()
         _add_reports(query, rows, bad)
