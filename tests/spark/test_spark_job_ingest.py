@@ -85,7 +85,7 @@ def test_lines_that_do_not_parse(
     name, letters = topic(1), topic(1)
     lines, rows = tmp_path / "in.json", tmp_path / "in.csv"
     lines.write_text('{"n": 1}\n\n{"n": \n{"n": 3}\n')
-    rows.write_text("id,text\n1,one\n2,two,too many\n3,three\n")
+    rows.write_text("a`b,A,a,_metadata,file_path,_corrupt_record\n1,2,3,4,5,6\n2,too few\n6,5,4,3,2,1\n")
     for path, kind in ((lines, "json"), (rows, "csv")):
         words = ["--topic", name, "--path", str(path), "--format", kind, "--on-bad-record"]
         with pytest.raises(Exception, match=f"a record does not parse, file file:{path}: the line is not"):
@@ -95,13 +95,15 @@ def test_lines_that_do_not_parse(
         done = ingested(spark, broker, *words, "dead-letter", "--dead-letter-topic", letters)
         assert (done.rows, done.bad_records) == (2, 1)
     found = consume(broker.bootstrap, letters, 2)
-    assert [each.value() for each in found] == [b'{"n": ', b"2,two,too many"]
+    assert [each.value() for each in found] == [b'{"n": ', b"2,too few"]
     assert dict(found[0].headers()) == {
         "__connect.errors.exception.message": b"the line is not JSON",
         "__connect.errors.file": f"file:{lines}".encode(),
     }
     sent = [json.loads(each.value()) for each in consume(broker.bootstrap, name, 8)]
-    assert sent == [{"n": 1}, {"n": 3}] * 2 + [{"id": "1", "text": "one"}, {"id": "3", "text": "three"}] * 2
+    names = ("a`b", "A", "a", "_metadata", "file_path", "_corrupt_record")
+    read = [dict(zip(names, row, strict=True)) for row in ("123456", "654321")]
+    assert sent == [{"n": 1}, {"n": 3}] * 2 + read * 2
 
 
 def test_a_real_table_of_log_lines(

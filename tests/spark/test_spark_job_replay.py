@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kcli.spark.client.cluster import ClientSettings, Cluster
 from kcli.spark.jobs.profile import job as profile
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS
 from kcli.spark.jobs.replay import job as replay
@@ -38,7 +39,8 @@ def test_a_copy_with_everything_kept(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    source, whole, part = topic(3), topic(3), topic(1)
+    source, part = topic(3), topic(1)
+    whole = f"{source}-copy"  # the broker itself would create it with one partition
     sent = [
         {
             "key": None if nth % 3 else f"k{nth}",
@@ -60,7 +62,11 @@ def test_a_copy_with_everything_kept(
         "zstd",
     ]
     assert replay.main(["--bootstrap-server", broker.bootstrap, *words, "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith(f"replay 30 offsets of {source} to {whole}")
+    first, created, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"replay 30 offsets of {source} to {whole}")
+    assert created == f"topic {whole} does not exist: it is created with 3 partitions"
+    with Cluster(ClientSettings(broker.bootstrap)) as cluster:
+        assert whole not in cluster.topic_names()  # a dry run creates nothing
     assert replayed(spark, broker, *words).rows == 30
     produce(broker.bootstrap, source, [{"value": "later", "partition": 0, "timestamp": FIRST_MS}])
     assert replayed(spark, broker, *words).rows == 1
@@ -81,6 +87,8 @@ def test_a_copy_with_everything_kept(
     assert all(each.headers() is None for each in consume(broker.bootstrap, part, 6))
     with pytest.raises(JobError, match=f"--keep-partitions: {source} has 3 partitions, and {part} only 1"):
         replay.plan(replay.parse(["--bootstrap-server", broker.bootstrap, *words, "--keep-partitions"]))
+    with pytest.raises(JobError, match="--keep-partitions: "):
+        replayed(spark, broker, *words, "--keep-partitions")
 
 
 def test_a_profile_agrees_with_a_count_by_hand(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kcli.spark.jobs.export import job as export
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.running import Done
 from kcli.spark.jobs.sql import job as sql
@@ -79,6 +80,64 @@ def test_queries_joins_and_inserts(
     assert "sql: [UNRESOLVED_COLUMN" in err
     with pytest.raises(JobError, match="there is no table or topic nosuch"):
         ran(spark, broker, "-e", "select * from nosuch")
+
+
+ODD = [
+    b'{"amount":1,"_partition":7,"_headers":7,"_KEY":7}',
+    b'{"amount":1,"Amount":7,"AMOUNT":7}',
+    b'{"amount":1,"a`b":7,"a.b":7,"a b\\n":7,"":7,"x\\ud800":7}',
+    b'{"amount":1,"key":7,"value":7,"topic":7,"offset":7,"timestamp":7,"headers":7,"_corrupt_record":7}',
+    b'{"amount":1,"_record":7,"_parse_error":7,"_decoded":7,"_error":7,"deep":{"q":7,"Q":7,"q`.":7}}',
+    b'{"amount":7,"amount":1}',
+    json.dumps({"amount": 1} | {f"zz{nth}": nth for nth in range(1500)}).encode(),
+    b'{"amount":1,"nested":' + b"[" * 400 + b"]" * 400 + b"}",
+]
+"""Records with names that Spark's SQL cannot tell apart or cannot parse. The amount of each of them is 1."""
+
+BAD = [
+    *(b"[]", b'[{"amount":1}]', b'[{"amount":1},{"amount":1}]', b"5", b'"x"', b"null", b"", b"no JSON"),
+    *(b'{"amount":NaN}', b'{"amount":"x"}', b'{"amount":[1]}', b'{"amount":1} and more', b'{"user":"\xff"}'),
+    b'{"amount":' + b"9" * 2000 + b"}",
+    b'{"amount":1,"nested":' + b"[" * 2000 + b"]" * 2000 + b"}",
+]
+"""Records that are not JSON objects, or whose values do not have the types of the other records."""
+
+
+def test_one_record_does_not_change_what_a_query_sees_of_the_others(
+    spark: SparkSession,
+    broker: BrokerProcess,
+    topic: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = topic(1)
+    good = [b'{"user":"u","amount":%d}' % nth for nth in range(50)]
+    produce(broker.bootstrap, name, [{"value": value} for value in (*good, *ODD, *BAD)])
+    words = ("--rows-as", "tsv", "-e", f"SELECT _partition, count(*), sum(amount) FROM `{name}` GROUP BY 1")
+    done = ran(spark, broker, "--on-bad-record", "drop", *words)
+    assert done.bad_records == len(BAD)
+    assert capsys.readouterr().out.splitlines()[1] == f"0\t{50 + len(ODD)}\t{sum(range(50)) + len(ODD)}"
+    first = f"a record does not parse, topic {name}, partition 0, offset {50 + len(ODD)}: the value is not JSON of "
+    with pytest.raises(Exception, match=first):
+        ran(spark, broker, *words)
+    # Each name is a column of its own, also in the records and the files that a job writes.
+    found = f"SELECT * FROM `{name}` WHERE _offset BETWEEN 50 AND 54 ORDER BY _offset"
+    target = topic(1)
+    ran(spark, broker, "--on-bad-record", "drop", "-e", f"INSERT INTO `{target}` {found}")
+    written = [json.loads(each.value()) for each in consume(broker.bootstrap, target, 5)]
+    assert [sum(value == 7 for value in each.values()) for each in written] == [3, 2, 5, 7, 4]
+    assert written[4]["deep"] == {"q": 7, "Q_2": 7, "q`.": 7}
+    assert {"_partition_2", "_headers_2", "_KEY_2", "Amount_2", "AMOUNT_3", "_empty"} < set().union(*written)
+    export_words = ["--topic", name, "--value-format", "json", "--on-bad-record", "drop", "--path"]
+    for form in ("json", "parquet"):
+        path = str(tmp_path / form)
+        options = export.parse(
+            ["--bootstrap-server", broker.bootstrap, *export_words, path, "--format", form]
+        )
+        assert export.run(spark, options).bad_records == len(BAD)
+    assert spark.read.parquet(str(tmp_path / "parquet")).selectExpr("sum(value.amount)").collect() == [
+        (sum(range(50)) + len(ODD),)
+    ]
 
 
 def test_a_stream_of_windows(spark: SparkSession, broker: BrokerProcess, topic: Make, tmp_path: Path) -> None:

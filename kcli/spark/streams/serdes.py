@@ -83,12 +83,15 @@ def _well_formed(text: Column, schema: str | DataType) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StructType
 
+    from kcli.spark.jobs.records.column_names import free_name
+
     wanted = schema if isinstance(schema, DataType) else DataType.fromDDL(schema)
     if not isinstance(wanted, StructType):
         return F.from_json(text, wanted)
-    noted = StructType([*wanted.fields]).add(_MALFORMED, "string")
-    parsed = F.from_json(text, noted, {"columnNameOfCorruptRecord": _MALFORMED})
-    return F.when(parsed[_MALFORMED].isNull(), parsed.dropFields(_MALFORMED))
+    malformed = free_name(_MALFORMED, wanted.names)
+    noted = StructType([*wanted.fields]).add(malformed, "string")
+    parsed = F.from_json(text, noted, {"columnNameOfCorruptRecord": malformed})
+    return F.when(parsed[malformed].isNull(), parsed.dropFields(malformed))
 
 
 _MALFORMED = "_malformed"

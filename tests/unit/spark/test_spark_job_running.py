@@ -22,11 +22,11 @@ from kcli.spark.jobs.ingest.database import (
     SqlReader,
     SqlSettings,
     SqlStreamReader,
-    columns,
     engine,
     read_rows,
     shown,
     slices,
+    table_columns,
 )
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.failures import TaskFailures, is_permanent, reason
@@ -204,7 +204,7 @@ def test_positions_of_a_database(tmp_path: Path) -> None:
     assert second == {"position": 6}
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
     assert len(SqlReader(by_number).partitions()) == 2
-    assert columns(by_number) == ["n", "at", "blob"]
+    assert table_columns(by_number) == ["n", "at", "blob"]
     by_time = SqlStreamReader(SqlSettings(url, query='select * from "a b"', column="at", by="timestamp"))
     end = by_time.latestOffset(by_time.initialOffset(), by_time.getDefaultReadLimit())
     assert "T" in str(end["position"])  # as the column's own values are written

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kcli.command.examples import Example
 from kcli.spark.jobs.export.options import (
-    FILE_FORMATS,
     TABLE_FORMATS,
     ExportOptions,
     check,
@@ -15,7 +14,9 @@ from kcli.spark.jobs.export.options import (
     is_decoded,
     reading,
 )
-from kcli.spark.jobs.export.rows import selected
+from kcli.spark.jobs.export.rows import selected, with_columns
+from kcli.spark.jobs.records.column_names import column_list, renamed
+from kcli.spark.jobs.records.values import is_inferred
 from kcli.spark.jobs.shared.endpoints import planned, planned_offsets
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.job import Job
@@ -29,11 +30,7 @@ if TYPE_CHECKING:
 
 def plan(options: ExportOptions) -> list[str]:
     """Returns the plan of the job, line by line. Raises KcliError or ValueError if the job cannot run."""
-    must_not_exist = not options.is_stream and options.save_mode == "error" and options.format in FILE_FORMATS
-    if must_not_exist and os.path.exists(options.path):
-        raise JobError(
-            f"{options.path} exists: use --save-mode append, overwrite or ignore, or another --path"
-        )
+    _check_path(options)
     ranges = planned(reading(options), options.mode)
     total = sum(map(len, ranges))
     lines = [
@@ -42,9 +39,28 @@ def plan(options: ExportOptions) -> list[str]:
     lines.append(f"columns: {', '.join(columns(options))}")
     if is_decoded(options):
         lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
+        if options.dry_run and is_inferred(options.values):
+            found = with_columns(options).columns
+            assert found is not None, "they are inferred"
+            lines.append(f"columns of the values: {column_list(renamed(found))}")
     if options.is_stream:
         lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return [*lines, *map(str, ranges)]
+
+
+def _check_path(options: ExportOptions) -> None:
+    """Raises JobError if the files or the table exist and must not, or if the path cannot be a directory."""
+    if "://" not in options.path and os.path.exists(options.path) and not os.path.isdir(options.path):
+        raise JobError(f"--path {options.path}: expected a directory, and it is a file")
+    if options.format in TABLE_FORMATS:
+        from kcli.spark.jobs.export.tables import check_table
+
+        return check_table(options)
+    if not options.is_stream and options.save_mode == "error" and os.path.exists(options.path):
+        raise JobError(
+            f"{options.path} exists: use --save-mode append, overwrite or ignore, or another --path"
+        )
+    return None
 
 
 def run(spark: SparkSession, options: ExportOptions) -> Done:

@@ -132,6 +132,14 @@ def _check_columns(options: ExportOptions) -> None:
         raise JobError(
             f"{options.format} cannot hold values with columns: use --format json, parquet, delta or iceberg"
         )
+    by = names(options.partition_by)
+    nested = [name for name in by if name == "headers" or (name == "value" and is_decoded(options))]
+    if nested:
+        raise JobError(
+            f"--partition-by {nested[0]}: expected a column with one value, and it is a list or a struct"
+        )
+    if by and set(by) >= set(chosen):
+        raise JobError("--partition-by has all columns: at least one other column is needed")
     if options.format in TABLE_FORMATS:
         require("deltalake" if options.format == "delta" else "pyiceberg", "kcli-streaming[tables]")
     if options.format in TABLE_FORMATS and options.write_option:
@@ -180,7 +188,9 @@ def columns(options: ExportOptions) -> list[str]:
     for name in names(options.partition_by):
         if name not in chosen:
             chosen.append(name)
-    for name in chosen:
+    for nth, name in enumerate(chosen):
+        if name in chosen[:nth]:
+            raise JobError(f"column {name} is listed twice")
         if name not in COLUMN_TYPES and name != DATE:
             raise JobError(f"there is no column {name}; the columns are {', '.join(COLUMN_TYPES)} and {DATE}")
     return chosen

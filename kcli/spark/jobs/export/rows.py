@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcli.spark.jobs.export.options import (
@@ -14,8 +15,8 @@ from kcli.spark.jobs.export.options import (
     values_as,
 )
 from kcli.spark.jobs.records.bad_input import KAFKA_ORIGIN, bad_input, sifted
-from kcli.spark.jobs.records.topic_tables import sample
-from kcli.spark.jobs.records.values import ERROR, RECORD, ValueSpec, decoded, inferred
+from kcli.spark.jobs.records.sample import inferred_columns
+from kcli.spark.jobs.records.values import ERROR, RECORD, ValueSpec, decoded, is_inferred
 from kcli.spark.jobs.shared.endpoints import reader_options
 from kcli.spark.jobs.shared.running import Counts
 
@@ -39,19 +40,18 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
         return counts.rows(frame).select(*_selected(options, chosen))
     from pyspark.sql.functions import col
 
-    spec = with_schema(spark, options)
-    frame = decoded(frame, spec)
+    frame = decoded(frame, with_columns(options))
     origin = {name: col(name) for name in KAFKA_ORIGIN}
     frame = sifted(frame, col(ERROR), origin, bad_input(options), counts)
     return frame.select(*_selected(options, chosen))
 
 
-def with_schema(spark: SparkSession, options: ExportOptions) -> ValueSpec:
-    """Returns the format of the values. For JSON without --value-schema, the schema is inferred from records."""
+def with_columns(options: ExportOptions) -> ValueSpec:
+    """Returns the format of the values. For JSON without --value-schema, the columns are inferred from records."""
     spec = options.values
-    if spec.format != "json" or spec.schema:
+    if not is_inferred(spec):
         return spec
-    return ValueSpec("json", inferred(spark, sample(spark, reader_options(options))))
+    return replace(spec, columns=inferred_columns(reader_options(options)))
 
 
 def _selected(options: ExportOptions, chosen: list[str]) -> list[Column]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
+CATALOG_FILE = "catalog.db"
+"""The file of the catalog of Iceberg tables, in the directory of --path."""
+
 QUERY_ID = "sql.streaming.queryId"
 """The Spark local property that contains the id of a stream's query. The checkpoint stores this id."""
 
@@ -115,6 +118,24 @@ def opened(options: ExportOptions, schema: pa.Schema) -> TargetTable | None:
     return IcebergTarget(layout, schema, name, catalog)
 
 
+def check_table(options: ExportOptions) -> None:
+    """Raises JobError if the table exists and --save-mode is error, or if its name or catalog is invalid.
+
+    Creates nothing: an Iceberg table in a directory without catalog.db cannot exist.
+    """
+    settings = pairs(options.table_option, "--table-option")
+    if options.format == "delta":
+        from deltalake import DeltaTable
+
+        uri = options.path if "://" in options.path else os.path.abspath(options.path)
+        _is_ignored(options, DeltaTable.is_deltatable(uri, settings or None))
+        return
+    name = table_name(options)
+    has_catalog = options.catalog is not None or bool(settings) or "://" in options.path
+    if has_catalog or os.path.exists(os.path.join(options.path, CATALOG_FILE)):
+        _is_ignored(options, bool(catalog_of(options, settings).table_exists(name)))
+
+
 def _is_ignored(options: ExportOptions, exists: bool) -> bool:
     """Whether the job writes nothing, because the table exists and --save-mode is ignore. Raises JobError if
     --save-mode is error. A stream always continues to write to its table.
@@ -147,7 +168,7 @@ def catalog_of(options: ExportOptions, settings: dict[str, str]) -> Catalog:
         raise JobError(f"{options.path} is not on this machine: an Iceberg table there needs --catalog")
     directory = os.path.abspath(options.path)
     os.makedirs(directory, exist_ok=True)
-    database = os.path.join(directory, "catalog.db")
+    database = os.path.join(directory, CATALOG_FILE)
     return load_catalog("kcli", type="sql", uri=f"sqlite:///{database}", warehouse=f"file://{directory}")
 
 

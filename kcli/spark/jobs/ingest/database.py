@@ -217,13 +217,16 @@ def shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def columns(settings: SqlSettings) -> list[str]:
-    """Returns the column names of the table or query."""
+def table_columns(settings: SqlSettings) -> list[str]:
+    """Returns the column names of the table or query. Raises JobError if the database refuses."""
     import sqlalchemy
 
-    with connected(settings) as connection:
-        statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)} WHERE 1 = 0")
-        return list(connection.execute(statement).keys())
+    try:
+        with connected(settings) as connection:
+            statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)} WHERE 1 = 0")
+            return list(connection.execute(statement).keys())
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise JobError(f"the database: {str(error).splitlines()[0]}") from None
 
 
 def slices(low: SqlValue, high: SqlValue, tasks: int, *, least: SqlValue = None) -> list[Slice]:

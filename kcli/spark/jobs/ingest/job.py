@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.command.examples import Example
 from kcli.command.options import Exclusive, Kind, option
+from kcli.spark.jobs.ingest.columns import check_columns, check_files, file_columns
 from kcli.spark.jobs.records.bad_input import BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.records.column_names import free_name, listed, quoted
 from kcli.spark.jobs.records.values import CORRUPT
-from kcli.spark.jobs.shared.endpoints import check_writer, target_plan, writer_options
+from kcli.spark.jobs.shared.endpoints import check_target, check_writer, target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.job import Job
-from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode, pairs, refuse_idle
+from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode, pairs, positive, refuse_idle
 from kcli.spark.jobs.shared.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.options import SINK_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from kcli.spark.jobs.ingest.database import SqlSettings
+
 FILE_FORMATS = ("text", "csv", "json", "parquet")
 JDBC = "jdbc"
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 JDBC_OPTIONS = (
     "url",
     "table",
@@ -91,6 +95,11 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         return self.url
 
     @property
+    def named_columns(self) -> tuple[str | None, ...]:
+        """The columns that options name."""
+        return self.key_column, self.value_column, self.partition_column
+
+    @property
     def source(self) -> str:
         """The path of the files. `_check` has made sure that the user gave a path."""
         assert self.path is not None, "files need --path"
@@ -100,6 +109,8 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
 def _check(options: IngestOptions) -> IngestOptions:
     check_mode(options)
     check_writer(writer_options(options, options.topic))
+    check_target(options.topic)
+    positive(options.max_files_per_trigger, "--max-files-per-trigger")
     pairs(options.read_option, "--read-option")
     bad_input(options)
     _check_idle(options)
@@ -173,6 +184,11 @@ def plan(options: IngestOptions) -> list[str]:
     else:
         on_disk = files(options.source)
         found = on_disk or []
+        if on_disk is not None:
+            check_files(found, options.format)
+            names = file_columns(found, options.format, pairs(options.read_option, "--read-option"))
+            if names is not None:
+                check_columns(options.named_columns, names, "files")
         size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
         what = f"{options.format} files of {options.path}{size}"
         lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
@@ -184,8 +200,10 @@ def plan(options: IngestOptions) -> list[str]:
 
 
 def _jdbc_plan(options: IngestOptions) -> str:
-    from kcli.spark.jobs.ingest.database import shown
+    from kcli.spark.jobs.ingest.database import shown, table_columns
 
+    if not options.database.startswith("jdbc:"):
+        check_columns(options.named_columns, table_columns(_settings(options)), "rows", fields=True)
     url = (
         options.database.partition("?")[0]
         if options.database.startswith("jdbc:")
@@ -200,6 +218,16 @@ def _jdbc_plan(options: IngestOptions) -> str:
 
 def run(spark: SparkSession, options: IngestOptions) -> Done:
     """Writes the rows to the topic."""
+    # Files and tables may have columns whose names differ only in case. The job itself runs no SQL of the user.
+    before = spark.conf.get(CASE_SENSITIVE)
+    spark.conf.set(CASE_SENSITIVE, "true")
+    try:
+        return _written(spark, options)
+    finally:
+        spark.conf.set(CASE_SENSITIVE, before or "false")
+
+
+def _written(spark: SparkSession, options: IngestOptions) -> Done:
     counts = Counts(streaming=options.is_stream)
     frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
     if options.format in ("json", "csv"):
@@ -216,15 +244,24 @@ def run(spark: SparkSession, options: IngestOptions) -> Done:
 
 
 def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
+    """Reads the files. Rows of JSON and CSV files are in the struct `_row`, because their columns may have any name.
+
+    Beside it are `value` (the line), `file_path` and `_wrong`, which is true if the line does not parse.
+    """
+    from pyspark.sql.functions import col, length, struct, trim
+
     # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
     reading = {"recursiveFileLookup": "true"}
     if form == "csv":  # with enforceSchema, Spark would use the header of one file for all files
-        reading |= {"header": "true", "enforceSchema": "false", "columnNameOfCorruptRecord": CORRUPT}
+        reading |= {"header": "true", "enforceSchema": "false"}
     reading |= pairs(options.read_option, "--read-option")
     schema = spark.read.format(form).options(**reading).load(options.source).schema
+    names = schema.names
+    line = free_name(CORRUPT, names) if form == "csv" else "value"
     if form == "csv":
-        schema = schema.add(CORRUPT, "string")
+        schema = schema.add(line, "string")
+        reading["columnNameOfCorruptRecord"] = line
     if not options.is_stream:
         frame = spark.read.format(form).options(**reading).schema(schema).load(options.source)
     else:
@@ -232,7 +269,25 @@ def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
         if options.max_files_per_trigger:
             stream = stream.option("maxFilesPerTrigger", options.max_files_per_trigger)
         frame = stream.load(options.source)
-    return frame.select("*", "_metadata.file_path") if options.format in ("json", "csv") else frame
+    if options.format not in ("json", "csv"):
+        return frame
+    if form == "text":
+        frame = frame.where(length(trim(col("value"))) > 0)
+    wrong = _is_not_json(col("value")) if form == "text" else col(line).isNotNull()
+    row = struct(*(col(quoted(name)) for name in names))
+    path = frame.metadataColumn("_metadata").getField("file_path")  # a file may have a column of this name
+    return frame.select(
+        row.alias("_row"), col(line).alias("value"), path.alias("file_path"), wrong.alias("_wrong")
+    )
+
+
+def _is_not_json(line: Column) -> Column:
+    """Whether a line is not one JSON value. An array is put around the line, so that Spark parses all of it."""
+    from pyspark.sql.functions import coalesce, concat, from_json, lit, size
+
+    strict = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+    whole = from_json(concat(lit("["), line, lit("]")), "array<string>", strict)
+    return coalesce(size(whole), lit(0)) != 1
 
 
 def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
@@ -240,22 +295,30 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
 
     from kcli.spark.jobs.ingest.database import (
         FORMAT,
-        INCREMENTING,
         SETTINGS,
-        TIMESTAMP,
         SqlDataSource,
-        SqlSettings,
-        columns,
+        table_columns,
     )
 
     if options.database.startswith("jdbc:"):
         what = {"query": options.query} if options.query else {"dbtable": options.table}
         reading = what | pairs(options.read_option, "--read-option")
         rows = spark.read.format("jdbc").option("url", options.database).options(**reading).load()
-        _check_columns(options, rows.columns)
+        check_columns(options.named_columns, rows.columns, "rows", fields=True)
         return rows.select(to_json(struct("*")).alias("value"))
+    settings = _settings(options)
+    check_columns(options.named_columns, table_columns(settings), "rows", fields=True)
+    spark.dataSource.register(SqlDataSource)
+    reader = spark.read if not options.is_stream else spark.readStream
+    return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
+
+
+def _settings(options: IngestOptions) -> SqlSettings:
+    """Returns the settings of the source of a database that SQLAlchemy reads."""
+    from kcli.spark.jobs.ingest.database import INCREMENTING, TIMESTAMP, SqlSettings
+
     by = INCREMENTING if options.incrementing_column else TIMESTAMP if options.timestamp_column else None
-    settings = SqlSettings(
+    return SqlSettings(
         url=options.database,
         table=options.table,
         query=options.query,
@@ -265,20 +328,6 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
         tasks=options.tasks,
         max_rows=options.max_rows_per_trigger,
     )
-    _check_columns(options, columns(settings))
-    spark.dataSource.register(SqlDataSource)
-    reader = spark.read if not options.is_stream else spark.readStream
-    return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
-
-
-def _check_columns(options: IngestOptions, found: Sequence[str]) -> None:
-    """Checks the columns that the options name. Raises JobError for a missing column.
-
-    An option may also name a field of a JSON column, such as `column.field`. The field is not checked.
-    """
-    for name in (options.key_column, options.value_column, options.partition_column):
-        if name is not None and name.partition(".")[0] not in found:
-            raise JobError(f"there is no column {name}; the rows have {', '.join(found)}")
 
 
 def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
@@ -286,17 +335,14 @@ def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame
 
     --on-bad-record decides what happens to the other rows.
     """
-    from pyspark.sql.functions import col, length, lit, struct, trim, try_parse_json, when
+    from pyspark.sql.functions import col, lit, when
+    from pyspark.sql.types import StructType
 
-    names = [name for name in frame.columns if name not in (CORRUPT, "file_path")]
-    if options.format == "json":
-        frame = frame.where(length(trim(col("value"))) > 0)
-        wrong, said, line = try_parse_json("value").isNull(), "the line is not JSON", col("value")
-    else:
-        said = f"the line is not CSV of the {len(names)} columns {', '.join(names)}"
-        wrong, line = col(CORRUPT).isNotNull(), col(CORRUPT)
-    row = struct(*(col(f"`{name}`") for name in names)).alias("_row")
-    frame = frame.select(row, line.alias("value"), "file_path", wrong.alias("_wrong"))
+    said = "the line is not JSON"
+    if options.format == "csv":
+        row = frame.schema["_row"].dataType
+        assert isinstance(row, StructType)
+        said = f"the line is not CSV of the {len(row.names)} columns {listed(row.names)}"
     error = when(col("_wrong"), lit(said))
     frame = sifted(frame, error, {"file": col("file_path")}, bad_input(options), counts)
     return frame.select("_row.*")
@@ -313,8 +359,7 @@ def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
     def column(name: str) -> Column:
         if is_json:
             return get_json_object(col("value"), f"$.{name}")
-        if name not in frame.columns:
-            raise JobError(f"there is no column {name}; the files have {', '.join(frame.columns)}")
+        check_columns([name], frame.columns, "files")
         return _bytes(frame, name)
 
     chosen = []
@@ -340,7 +385,7 @@ def _bytes(frame: DataFrame, name: str) -> Column:
     """Returns a column in a type for keys and values: bytes and strings unchanged, other types as text."""
     from pyspark.sql.functions import col
 
-    column = col(f"`{name}`")
+    column = col(quoted(name))
     return column if dict(frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
 
 

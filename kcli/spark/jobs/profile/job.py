@@ -44,6 +44,8 @@ TIME_STEPS = 60
 """The number of time steps for rates and silences. The time from the first to the last record is divided into these
 steps."""
 
+NO_TOPIC = "there is no topic to profile"
+
 Read = Callable[[str], "DataFrame"]
 """A function that reads the topics as a frame. Its argument declares the columns as DDL."""
 
@@ -64,12 +66,16 @@ def _check(options: ProfileOptions) -> ProfileOptions:
         raise JobError(f"--top {options.top}: expected a positive number")
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise JobError(f"--html {options.html}: the directory does not exist")
+    if options.html is not None and Path(options.html).is_dir():
+        raise JobError(f"--html {options.html}: expected a file, and it is a directory")
     return options
 
 
 def plan(options: ProfileOptions) -> list[str]:
     """Returns the plan of the job in lines."""
     ranges = planned(reader_options(options))
+    if not ranges:
+        raise JobError(NO_TOPIC)
     passes = 2 if options.no_keys else 3
     lines = [
         f"profile {sum(map(len, ranges))} offsets of {len(ranges)} partitions, reading them {passes} times"
@@ -123,7 +129,7 @@ def fixed_range(options: ProfileOptions) -> dict[str, str]:
         ends.setdefault(topic, {})[str(partition)] = max(each.start, each.end)
         assigned.setdefault(topic, []).append(partition)
     if not assigned:
-        raise JobError("there is no topic to profile")
+        raise JobError(NO_TOPIC)
     moved = ("subscribe", "subscribePattern", "startingTimestamp", "endingTimestamp")
     kept = {name: value for name, value in reading.items() if name not in moved}
     kept.pop("startingOffsetsByTimestampStrategy", None)

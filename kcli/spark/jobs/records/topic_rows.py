@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.command.options import option
+from kcli.spark.jobs.records.column_names import quoted
 from kcli.spark.jobs.records.values import FORMATS, ValueSpec, encoded
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import JobOptions
@@ -65,7 +66,7 @@ def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
     inside = [name for name in frame.columns if name not in RECORD_COLUMNS and name not in LEFT_OUT]
     if not inside:
         raise JobError("the query has no column for the value")
-    return frame.select(encoded([col(f"`{name}`") for name in inside], spec).alias("value"), *chosen)
+    return frame.select(encoded([col(quoted(name)) for name in inside], spec).alias("value"), *chosen)
 
 
 def _record_column(frame: DataFrame, name: str, record: str) -> Column:
@@ -73,7 +74,7 @@ def _record_column(frame: DataFrame, name: str, record: str) -> Column:
     from pyspark.sql.functions import col
 
     kind = dict(frame.dtypes)[name]
-    column = col(f"`{name}`")
+    column = col(quoted(name))
     if kind not in SINK_COLUMNS[record]:
         if record not in ("key", "value"):
             raise JobError(f"column {name} is {kind}; expected {' or '.join(SINK_COLUMNS[record])}")

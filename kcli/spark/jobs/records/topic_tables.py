@@ -7,31 +7,35 @@ the columns of the data source, with key and value as text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.records.bad_input import KAFKA_ORIGIN, BadInput, BadInputOptions, bad_input, sifted
+from kcli.spark.jobs.records.column_names import quoted
+from kcli.spark.jobs.records.sample import inferred_columns
 from kcli.spark.jobs.records.values import (
     ERROR,
     FORMATS,
     RECORD,
-    SAMPLE_RECORDS,
     ValueOptions,
     ValueSpec,
     decoded,
-    inferred,
+    is_inferred,
 )
-from kcli.spark.jobs.shared.endpoints import opened_topics, reader_options
+from kcli.spark.jobs.shared.endpoints import reader_options
 from kcli.spark.jobs.shared.errors import JobError
-from kcli.spark.jobs.shared.options import RangeOptions
+from kcli.spark.jobs.shared.options import RangeOptions, check_duration
 from kcli.spark.jobs.shared.running import Counts
 from kcli.spark.options import source_options
-from kcli.spark.source.offsets import resolve, subscribed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+TABLE_COLUMNS = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+"""The names that a field of a record cannot have, because a query reads or writes these parts of a record with them."""
 
 RAW_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -74,15 +78,15 @@ class TopicTables:
     declared: Mapping[str, TopicTable]
     counts: Counts
     made: list[str] = field(default_factory=list)
-    schemas: dict[str, str] = field(default_factory=dict)
-    """The JSON schemas that were inferred, by topic."""
+    schemas: dict[str, StructType] = field(default_factory=dict)
+    """The columns that were inferred from JSON values, by topic."""
 
     def add(self, name: str) -> bool:
         """Makes the view `name`. Returns False if the view exists already or its topic does not exist."""
-        table = self.declared.get(name) or TopicTable(name, name, self.options.values)
+        table = table_of(self.options, self.declared, name)
         if name in self.made or not topic_exists(self.options, table.topic):
             return False
-        self.frame(table).createOrReplaceTempView(f"`{name}`")
+        self.frame(table).createOrReplaceTempView(quoted(name))
         self.made.append(name)
         return True
 
@@ -119,12 +123,11 @@ class TopicTables:
         from pyspark.sql.functions import col
 
         values = table.values
-        if values.format == "json" and not values.schema:
+        if is_inferred(values):
             if table.topic not in self.schemas:
-                lines = sample(self.spark, reader_options(self.options, topic=table.topic))
-                self.schemas[table.topic] = inferred(self.spark, lines)
-            values = ValueSpec("json", self.schemas[table.topic])
-        frame = decoded(frame, values)
+                self.schemas[table.topic] = inferred_columns(reader_options(self.options, topic=table.topic))
+            values = replace(values, columns=self.schemas[table.topic])
+        frame = decoded(frame, values, TABLE_COLUMNS)
         origin = {name: col(name) for name in KAFKA_ORIGIN}
         frame = sifted(frame, col(ERROR), origin, chosen, self.counts)
         beside = [col("key").cast("string").alias("_key")]
@@ -169,8 +172,14 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
         column, _, delay = str(entry["watermark"]).strip().partition(" ")
         if not delay.strip():
             raise JobError(f"--tables {options.tables}: {name}.watermark: expected 'COLUMN 10 minutes'")
+        check_duration(delay, f"--tables {options.tables}: {name}.watermark", calendar=True)
         watermark = column, delay.strip()
     return TopicTable(name, str(entry.get("topic", name)), values, watermark)
+
+
+def table_of(options: TableOptions, declared: Mapping[str, TopicTable], name: str) -> TopicTable:
+    """Returns the declared table `name`, or the topic of this name as a table."""
+    return declared.get(name) or TopicTable(name, name, options.values)
 
 
 def topic_exists(options: TableOptions, topic: str) -> bool:
@@ -180,39 +189,3 @@ def topic_exists(options: TableOptions, topic: str) -> bool:
     """
     with Cluster(source_options(reader_options(options, topic=topic), streaming=True).client) as cluster:
         return topic in cluster.topic_names()
-
-
-def sample(spark: SparkSession, reading: Mapping[str, str]) -> list[str]:
-    """Returns the values of the first records of each partition (at most SAMPLE_RECORDS), as text."""
-    wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
-    options = source_options(wanted, streaming=False)
-    with opened_topics(options) as cluster:
-        parts = subscribed(cluster, options.subscription)
-        starts = resolve(cluster, parts, options.start, latest_if_no_offset=True, name="startingOffsets")
-        ends = resolve(cluster, parts, options.end, latest_if_no_offset=True, name="endingOffsets")
-    limits: dict[str, dict[str, int]] = {}
-    for part in parts:
-        end = min(ends[part], starts[part] + SAMPLE_RECORDS)
-        limits.setdefault(part.topic, {})[str(part.partition)] = end
-    import json
-
-    reader = spark.read.format("kcli").options(**wanted, endingOffsets=json.dumps(limits))
-    rows = reader.schema("value binary").load().selectExpr("string(value) as value").collect()
-    return [row.value for row in rows if row.value is not None]
-
-
-_POSITIONS = frozenset(
-    {
-        "startingOffsets",
-        "startingTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "endingOffsets",
-        "endingTimestamp",
-        "maxOffsetsPerTrigger",
-        "minPartitions",
-    }
-)
-"""The options that select the range to read.
-
-They are removed before a schema is inferred, because the schema is inferred from the first records of the log.
-"""

@@ -8,7 +8,7 @@ tombstone) is not an error: all its columns are null. `encoded` does the reverse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +17,14 @@ from kcli.command.options import Kind, option
 from kcli.formats.avro import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value, ValueCodec
 from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
 from kcli.spark.jobs.records.column_types import avro_columns, protobuf_columns
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.options import JobOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 FORMATS = ("raw", "json", "csv", "avro", "protobuf")
@@ -31,8 +32,8 @@ RECORD, ERROR = "_record", "_parse_error"
 CORRUPT = "_corrupt_record"
 """The column in which Spark stores a JSON or CSV text that does not parse."""
 
-SAMPLE_RECORDS = 1000
-"""The number of records that are read from each partition to infer a JSON schema."""
+JSON_OBJECT = r"(?s)\A[ \t\r\n]*\{.*\}[ \t\r\n]*\z"
+"""A regular expression of Java for text that may be one JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class ValueSpec:
     skip_bytes: int = 0
     """The number of bytes to skip at the start of a value. Schema registries write a prefix of 5 bytes for Avro, and 6
     for Protobuf."""
+    columns: StructType | None = None
+    """JSON: the columns that were inferred from records."""
 
     def check(self) -> None:
         """Checks that the format is complete. Raises JobError if a part is missing or wrong."""
@@ -63,6 +66,11 @@ class ValueSpec:
             codec_of(self)
         elif self.skip_bytes:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values only, not in {self.format}")
+
+
+def is_inferred(spec: ValueSpec) -> bool:
+    """Whether the columns must be inferred from records."""
+    return spec.format == "json" and not spec.schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,31 +101,55 @@ class ValueOptions(JobOptions):
         return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
 
 
-def decoded(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """Decodes the column `value` of `frame`. Returns `frame` with the columns RECORD and ERROR."""
-    from pyspark.sql.functions import col, from_csv, from_json, lit, struct, when
+def decoded(frame: DataFrame, spec: ValueSpec, taken: Iterable[str] = ()) -> DataFrame:
+    """Decodes the column `value` of `frame`. Returns `frame` with the columns RECORD and ERROR.
+
+    The fields of RECORD have unique names. `taken` contains names that these fields cannot have.
+    """
+    from pyspark.sql.functions import col
 
     if spec.format in ("avro", "protobuf"):
-        frame = frame.withColumn("_decoded", _decoder(spec)(col("value")))
-        record, error = col("_decoded.record"), col("_decoded.error")
-        return frame.withColumn(RECORD, record).withColumn(ERROR, error).drop("_decoded")
-    assert spec.schema is not None
-    schema = struct_type(spec.schema)
-    reading = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        decoder, columns = _decoder(spec)
+        frame = frame.withColumn("_decoded", decoder(col("value")))
+        record = col("_decoded.record").cast(renamed(columns, taken))
+        return frame.withColumn(RECORD, record).withColumn(ERROR, col("_decoded.error")).drop("_decoded")
+    return _decoded_text(frame, spec, taken)
+
+
+def _decoded_text(frame: DataFrame, spec: ValueSpec, taken: Iterable[str]) -> DataFrame:
+    """Decodes JSON and CSV. No name of a record gets into an expression of SQL, because a name may be any text."""
+    from pyspark.sql.functions import col, from_csv, from_json, is_valid_utf8, lit, struct, when
+    from pyspark.sql.types import StructType
+
+    schema = spec.columns or struct_type(spec.schema or "")
+    named = renamed(schema, taken)
+    corrupt = free_name(CORRUPT, [*schema.names, *named.names])
+    reading = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": corrupt, "allowNonNumericNumbers": "false"}
     text = col("value").cast("string")
-    whole = struct_type(spec.schema).add(CORRUPT, "string")
     if spec.format == "json":
-        parsed = from_json(text, whole, reading)
+        parsed = from_json(text, StructType([*schema.fields]).add(corrupt, "string"), reading)
+        is_whole = text.rlike(
+            JSON_OBJECT
+        )  # Spark takes the first object of an array, and ignores text after an object
     else:
-        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in whole.fields)
-        parsed = from_csv(text, ddl, reading)
-    frame = frame.withColumn("_decoded", parsed)
-    wrong = col("value").isNotNull() & (col("_decoded").isNull() | col(f"_decoded.{CORRUPT}").isNotNull())
-    types = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
-    said = f"the value is not {spec.format.upper()} of {types}"
-    fields = [col(f"_decoded.`{field.name}`").alias(field.name) for field in schema.fields]
-    frame = frame.withColumn(ERROR, when(wrong, lit(said)))
+        places = [f"_{nth} {field.dataType.simpleString()}" for nth, field in enumerate(schema.fields)]
+        parsed = from_csv(text, ", ".join([*places, f"{corrupt} string"]), reading)
+        is_whole = lit(True)
+    frame = frame.withColumn("_decoded", parsed.cast(StructType([*named.fields]).add(corrupt, "string")))
+    wrong = col("_decoded").isNull() | col("_decoded").getField(corrupt).isNotNull() | ~is_whole
+    error = when(~is_valid_utf8(text), lit("the value is not UTF-8")).when(
+        wrong, lit(_expected(spec, schema))
+    )
+    fields = [col("_decoded").getField(name).alias(name) for name in named.names]
+    frame = frame.withColumn(ERROR, when(col("value").isNotNull(), error))
     return frame.withColumn(RECORD, struct(*fields)).drop("_decoded")
+
+
+def _expected(spec: ValueSpec, schema: StructType) -> str:
+    """Returns the error of a value that does not parse."""
+    types = column_list(schema)
+    hint = " (inferred; --value-schema sets other columns)" if spec.columns is not None else ""
+    return f"the value is not {spec.format.upper()} of {types}{hint}"
 
 
 def struct_type(ddl: str) -> StructType:
@@ -131,15 +163,6 @@ def struct_type(ddl: str) -> StructType:
         raise JobError(
             f"schema {ddl!r}: expected columns, as in 'id bigint, name string' ({str(error).splitlines()[0]})"
         ) from None
-
-
-def inferred(spark: SparkSession, lines: list[str]) -> str:
-    """Infers the columns of JSON texts, as DDL. Raises JobError if no text is a JSON object."""
-    found = spark.read.json(spark.sparkContext.parallelize(lines, 1)).schema
-    fields = [field for field in found.fields if field.name != CORRUPT]
-    if not fields:
-        raise JobError("no schema can be inferred, because there is no JSON object: use --value-schema")
-    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
 
 
 def encoded(columns: list[Column], spec: ValueSpec) -> Column:
@@ -185,21 +208,25 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     return RecordCodec(avro_columns(declared), codec)
 
 
-def _decoder(spec: ValueSpec) -> Callable[[Column], Column]:
+def _decoder(spec: ValueSpec) -> tuple[Callable[[Column], Column], StructType]:
+    """Returns a function that decodes a column, and the type of the decoded records."""
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
     from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StructType
 
     codec = codec_of(spec)
     skip, name = spec.skip_bytes, spec.format
     result = pa.struct([("error", pa.string()), ("record", codec.columns)])
+    columns = from_arrow_type(codec.columns)
+    assert isinstance(columns, StructType)
     rebuild = _rebuilder(spec)
 
     def decode(values: pa.Array) -> pa.Array:
         return decoded_values(values, rebuild(), skip, name)
 
     decode.__annotations__ = {"values": pa.Array, "return": pa.Array}
-    return arrow_udf(decode, from_arrow_type(result))
+    return arrow_udf(decode, from_arrow_type(result)), columns
 
 
 def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:

@@ -1,5 +1,6 @@
 """The job `replay`: copies a range of a topic's records to another topic, in the same or in another cluster.
 
+A missing target topic is created with the number of partitions of the source, and the broker's defaults.
 Keys, values and headers are copied unchanged. Timestamps are kept only with --keep-timestamps, and partition numbers
 only with --keep-partitions. The records of one partition keep their order. A stream continues from its checkpoint.
 """
@@ -13,13 +14,15 @@ from kcli.command.examples import Example
 from kcli.command.options import flag, option
 from kcli.spark.jobs.shared.endpoints import (
     check_reader,
+    check_target,
     check_writer,
     cluster_options,
+    copied_target,
+    partition_count,
     planned,
     planned_offsets,
     reader_options,
     sink_settings,
-    target_plan,
     writer_options,
 )
 from kcli.spark.jobs.shared.errors import JobError
@@ -63,6 +66,7 @@ def _check(options: ReplayOptions) -> ReplayOptions:
         raise JobError("--target-command-config needs --target-bootstrap-server")
     check_reader(_reading(options), options.mode)
     check_writer(target_options(options))
+    check_target(options.target_topic)
     return options
 
 
@@ -88,20 +92,29 @@ def plan(options: ReplayOptions) -> list[str]:
     lines = [
         f"replay {total} offsets of {options.topic} to {options.target_topic} of {where} ({options.mode})"
     ]
-    line, count = target_plan(target_options(options), options.target_topic)
-    lines.append(line)
-    if options.keep_partitions and count is not None and count < len(ranges):
-        raise JobError(
-            f"--keep-partitions: {options.topic} has {len(ranges)} partitions, and {options.target_topic} only "
-            f"{count}"
-        )
+    lines.append(_target(options, create=False))
     if options.is_stream:
         lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return [*lines, *map(str, ranges)]
 
 
+def _target(options: ReplayOptions, *, create: bool) -> str:
+    """Returns the line of the plan about the target topic. Creates a missing topic if `create` is True.
+
+    Raises JobError if --keep-partitions is impossible.
+    """
+    wanted = partition_count(_reading(options), options.topic)
+    line, count = copied_target(target_options(options), options.target_topic, wanted, create=create)
+    if options.keep_partitions and count < wanted:
+        raise JobError(
+            f"--keep-partitions: {options.topic} has {wanted} partitions, and {options.target_topic} only {count}"
+        )
+    return line
+
+
 def run(spark: SparkSession, options: ReplayOptions) -> Done:
     """Copies the records."""
+    _target(options, create=True)
     streaming = options.is_stream
     counts = Counts(streaming=streaming)
     columns = ["key binary", "value binary"]

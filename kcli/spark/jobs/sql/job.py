@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +21,9 @@ from kcli.command.options import Exclusive, Kind, option
 from kcli.command.rows import tsv_line
 from kcli.errors import KcliError
 from kcli.spark.client.cluster import Cluster
+from kcli.spark.jobs.records.column_names import printable
 from kcli.spark.jobs.records.topic_tables import TopicTables
-from kcli.spark.jobs.shared.endpoints import writer_options
+from kcli.spark.jobs.shared.endpoints import check_target, writer_options
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.failures import reason
 from kcli.spark.jobs.shared.job import Job
@@ -34,6 +36,7 @@ from kcli.spark.jobs.sql.queries import (
     split,
     statement,
     statements,
+    table_plan,
     topic_tables,
     without_comments,
 )
@@ -87,6 +90,9 @@ def _check(options: SqlOptions) -> SqlOptions:
     if options.is_stream:
         refuse_idle(options, ["max-rows"], "--mode batch")
     check_query_options(options, None)
+    for each in map(statement, _given(options)):
+        if each.target is not None:
+            check_target(each.target)
     return options
 
 
@@ -95,8 +101,8 @@ def plan(options: SqlOptions) -> list[str]:
     with Cluster(sink_options(writer_options(options, None)).client) as cluster:
         topics = [name for name in cluster.topic_names() if not name.startswith("__")]
     lines = [f"sql over {len(topics)} topics of {options.bootstrap_server} ({options.mode})"]
-    for text in _given(options):
-        found = statement(text)
+    lines += table_plan(options, _given(options))
+    for found in map(statement, _given(options)):
         what = "show the rows of" if found.target is None else f"write to topic {found.target} the rows of"
         lines.append(f"{what}: {' '.join(found.query.split())}")
     return lines if not options.is_shell else [*lines, "a shell reads statements from stdin"]
@@ -180,6 +186,8 @@ class StatementRunner:
                     self._print_topics()
                 else:
                     rows += self.execute(text, place).rows
+            except KeyboardInterrupt:
+                print(file=sys.stderr)
             except (KcliError, PySparkException) as error:
                 print(f"sql: {reason(error)}", file=sys.stderr)
                 failed += 1
@@ -198,6 +206,8 @@ def read_statements() -> Iterator[str]:
     read: Callable[[str], str] = input if interactive else lambda _: _next_line()
     if interactive:
         import readline  # noqa: F401 - it adds line editing to `input`
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Ctrl-C ends a line, and not the shell
     waiting = ""
     while True:
         try:
@@ -236,6 +246,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], form: str) -> None:
             print(tsv_line(line))
         return
     cells = [[cell.replace("\n", "\\n") for cell in line] for line in cells]
+    columns = [printable(name) for name in columns]
     widths = [max(len(name), *(len(line[nth]) for line in cells), 0) for nth, name in enumerate(columns)]
     for line in [list(columns), ["-" * width for width in widths], *cells]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

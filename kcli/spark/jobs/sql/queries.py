@@ -8,18 +8,29 @@ view, and the statement runs again. `INSERT INTO topic SELECT …` writes the ro
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.jobs.records.bad_input import bad_input
+from kcli.spark.jobs.records.column_names import column_list, renamed
+from kcli.spark.jobs.records.sample import inferred_columns
 from kcli.spark.jobs.records.topic_rows import OutputOptions, output_spec, records
-from kcli.spark.jobs.records.topic_tables import TableOptions, TopicTables, declared_tables
+from kcli.spark.jobs.records.topic_tables import (
+    TABLE_COLUMNS,
+    TableOptions,
+    TopicTables,
+    declared_tables,
+    table_of,
+    topic_exists,
+)
+from kcli.spark.jobs.records.values import is_inferred
 from kcli.spark.jobs.shared.endpoints import check_reader, check_writer, reader_options, writer_options
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode
 from kcli.spark.jobs.shared.running import BAD_RECORDS, WRITTEN, Counts, Done, run_batch, run_stream
+from kcli.spark.jobs.sql.table_names import table_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,6 +109,26 @@ def topic_tables(spark: SparkSession, options: QueryOptions) -> TopicTables:
     """Makes the `TopicTables` for one run of the job."""
     counts = Counts(streaming=options.is_stream)
     return TopicTables(spark, options, options.is_stream, declared_tables(options), counts)
+
+
+def table_plan(options: QueryOptions, queries: Sequence[str]) -> list[str]:
+    """Returns lines of the plan about the tables that the queries read.
+
+    For a dry run, also reads the records from which the job would infer columns. Raises JobError if it cannot infer
+    them.
+    """
+    declared = declared_tables(options)
+    lines = []
+    for name in dict.fromkeys(name for query in queries for name in table_names(query)):
+        table = table_of(options, declared, name)
+        if not topic_exists(options, table.topic):
+            lines.append(f"table {name}: there is no topic {table.topic}, so it must be a table of Spark")
+            continue
+        lines.append(f"table {name}: topic {table.topic}, values {table.values.format}")
+        if options.dry_run and is_inferred(table.values):
+            found = inferred_columns(reader_options(options, topic=table.topic))
+            lines[-1] += f", columns {column_list(renamed(found, TABLE_COLUMNS))}"
+    return lines
 
 
 class Queries:

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING
 
 from kcli.command.examples import Example
 from kcli.command.options import Exclusive, option
-from kcli.spark.jobs.shared.endpoints import target_plan, writer_options
+from kcli.spark.jobs.shared.endpoints import check_target, target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.job import Job
 from kcli.spark.jobs.shared.running import Done
-from kcli.spark.jobs.sql.queries import Queries, QueryOptions, check_query_options, statements, topic_tables
+from kcli.spark.jobs.sql.queries import (
+    Queries,
+    QueryOptions,
+    check_query_options,
+    statements,
+    table_plan,
+    topic_tables,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +48,7 @@ def _check(options: TransformOptions) -> TransformOptions:
     if len(statements(options.sql or "")) != 1:
         raise JobError("expected one query in --sql or --sql-file")
     check_query_options(options, options.target_topic)
+    check_target(options.target_topic)
     return options
 
 
@@ -48,6 +56,7 @@ def plan(options: TransformOptions) -> list[str]:
     """Returns the plan of the job in lines."""
     lines = [f"transform to topic {options.target_topic} as {options.output_format} ({options.mode})"]
     lines.append(f"query: {' '.join(options.query.split())}")
+    lines += table_plan(options, [options.query])
     lines.append(target_plan(writer_options(options, options.target_topic), options.target_topic)[0])
     lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
     if options.is_stream:
