@@ -14,7 +14,6 @@ if __name__ == "__main__":
     # `--override` may have a password. The other imports take long, and other users can read the list of processes.
     hide_secrets(sys.argv)
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -168,6 +167,8 @@ def _unmet_demands(texts: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    import argparse  # here, because `kcli server-start` does not call this function
+
     parser = argparse.ArgumentParser(prog="kcli.server.main", description="Runs a broker and controller.")
     parser.add_argument("properties", help="the node's server.properties")
     parser.add_argument(

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
 from kcli.model.buffers import Buffer
 from kcli.model.ids import (
@@ -36,6 +34,7 @@ from kcli.protocol.batches import legacy
 from kcli.protocol.batches.byte_stream import ByteStream
 from kcli.protocol.batches.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, inflate
 from kcli.protocol.batches.legacy import Record
+from kcli.protocol.checksum import crc32c
 from kcli.protocol.wire.varint import MAX_VARINT_BYTES, VarintError, encode_varint, read_varint, read_varlong
 
 __all__ = [

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecordError, KafkaError
@@ -27,6 +26,7 @@ from kcli.protocol.batches.batch import (
     read_records,
 )
 from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Ints, varints
+from kcli.protocol.checksum import crc32c
 
 CRC_BEGIN = 21
 

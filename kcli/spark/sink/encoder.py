@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from crc32c import crc32c
 
 from kcli.protocol.batches.batch import HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL
 from kcli.protocol.batches.batch_headers import CRC_BEGIN, HEADER
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.batches.record_starts import Ints
+from kcli.protocol.checksum import crc32c
 
 BATCH_BYTES = 512 << 10
 """The size of a batch before compression. It is half the default of max.message.bytes.

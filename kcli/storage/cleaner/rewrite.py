@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from kcli.model.ids import NO_TIMESTAMP
@@ -32,6 +31,7 @@ from kcli.protocol.batches.columns import RecordWalk
 from kcli.protocol.batches.compression import Codec, compress, deflate
 from kcli.protocol.batches.record_prefixes import with_new_prefixes
 from kcli.protocol.batches.record_starts import MAX_VARLONG_SIZE, Bools, Ints, varints
+from kcli.protocol.checksum import crc32c
 
 DELETE_HORIZON = 0x40
 NO_HORIZON = -1

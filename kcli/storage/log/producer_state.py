@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kcli.errors import (
     CorruptRecordError,
     InvalidProducerEpochException,
@@ -27,6 +25,7 @@ from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerId
 from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
+from kcli.protocol.checksum import crc32c
 from kcli.runtime.disk import Disk, read_file
 from kcli.storage.log.transaction_index import AbortedTransaction
 

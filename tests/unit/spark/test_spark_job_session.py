@@ -89,7 +89,7 @@ def test_a_traceback_is_in_the_named_file_and_not_on_the_terminal(
     log = tmp_path / "spark.log"
     monkeypatch.setenv(SPARK_LOG, str(log))
     try:
-        {}["missing"]
+        raise KeyError("missing")
     except KeyError as error:
         session.report("sql", error)
     assert capsys.readouterr().err == f"sql: the log of Spark is {log}\nsql: 'missing'\n"

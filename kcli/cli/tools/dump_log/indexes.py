@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.dump_log.batches import INDEXED_READ_BYTES, batches, optional_long
 from kcli.cli.tools.dump_log.decoders import uncaught
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_records
+from kcli.protocol.checksum import crc32c
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
