@@ -7,6 +7,10 @@ parts before it. The clients use librdkafka: its program `rdkafka_performance` (
 is on the PATH, else a loop with confluent-kafka. With two or more cores, the broker runs on the first core and the
 clients on the others. The broker's CPU time is valid even if other processes use the machine. Rates are not: they can
 be compared only within one run.
+
+    python bench/run.py --only start,memory,list --record "two cores" --busy
+
+stores the figures in bench/figures.json. The pages cite them from there, and a test compares the pages with this file.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from figures import record
 from measure import HEADER, Bench, Figure, print_json, running
 from parts.cold_reads import cold_reads
 from parts.joins import joins
@@ -45,6 +50,8 @@ def main() -> None:
     )
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--record", metavar="MACHINE", help="store the figures, with words about the machine")
+    parser.add_argument("--busy", action="store_true", help="with --record: do not store durations and rates")
     options = parser.parse_args()
     names = options.only.split(",")
     if unknown := set(names) - PARTS.keys():
@@ -56,6 +63,8 @@ def main() -> None:
             PARTS[name](bench)
             figures += bench.figures
     print_json(figures)
+    if options.record is not None:
+        record(((each.name, each.value, each.unit) for each in figures), options.record, busy=options.busy)
 
 
 if __name__ == "__main__":
