@@ -166,8 +166,18 @@ class StorageError(KcliError):
     """A disk failed or returned wrong bytes. The log directory on that disk goes offline."""
 
 
+class ShortageError(StorageError):
+    """The process has too few free descriptors or too little memory for a file. No disk has failed, so the log
+    directory stays online, and a later call may succeed."""
+
+
 class CorruptRecordError(StorageError):
     """The bytes on disk differ from the bytes that were written: wrong size, magic, or checksum."""
+
+
+MESSAGE_CHARACTERS_MAX = 8000
+"""The longest text of an error for a client. Many texts contain a name from the request, which may have 32 kB. A text
+of this length has at most 32,000 bytes, so each version of each response can contain it."""
 
 
 class KafkaError(KcliError):
@@ -182,7 +192,7 @@ class KafkaError(KcliError):
     fault: str = ""
 
     def __init__(self, message: str | None = None) -> None:
-        self.message = self.default_message if message is None else message
+        self.message = self.default_message if message is None else message[:MESSAGE_CHARACTERS_MAX]
         super().__init__(self.message)
 
     @classmethod

@@ -34,6 +34,7 @@ from kcli.local_cluster.signals import Signals
 from kcli.local_cluster.stopping import POLL_S, RollingStop, StoppableNode
 from kcli.local_cluster.watch import Restarts
 from kcli.runtime.clock import Clock, SystemClock
+from kcli.runtime.descriptors import raise_limit
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine
@@ -247,6 +248,7 @@ def supervise(
 
     Raises ClusterError if the cluster runs already or cannot be started.
     """
+    raise_limit()
     with held_by_this_process(directory, system_machine()):
         cluster = load_cluster(directory)
         check_startable(cluster)

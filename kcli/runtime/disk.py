@@ -22,7 +22,7 @@ from kcli.model.buffers import Buffer
 
 class File(Protocol):
     def fileno(self) -> int:
-        """The file descriptor, for sendfile. A simulated file has no descriptor and raises OSError."""
+        """The file descriptor. A simulated file has no descriptor and raises OSError."""
         ...
 
     def size(self) -> int: ...

@@ -8,6 +8,8 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
+from kcli.runtime.accepting import AcceptingServer, listening_sockets
+
 BACKLOG = 1024
 """The number of connections that may wait in the kernel to be accepted. This number is enough for many clients that
 connect at the same moment, and most kernels do not allow more."""
@@ -54,16 +56,8 @@ class SystemNetwork:
         tls: ssl.SSLContext | None = None,
         backlog: int = BACKLOG,
     ) -> asyncio.AbstractServer:
-        loop = asyncio.get_running_loop()
-        return await loop.create_server(
-            protocol_factory,
-            host,
-            port,
-            ssl=tls,
-            reuse_address=True,
-            backlog=backlog,
-            ssl_handshake_timeout=None if tls is None else HANDSHAKE_LIMIT_S,
-        )
+        listening = await listening_sockets(host, port, backlog)
+        return AcceptingServer(listening, protocol_factory, tls, HANDSHAKE_LIMIT_S)
 
     async def create_connection(
         self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None

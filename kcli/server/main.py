@@ -31,6 +31,7 @@ from kcli.config.start_up import node_config
 from kcli.errors import KafkaError, StorageError
 from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
+from kcli.runtime.descriptors import raise_limit
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
@@ -61,6 +62,7 @@ def run(config: BrokerConfig, *, is_background: bool = False) -> int:
     leaves_console = _configure_log(settings) and is_background
     if leaves_console:
         _log.info("When the server has started, its log is only in %s", settings.directory)
+    _raise_descriptor_limit()
     check_can_serve(config)
     for warning in (
         *environment.warnings(is_node=True),
@@ -70,6 +72,14 @@ def run(config: BrokerConfig, *, is_background: bool = False) -> int:
         _log.warning("%s", warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(config, leaves_console=leaves_console))
+
+
+def _raise_descriptor_limit() -> None:
+    """Raises the soft limit of open files to the hard limit, as Kafka does. Each connection and each open file needs a
+    descriptor."""
+    before, limit = raise_limit()
+    changed = f" (raised from {before})" if limit != before else ""
+    _log.info("This process may open %d files and sockets%s", limit, changed)
 
 
 def _configure_log(settings: LogSettings) -> bool:

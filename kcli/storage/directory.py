@@ -1,7 +1,8 @@
 """One log directory: its state (online or offline), and the objects that its logs share.
 
 The first OSError of any log in a directory takes the whole directory offline. After the error every call on a log of
-this directory raises StorageError. Other directories stay in use.
+this directory raises StorageError. Other directories stay in use. An error that reports too few descriptors or too
+little memory is an exception: it is raised as ShortageError, and the directory stays online.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from kcli.errors import StorageError
+from kcli.errors import ShortageError, StorageError
 from kcli.model.observations import Observations
+from kcli.runtime.descriptors import is_shortage
 from kcli.runtime.disk import Disk
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.storage.files import HandlePool
 from kcli.storage.log.epoch_flushes import EpochFlushes
 
@@ -78,9 +81,18 @@ class LogDirectory:
         self.settling = threading.Lock()
         self._on_failure = on_failure
         self._guard = threading.Lock()
+        self._shortages = LimitedLines()
 
     def failed(self, cause: Exception) -> StorageError:
-        """Takes the directory offline. Returns the error that the caller must raise."""
+        """Takes the directory offline. Returns the error that the caller must raise.
+
+        A shortage of descriptors or memory says nothing about the disk. The directory then stays online.
+        """
+        if is_shortage(cause):
+            self._note_shortage(cause)
+            return ShortageError(f"Log directory {self.path}: {cause}")
+        if isinstance(cause, ShortageError):
+            return cause
         error = (
             cause if isinstance(cause, StorageError) else StorageError(f"Log directory {self.path}: {cause}")
         )
@@ -92,6 +104,12 @@ class LogDirectory:
         if self._on_failure is not None:
             self._on_failure(self, error)
         return error
+
+    def _note_shortage(self, cause: Exception) -> None:
+        with self._guard:
+            ending = self._shortages.ending(self._monotonic())
+        if ending is not None:
+            _log.error("A file of log directory %s cannot be used now: %s%s", self.path, cause, ending)
 
     def opened(self) -> None:
         """Counts a log that was opened. May be called in any thread."""

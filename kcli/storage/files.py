@@ -6,11 +6,13 @@ open. A `Handle` opens its file at the first use. The pool closes the handles th
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import threading
 from collections import OrderedDict
 
 from kcli.model.ids import Offset
+from kcli.runtime.descriptors import is_last_reserved, is_shortage
 from kcli.runtime.disk import Disk, File
 
 LOG_SUFFIX = ".log"
@@ -51,6 +53,9 @@ def default_handle_capacity() -> int:
 MIN_OPEN_HANDLES = 64
 # More handles would gain little, because opening a file takes only ten microseconds.
 MAX_OPEN_HANDLES = 16_384
+SHED_COUNT = 16
+"""The files that are closed together if too few descriptors are free. One file each time would be too slow, because the
+next file would be short of a descriptor again."""
 
 
 class HandlePool:
@@ -72,13 +77,31 @@ class HandlePool:
         with self._guard:
             if handle.open_file is not None:
                 return handle.open_file
-            file = self.disk.open(handle.path, create=create)
+            file = self._opened(handle.path, create=create)
             handle.open_file = file
             handle.used = True
             self._open[handle] = None
             while len(self._open) > self._capacity:
                 self._evict()
             return file
+
+    def _opened(self, path: str, *, create: bool) -> File:
+        """Opens a file. If too few descriptors are free, closes files that were not used for a long time."""
+        try:
+            file = self.disk.open(path, create=create)
+        except OSError as error:
+            if not is_shortage(error) or not self._open:
+                raise
+            self._shed()
+            return self.disk.open(path, create=create)
+        if _is_scarce(file):
+            self._shed()
+        return file
+
+    def _shed(self) -> None:
+        """Closes a part of the files, first those that were not used for the longest time."""
+        for _ in range(min(SHED_COUNT, len(self._open))):
+            self._open.popitem(last=False)[0].open_file = None
 
     def rename(self, handle: Handle, path: str) -> None:
         """Renames a file while holding the pool's lock, so that no thread tries to open the old name later."""
@@ -104,6 +127,13 @@ class HandlePool:
     def open_count(self) -> int:
         with self._guard:
             return len(self._open)
+
+
+def _is_scarce(file: File) -> bool:
+    """Whether the file has one of the last free descriptors. A simulated file has no descriptor."""
+    with contextlib.suppress(OSError):
+        return is_last_reserved(file.fileno())
+    return False
 
 
 class Handle:

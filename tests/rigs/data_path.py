@@ -26,6 +26,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.selector import rack_aware
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.metrics.metrics import Metrics
@@ -130,6 +131,7 @@ class BrokerRig:
         self.leader_quota = ReplicationQuota(LEADER_RATE, broker_config(), self.clock)
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
+        self.refused_batches, self.damaged_batches = LimitedLines(), LimitedLines()
         self.set_metadata(image_of(*topics))
 
     def make_replicas(self, background: Background) -> Replicas:

@@ -23,6 +23,7 @@ from kcli.console.identity import is_loopback
 from kcli.console.settings import PORT, ClusterSettings, ConsoleSettings
 from kcli.model.addresses import Address
 from kcli.runtime.clock import SystemClock
+from kcli.runtime.descriptors import raise_limit
 from kcli.runtime.network import SystemNetwork
 
 COLLECTED_AFTER_OBJECTS = 100_000
@@ -121,6 +122,7 @@ class ConsoleOptions(ConnectingOptions):
 async def run(options: ConsoleOptions, output: Output) -> None:
     """Serves until Ctrl-C or SIGTERM."""
     settings = _settings(options)
+    raise_limit()  # each browser needs a few descriptors
     logging.getLogger("kcli.console").setLevel(logging.INFO)
     try:
         console = Console(settings, SystemNetwork(), SystemClock())

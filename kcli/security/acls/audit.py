@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from kcli.model.acl import AclOperation
+from kcli.runtime import log_text
 from kcli.runtime.log_text import one_line
 from kcli.security.acls.entry import RESOURCE_TYPE_NAMES
 from kcli.security.authorizer import Asker, Resource
@@ -25,7 +26,7 @@ def audit_line(
     return one_line(
         f"Principal = {asker.principal} is {'Allowed' if is_allowed else 'Denied'} operation = {operation.name} "
         f"from host = {host_address(asker.host)} on resource = {RESOURCE_TYPE_NAMES[resource.type]}:LITERAL:"
-        f"{resource.name} for request = {asker.api} with resourceRefCount = {count} based on rule {rule}"
+        f"{log_text.name(resource.name)} for request = {asker.api} with resourceRefCount = {count} based on rule {rule}"
     )
 
 

@@ -20,8 +20,8 @@ from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.protocol.batches.compression import Codec
+from kcli.runtime import log_text
 from kcli.runtime.clock import Clock
-from kcli.runtime.log_text import one_line
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.group_topics import ImageTopics
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
@@ -203,12 +203,12 @@ class GroupCoordinator:
             found = None
             _log.error(
                 "[GroupId %s] Couldn't update regular expressions: %s",
-                one_line(asked.group_id),
+                log_text.name(asked.group_id),
                 error.message,
             )
         except Exception:
             found = None
-            _log.exception("[GroupId %s] Couldn't update regular expressions", one_line(asked.group_id))
+            _log.exception("[GroupId %s] Couldn't update regular expressions", log_text.name(asked.group_id))
         version = asked.topics.version
         runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
 

@@ -17,6 +17,8 @@ from kcli.controller.topics import DEFAULT, MAX_PARTITIONS_PER_REQUEST, too_many
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model import topic_names
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kcli.runtime import log_text
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.server.coordinators.internal_topics import INTERNAL, InternalTopic
 from kcli.server.quorum.channel import ControllerChannel
 
@@ -39,6 +41,7 @@ class TopicCreator:
         self._channel = channel
         self._config = config
         self._creating: set[str] = set()
+        self._lines = LimitedLines()
         self._tasks: set[asyncio.Task[None]] = set()
         self._internal: dict[str, asyncio.Task[bool]] = {}
         """The creations of internal topics that are in progress."""
@@ -87,7 +90,7 @@ class TopicCreator:
         logged."""
         # The controller refuses a request with more names than this, and each name would take 5 µs.
         if len(names) > MAX_PARTITIONS_PER_REQUEST:
-            _log.warning("Topics are not created: %s", too_many_partitions().message)
+            self._warn(f"Topics are not created: {too_many_partitions().message}")
             return
         new = tuple(
             self._creation(name)
@@ -99,6 +102,12 @@ class TopicCreator:
             task = asyncio.get_running_loop().create_task(self._create(new, context), name="create-topics")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _warn(self, text: str) -> None:
+        """Logs why topics are not created. The lines are limited, because each client can ask for any topic."""
+        ending = self._lines.ending(asyncio.get_running_loop().time())
+        if ending is not None:
+            _log.warning("%s%s", log_text.reason(text), ending)
 
     async def stop(self) -> None:
         tasks = (*self._tasks, *self._internal.values())
@@ -112,9 +121,9 @@ class TopicCreator:
             response = await self._channel.send(CREATE_TOPICS, request, context)
             for result in response.topics:
                 if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                    _log.warning("Topic '%s' is not created: %s", result.name, result.error_message)
+                    self._warn(f"Topic '{result.name}' is not created: {result.error_message}")
         except KafkaError as error:
-            _log.warning("Topics are not created: %s", error.message)
+            self._warn(f"Topics are not created: {error.message}")
         finally:
             self._creating.difference_update(topic.name for topic in topics)
 

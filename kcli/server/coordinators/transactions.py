@@ -29,6 +29,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kcli.runtime import log_text
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.internal_topics import TRANSACTION_TOPIC
 from kcli.server.coordinators.marker_sender import MarkerSender, Overtaken
@@ -202,7 +203,7 @@ class TransactionCoordinator:
         except Overtaken as error:
             _log.warning(
                 "The transaction of '%s' belongs to a newer coordinator or producer: %s",
-                send.transactional_id,
+                log_text.name(send.transactional_id),
                 error,
             )
 

@@ -17,6 +17,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica.selector import Selector
 from kcli.runtime.clock import Clock
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.runtime.rng import Rng
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.topic_creation import TopicCreator
@@ -114,6 +115,10 @@ class BrokerPorts(NodePorts):
     topics: TopicCreator
     topic_answers: TopicAnswers = field(default_factory=TopicAnswers)
     visible_topics: VisibleTopics = field(default_factory=VisibleTopics)
+    refused_batches: LimitedLines = field(default_factory=LimitedLines)
+    """The lines about batches of clients that are refused."""
+    damaged_batches: LimitedLines = field(default_factory=LimitedLines)
+    """The lines about fetches that found damaged batches."""
 
 
 NodeContext = RequestContext[NodePorts]

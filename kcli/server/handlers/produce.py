@@ -53,6 +53,7 @@ from kcli.protocol.messages.produce import (
 )
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM, has_few_partitions
 from kcli.replica.waiting import ProduceWait
+from kcli.runtime import log_text
 from kcli.server.coordinators.transaction_verification import VerificationResults
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import error_of_ended
@@ -443,15 +444,18 @@ def _refused(
         context.trace.error = error.code.name
     metrics.traffic.produce_failed(topic, error, size_bytes)
     if error.code in _LOGGED and not getattr(error, "record_errors", ()):
-        _log.warning(
-            "Refusing a batch for partition %s-%d from %s (client id %s) with %s: %s",
-            topic,
-            index,
-            context.peer_host,
-            context.client_id,
-            error.code.name,
-            error.message,
-        )
+        ending = context.ports.refused_batches.ending(context.ports.clock.monotonic())
+        if ending is not None:
+            _log.warning(
+                "Refusing a batch for partition %s-%d from %s (client id %s) with %s: %s%s",
+                log_text.name(topic),
+                index,
+                context.peer_host,
+                log_text.name(context.client_id),
+                error.code.name,
+                log_text.reason(error.message),
+                ending,
+            )
     failed = _failed(index, error, _leader_hint(context, topic, index, error.code))
     if log is None or error.code in _WITHOUT_LOG_START:
         return failed

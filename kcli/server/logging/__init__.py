@@ -11,7 +11,8 @@ file, and write only to this file:
     state-change.log      state.change.logger: partitions that this broker begins to lead or to follow
     server.log            all other loggers
 
-`names.py` has the names of loggers and levels, `lines.py` the formats, and `rotation.py` the files.
+`names.py` has the names of loggers and levels, `lines.py` the formats, `rotation.py` the files, and `budget.py` the
+limit of lines.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from kcli.server.logging.budget import LineBudget
 from kcli.server.logging.lines import JournalFormatter, JsonFormatter, KafkaFormatter
 from kcli.server.logging.names import AUDIT, PACKAGE, REQUESTS, STATE_CHANGES, logger_of
 from kcli.server.logging.rotation import FileLimits, RotatedFile
@@ -71,6 +73,9 @@ def configure(settings: LogSettings | None = None, stream: TextIO | None = None)
     if settings.directory is not None:
         root.handlers += _files(settings.directory, settings)
         console.addFilter(lambda record: record.name not in OWN_FILES)
+    budget = LineBudget()
+    for handler in root.handlers:
+        handler.addFilter(budget)
 
 
 def leave_console() -> None:

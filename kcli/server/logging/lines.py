@@ -14,10 +14,16 @@ from pathlib import Path
 from types import TracebackType
 
 from kcli.model.secret_text import without_logins
-from kcli.runtime.log_text import one_line
+from kcli.runtime.log_text import cut, one_line
 from kcli.server.logging.names import LEVELS, level_name, shown_name
 
 PACKAGE_DIRECTORY = Path(__file__).parents[2]
+
+MESSAGE_CHARACTERS_MAX = 16 * 1024
+"""The longest message of a line. Texts of clients are cut to much less where they are logged. This limit covers the
+lines that contain many of them."""
+ERROR_CHARACTERS_MAX = 2048
+"""The longest text of an error in a line. Errors often contain a text of a client."""
 
 _PRIORITIES = {
     "FATAL": 2,
@@ -35,7 +41,7 @@ class LineFormatter(logging.Formatter):
     """Formats an event on one line. Subclasses add the time, the level and the name."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = one_line(without_logins(record.getMessage()))
+        message = one_line(_message(record))
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return self.line(record, message)
@@ -75,7 +81,7 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": level_name(record.levelno),
             "logger": shown_name(record.name),
-            "message": without_logins(record.getMessage()),
+            "message": _message(record),
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
@@ -85,9 +91,14 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(event)
 
 
+def _message(record: logging.LogRecord) -> str:
+    return cut(without_logins(record.getMessage()), MESSAGE_CHARACTERS_MAX)
+
+
 def error_text(error: BaseException) -> str:
     """An error and the place that raised it, on one line."""
-    text = without_logins(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    message = cut(without_logins(str(error)), ERROR_CHARACTERS_MAX)
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     place = _place(error.__traceback__)
     return one_line(f"{text} (at {place})" if place else text)
 

@@ -35,6 +35,8 @@ from typing import Protocol, cast
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
 from kcli.protocol.wire.peer import speaks_tls
+from kcli.runtime import log_text
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.answer_sender import WRITE_HIGH_WATER_BYTES, AnswerSender, size_in_memory
 from kcli.server.network.connection_login import (
@@ -44,7 +46,6 @@ from kcli.server.network.connection_login import (
     serve_until_expiry,
     start_timer,
 )
-from kcli.server.network.limited_lines import LimitedLines
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -144,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._sender: AnswerSender | None = None
+        self.has_sent_request = False
+        """Whether the client has sent a whole request. A client that logs in has done so."""
         self._when_sent: list[Callable[[], None]] = []
         self._unmute: asyncio.TimerHandle | None = None
         self._closed = False
@@ -503,10 +506,14 @@ class Connection(asyncio.BufferedProtocol):
         """Serves a frame. Returns the bytes of the frame and of its answer, which count towards BYTES_PER_TURN."""
         served = len(frame)
         self._counts.requests += 1
+        self.has_sent_request = True
         try:
             answer = self._serve(self, frame)
         except ProtocolError as error:
             self._refuse(str(error))
+            return served
+        except Exception as error:
+            self._refuse_after_defect(error)
             return served
         if isinstance(answer, Waiting):
             # Frames of a login never overlap, even if a frame begins with the key of Produce.
@@ -539,6 +546,9 @@ class Connection(asyncio.BufferedProtocol):
                     answer = entry.finish(entry.future)
                 except ProtocolError as error:
                     self._refuse(str(error))
+                    return
+                except Exception as error:
+                    self._refuse_after_defect(error)
                     return
                 if isinstance(answer, Waiting):
                     self._pending[0] = answer
@@ -635,17 +645,26 @@ class Connection(asyncio.BufferedProtocol):
         self.warn(reason)
         self.close()
 
-    def warn(self, reason: str) -> None:
-        """Logs why the connection is closed. The lines about clients without a login are limited."""
-        ending = self._lines.ending(self.now()) if self.session is ANONYMOUS_SESSION else ""
+    def _refuse_after_defect(self, error: Exception) -> None:
+        """Closes the connection after an unexpected error, and logs the traceback. Without the line, asyncio would
+        close the connection silently after an OSError.
+        """
+        self.warn("unexpected error", defect=error)
+        self.close()
+
+    def warn(self, reason: str, defect: BaseException | None = None) -> None:
+        """Logs why the connection is closed. The lines of a listener are limited."""
+        ending = self._lines.ending(self.now())
         if ending is not None:
-            _log.warning(
+            _log.log(
+                logging.WARNING if defect is None else logging.ERROR,
                 "Closing connection from %s:%d on listener %s: %s%s",
                 self.peer_host,
                 self.peer_port,
                 self.listener,
-                reason,
+                log_text.reason(reason),
                 ending,
+                exc_info=defect,
             )
 
     def _pause_reading(self) -> None:

@@ -10,7 +10,6 @@ connection would refer to each other, so the memory of a lost connection would n
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +22,6 @@ from kcli.server.network.phase import LoginStep, Phase
 from kcli.server.network.waiting import Answer, Waiting
 
 _HANDSHAKE_KEY = b"\x00\x11"
-
-_log = logging.getLogger("kcli.server.Connection")
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +63,7 @@ class LoggingIn(Protocol):
 
     def send_last(self, answer: bytes | None) -> None: ...
 
-    def warn(self, reason: str) -> None: ...
+    def warn(self, reason: str, defect: BaseException | None = None) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -115,9 +112,7 @@ def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
     """
     if isinstance(error, ProtocolError):
         return error
-    _log.error(
-        "Unexpected error in the login of %s:%d", connection.peer_host, connection.peer_port, exc_info=error
-    )
+    connection.warn("unexpected error in the login", defect=error)
     return ProtocolError("the login failed")
 
 

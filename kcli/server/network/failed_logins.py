@@ -11,7 +11,8 @@ import ipaddress
 import logging
 from collections import OrderedDict
 
-from kcli.server.network.limited_lines import LimitedLines
+from kcli.runtime import log_text
+from kcli.runtime.limited_lines import LimitedLines
 
 _log = logging.getLogger("kcli.server.Authentication")
 
@@ -25,8 +26,6 @@ WAIT_MAX_SECONDS = 10.0
 """The longest wait of a login. It is below the time limits of clients, which are 30 s."""
 ADDRESSES_MAX = 10_000
 """The most addresses that are remembered. The address whose last failure is the oldest is forgotten first."""
-REASON_CHARACTERS_MAX = 500
-"""The maximum length of the text in the log that gives the reason of a failure."""
 
 NODES_FACTOR = 20
 """The factor by which FAILURES_MAX and the rate of further failures are larger on listeners that nodes use. A client
@@ -85,16 +84,10 @@ class FailedLogins:
         also = self._lines.ending(now)
         if also is None:
             return
-        shown = _printable(reason)
+        cause = log_text.reason(reason)
         level = logging.INFO if defect is None else logging.ERROR
         text = "Failed authentication with /%s on listener %s (%s)%s"
-        _log.log(level, text, host, listener, shown, also, exc_info=defect)
-
-
-def _printable(reason: str) -> str:
-    """The reason without line breaks and other control characters, because it may contain text of the client."""
-    cut = reason if len(reason) <= REASON_CHARACTERS_MAX else f"{reason[:REASON_CHARACTERS_MAX]}…"
-    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in cut)
+        _log.log(level, text, host, listener, cause, also, exc_info=defect)
 
 
 def _address(host: str) -> str:

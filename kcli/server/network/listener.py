@@ -9,9 +9,10 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
+from kcli.runtime.descriptors import is_reserved
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.runtime.network import Network
 from kcli.server.network.connection import Authenticate, Connection, Serve, anonymous
-from kcli.server.network.limited_lines import LimitedLines
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.listener_settings import UNLIMITED, ConnectionLimits, ListenerSettings
 from kcli.server.network.login_counts import LoginCounts
@@ -23,6 +24,10 @@ _log = logging.getLogger("kcli.server.SocketServer")
 # The most accepted connections that wait because max.connections is reached. The accept queue of a kernel usually has
 # the same size.
 HELD_CONNECTIONS_MAX = 1024
+# The silent connections that are closed for a new one, if the process has too few descriptors.
+DROPPED_FOR_EACH = 2
+# If fewer connections than this share of their limit are open, the limit for want of descriptors ends.
+SHARE_OF_MOST = 0.9
 # The time that a client has to read its last answer when the broker stops.
 CLOSING_SECONDS = 1.0
 # The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the product of their
@@ -64,6 +69,9 @@ class SocketServer:
         self.throttle_seconds = throttle_seconds
         self.shared = shared or LoopShared()
         self._by_ip: Counter[str] = Counter()
+        self._most = float("inf")  # the most connections, if the process has too few descriptors for more
+        # The connections that have perhaps sent no request yet, the oldest first.
+        self._newcomers: dict[Connection, None] = {}
         self._held_listeners: frozenset[str] = frozenset()  # the listeners whose new connections wait
         self._closing: dict[Connection, None] = {}  # the connections for whose end `close` waits
         self._are_closed = asyncio.Event()
@@ -106,23 +114,55 @@ class SocketServer:
             counts=listener.counts,
         )
 
-    def count(self, connection: Connection) -> bool:
+    def count(self, connection: Connection, lines: LimitedLines) -> bool:
         """Counts a new connection. Returns False if its address has too many connections."""
         host = connection.peer_host
         if self._by_ip[host] >= self.limits.of_ip(host):
-            _log.info(
-                "Rejected connection from %s, address already has the configured maximum of %d connections.",
-                host,
-                self.limits.of_ip(host),
-            )
+            ending = lines.ending(self._now())
+            if ending is not None:
+                _log.info(
+                    "Rejected connection from %s, address already has the configured maximum of %d connections.%s",
+                    host,
+                    self.limits.of_ip(host),
+                    ending,
+                )
             return False
         self._by_ip[host] += 1
         self.connections[connection] = None
+        self._newcomers[connection] = None
         return True
+
+    def lacks_descriptors(self, descriptor: int) -> bool:
+        """Whether a new connection with this descriptor would leave too few descriptors for other work.
+
+        A number in the reserve shows that the process has too many descriptors. A lower number does not show the
+        opposite, because it may belong to a connection that was closed just before. So the number of connections at
+        that moment is the limit until many connections are closed.
+        """
+        if is_reserved(descriptor):
+            self._most = min(self._most, len(self.connections))
+        return len(self.connections) >= self._most
+
+    def drop_silent(self) -> bool:
+        """Closes the oldest connections that have sent no request yet. Returns False if no connection was closed.
+
+        Two are closed for a new one, because each closed connection keeps its descriptor for a moment.
+        """
+        left = DROPPED_FOR_EACH
+        while left and self._newcomers:
+            oldest = next(iter(self._newcomers))
+            del self._newcomers[oldest]
+            if not oldest.has_sent_request:
+                oldest.abort()
+                left -= 1
+        return left < DROPPED_FOR_EACH
 
     def uncount(self, connection: Connection) -> None:
         if connection in self.connections:
             del self.connections[connection]
+            self._newcomers.pop(connection, None)
+            if len(self.connections) < self._most * SHARE_OF_MOST:
+                self._most = float("inf")
             self._by_ip[connection.peer_host] -= 1
             if self._by_ip[connection.peer_host] <= 0:
                 del self._by_ip[connection.peer_host]
@@ -224,7 +264,8 @@ class Acceptor:
         self.counts = ListenerCounts()
         self._held_since = 0.0
         self.logins = LoginCounts()
-        self.lines = LimitedLines()
+        self.lines = LimitedLines()  # about closed connections
+        self._refusals = LimitedLines()
         self._sockets = sockets
         self._serve = serve
         self._authenticate = authenticate
@@ -258,9 +299,18 @@ class Acceptor:
         if self._is_closed:  # the system accepted this connection before the port was closed
             connection.abort()
             return
-        self._set_buffer_sizes(connection)
+        opened = self._socket_of(connection)
+        if opened is not None:
+            self._set_buffer_sizes(opened)
         self.counts.accepted += 1
-        if not self._sockets.count(connection):
+        if (
+            opened is not None
+            and self._sockets.lacks_descriptors(opened.fileno())
+            and not self._make_room(connection)
+        ):
+            connection.abort()
+            return
+        if not self._sockets.count(connection, self._refusals):
             connection.abort()
             return
         seconds = self._sockets.throttle_seconds(connection.peer_host)
@@ -347,14 +397,34 @@ class Acceptor:
         self._retry = None
         self.admit_held()
 
-    def _set_buffer_sizes(self, connection: Connection) -> None:
+    def _make_room(self, connection: Connection) -> bool:
+        """Makes a descriptor free, because the process has only its reserve left. A client that has sent no request
+        yet loses its connection. Returns False if there is no such client.
+        """
+        has_place = self._sockets.drop_silent()
+        ending = self._refusals.ending(asyncio.get_running_loop().time())
+        if ending is not None:
+            _log.warning(
+                "The process has no free descriptor for the connection from %s on listener %s, so %s. Raise the limit "
+                "of open files (ulimit -n), or set max.connections%s",
+                connection.peer_host,
+                self.settings.name,
+                "an older connection without a request is closed" if has_place else "it is closed",
+                ending,
+            )
+        return has_place
+
+    @staticmethod
+    def _socket_of(connection: Connection) -> socket.socket | None:
+        """The socket of a connection. A simulated network has no sockets."""
+        assert connection.transport is not None
+        found: socket.socket | None = connection.transport.get_extra_info("socket")
+        return found
+
+    def _set_buffer_sizes(self, opened: socket.socket) -> None:
         """Applies socket.send.buffer.bytes and socket.receive.buffer.bytes. With the value -1, the operating system
         chooses the size.
         """
-        assert connection.transport is not None
-        opened = connection.transport.get_extra_info("socket")
-        if opened is None:
-            return
         if self.settings.send_buffer_bytes > 0:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.settings.send_buffer_bytes)
         if self.settings.receive_buffer_bytes > 0:

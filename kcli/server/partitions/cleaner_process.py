@@ -45,9 +45,12 @@ class CleanerProcess:
             while not is_done:
                 event = receive(process.stdout)
                 match event:
-                    case CleaningFailed(reason, is_disk):
+                    case CleaningFailed(reason, None):
                         is_done = True
-                        raise OSError(reason) if is_disk else CorruptRecordError(reason)
+                        raise CorruptRecordError(reason)
+                    case CleaningFailed(reason, int(error_number)):
+                        is_done = True
+                        raise OSError(error_number, reason)
                     case CleanedSegment():
                         yield event
                     case CleaningDone():

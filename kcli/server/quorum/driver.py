@@ -22,9 +22,11 @@ from kcli.errors import (
     BrokerNotAvailableException,
     NotControllerException,
     OffsetOutOfRangeException,
+    ShortageError,
     StorageError,
 )
 from kcli.model.ids import NO_LEADER, LeaderEpoch, Offset
+from kcli.raft.election_state import ElectionState
 from kcli.raft.messages import (
     Append,
     Batch,
@@ -58,6 +60,8 @@ MAX_WAITING_REQUESTS = 1000
 """The most requests of other nodes that may wait for the raft node. A quorum has a few peers, and each peer and each
 broker has one request in flight. A larger number means that a client floods the node."""
 
+SHORTAGE_PAUSE_S = 0.5
+"""The pause before a write is repeated that failed because the process has too few descriptors."""
 UNCOMMITTED_MAX = 10_000
 """The most appended batches for which the time until the commit is measured. There is a limit, because without a
 majority no batch is ever committed."""
@@ -220,7 +224,12 @@ class RaftDriver:
                 await self._flush.wait()
                 self._flush.clear()
                 truncations = self._log.log.truncations
-                end_offset = await run_in(self._threads.flushes, self._log.flush)
+                try:
+                    end_offset = await run_in(self._threads.flushes, self._log.flush)
+                except ShortageError:  # the log directory has logged the error
+                    await asyncio.sleep(SHORTAGE_PAUSE_S)
+                    self._flush.set()
+                    continue
                 if truncations == self._log.log.truncations:
                     self.post(Flushed(end_offset))
                 else:
@@ -269,7 +278,7 @@ class RaftDriver:
 
     async def _execute(self, ready: Ready) -> None:
         for state in ready.persist:
-            await run_in(self._threads.flushes, self._log.write_election_state, state)
+            await self._persist(state)
         if ready.truncate is not None:
             self._committed.drop_ahead(NotControllerException())
             self._uncommitted.clear()
@@ -277,6 +286,16 @@ class RaftDriver:
         if ready.write_snapshot is not None:
             await self._write_snapshot(ready.write_snapshot)
         self._finish(ready)
+
+    async def _persist(self, state: ElectionState) -> None:
+        """Writes the vote of this node. Waits while the process has too few descriptors, because a vote must be durable
+        before the node sends it."""
+        while True:
+            try:
+                await run_in(self._threads.flushes, self._log.write_election_state, state)
+                return
+            except ShortageError:  # the log directory has logged the error
+                await asyncio.sleep(SHORTAGE_PAUSE_S)
 
     def _finish(self, ready: Ready) -> None:
         """Carries out the decisions that need no wait."""

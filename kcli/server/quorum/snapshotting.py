@@ -6,13 +6,14 @@ Every node takes its own snapshots, because every node has the committed metadat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 
 from kcli.config.broker import BrokerConfig
 from kcli.controller.bootstrap import encode_records
-from kcli.errors import StorageError
+from kcli.errors import ShortageError, StorageError
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.snapshot import image_records
 from kcli.metadata.snapshot_file import SnapshotId
@@ -93,9 +94,11 @@ class Snapshotting:
         try:
             while True:
                 await asyncio.sleep(INTERVAL_S)
-                if self.wants_snapshot():
-                    await self.write_snapshot()
-                self._clean()
+                # The log directory logs a shortage of descriptors. The next round tries again.
+                with contextlib.suppress(ShortageError):
+                    if self.wants_snapshot():
+                        await self.write_snapshot()
+                    self._clean()
         except StorageError as error:
             self._on_fatal(error)
 

@@ -25,11 +25,8 @@ from kcli.errors import (
     ErrorCode,
     InvalidRequestException,
     KafkaError,
-    KafkaStorageException,
     NotControllerException,
     ProtocolError,
-    StorageError,
-    UnknownServerException,
     UnsupportedVersionException,
 )
 from kcli.model.buffers import Buffer, Part
@@ -53,6 +50,7 @@ from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.answers import finished, is_unfinished
 from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.defects import Defects
 from kcli.server.requests.forwarding import (
     Caller,
     ForwardedCaller,
@@ -95,7 +93,16 @@ loop wakes up, the loop would have to wait until the thread releases the lock.
 class Dispatch:
     """Serves the frames of one listener's connections."""
 
-    __slots__ = ("_authorizer", "_forwarder", "_metrics", "_ports", "_quotas", "_routes", "_served")
+    __slots__ = (
+        "_authorizer",
+        "_defects",
+        "_forwarder",
+        "_metrics",
+        "_ports",
+        "_quotas",
+        "_routes",
+        "_served",
+    )
 
     def __init__(
         self,
@@ -116,6 +123,7 @@ class Dispatch:
         self._authorizer = authorizer
         self._forwarder = forwarder
         self._routes: dict[int, AnyRoute] = {}
+        self._defects = Defects()
 
     def __call__(
         self, caller: Caller, frame: memoryview, trace: RequestTrace | None = None
@@ -146,7 +154,8 @@ class Dispatch:
         if spec.min_version <= version <= spec.max_version:
             forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
             if forwarder is not None and not forwarder.is_local:
-                return _later(self._forward(forwarder, route, context, caller, bytes(frame), at))
+                forwarding = self._forward(forwarder, route, context, caller, bytes(frame), at)
+                return self._later(spec, forwarding)
             request = route.decode(version, frame, at)
         elif spec.key is not ApiKey.API_VERSIONS:
             raise ProtocolError(
@@ -161,7 +170,7 @@ class Dispatch:
                 trace.throttle = context.throttle
         if is_unfinished(request):
             decoding = self._serve_decoded(route, context, _timed(context, request))
-            return _later(decoding, may_be_dropped=route.api.only_reads)
+            return self._later(spec, decoding, may_be_dropped=route.api.only_reads)
         return self._serve(route, context, request)
 
     def load_routes(self) -> Steps[None]:
@@ -277,7 +286,14 @@ class Dispatch:
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
-        route = self._routes[key] = _load(self._served[ApiKey(key)])
+        try:
+            route = self._routes[key] = _load(self._served[ApiKey(key)])
+        except Exception as error:
+            # The module cannot be read now, for example because no descriptor is free. No answer can be encoded
+            # without it. The next request of this API tries again.
+            spec = API[ApiKey(key)]
+            self._defects.log(f"The code for {spec.name} could not be loaded", spec, error)
+            raise ProtocolError(f"{spec.name} cannot be served now: {error}") from error
         return route
 
     def _wait(
@@ -324,7 +340,7 @@ class Dispatch:
             if context.trace is not None:
                 context.trace.error = code.name
         try:
-            return _encoded(route, context, response)
+            return self._encoded(route, context, response)
         except Exception as error:
             return self._answer_error(route, context, request, error)
 
@@ -335,7 +351,7 @@ class Dispatch:
         request: RequestT | None,
         error: BaseException,
     ) -> Answer | Waiting:
-        known = _as_kafka_error(route.spec, context, error)
+        known = self._defects.as_kafka_error(route.spec, context, error)
         if context.is_forwarded and isinstance(known, NotControllerException):
             raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
         self._metrics.request_failed(context.api_key, known.code)
@@ -346,11 +362,52 @@ class Dispatch:
         try:
             response = route.error_response(context, request, known)
             if is_unfinished(response):
-                return _later(_error_in_turns(route, context, _timed(context, response)))
-            return _encoded(route, context, response)
+                later = self._error_in_turns(route, context, _timed(context, response))
+                return self._later(route.spec, later)
+            return self._encoded(route, context, response)
+        except ProtocolError:
+            raise  # the API has no error response, and the connection logs the error
         except Exception as second:
-            _log.exception("Error response of %s could not be written", route.spec.name)
+            self._defects.log(f"Error response of {route.spec.name} could not be written", route.spec, second)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
+
+    def _later(self, spec: ApiSpec, answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
+        """The wait for an answer that is made in several parts. If the work fails with an unexpected error, the
+        connection is closed. If the client disconnects, the answer is not encoded.
+        """
+        future = asyncio.ensure_future(answer)
+
+        def finish(_future: asyncio.Future[object]) -> Answer:
+            if future.cancelled():
+                raise ProtocolError("the answer was cancelled because the broker is stopping")
+            error = future.exception()
+            if error is not None and not isinstance(error, ProtocolError | NotControllerException):
+                self._defects.log("Unexpected error while a large answer was encoded", spec, error)
+                raise ProtocolError("the answer could not be encoded") from error
+            return future.result()
+
+        return Waiting(cast("asyncio.Future[object]", future), finish, may_be_dropped=may_be_dropped)
+
+    def _encoded(
+        self, route: Route[RequestT, ResponseT], context: Context, response: ResponseT
+    ) -> Answer | Waiting:
+        throttle = context.throttle
+        if throttle is not None:
+            response = throttle.charge(route.api, response)
+        if context.asker is not None:
+            report_left_out(context.asker)
+        answer = route.encode(response, context.api_version, context.correlation_id)
+        if is_unfinished(answer):
+            return self._later(route.spec, _encoded_later(context, response, _timed(context, answer)))
+        if throttle is not None:
+            throttle.finish()
+        return answer
+
+    async def _error_in_turns(
+        self, route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
+    ) -> Answer:
+        """Encodes the error response to a large request."""
+        return await awaited(self._encoded(route, context, await response))
 
 
 def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None:
@@ -359,27 +416,6 @@ def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None
         context.throttle.charge(route.api, None)
     if context.asker is not None:
         report_left_out(context.asker)
-
-
-def _encoded(route: Route[RequestT, ResponseT], context: Context, response: ResponseT) -> Answer | Waiting:
-    throttle = context.throttle
-    if throttle is not None:
-        response = throttle.charge(route.api, response)
-    if context.asker is not None:
-        report_left_out(context.asker)
-    answer = route.encode(response, context.api_version, context.correlation_id)
-    if is_unfinished(answer):
-        return _later(_encoded_later(context, response, _timed(context, answer)))
-    if throttle is not None:
-        throttle.finish()
-    return answer
-
-
-async def _error_in_turns(
-    route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
-) -> Answer:
-    """Encodes the error response to a large request."""
-    return await awaited(_encoded(route, context, await response))
 
 
 async def awaited(answer: Answer | Waiting) -> Answer:
@@ -410,40 +446,6 @@ def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
     """Returns an awaitable with the result of `work`. If any client has a quota, the time of this work is charged to
     the client of the request."""
     return work if context.throttle is None else context.throttle.waits_for(work)
-
-
-def _later(answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
-    """The wait for an answer that is made in several parts. If the work fails with an unexpected error, the connection
-    is closed. If the client disconnects, the answer is not encoded.
-    """
-    future = asyncio.ensure_future(answer)
-
-    def finish(_future: asyncio.Future[object]) -> Answer:
-        if future.cancelled():
-            raise ProtocolError("the answer was cancelled because the broker is stopping")
-        error = future.exception()
-        if error is not None and not isinstance(error, ProtocolError | NotControllerException):
-            _log.error("Unexpected error while a large answer was encoded", exc_info=error)
-            raise ProtocolError("the answer could not be encoded") from error
-        return future.result()
-
-    return Waiting(cast("asyncio.Future[object]", future), finish, may_be_dropped=may_be_dropped)
-
-
-def _as_kafka_error(spec: ApiSpec, context: Context, error: BaseException) -> KafkaError:
-    if isinstance(error, KafkaError):
-        return error
-    _log.error(
-        "Unexpected error handling %s version %d from %s (client id %s)",
-        spec.name,
-        context.api_version,
-        context.peer_host,
-        context.client_id,
-        exc_info=error,
-    )
-    if isinstance(error, StorageError):
-        return KafkaStorageException()
-    return UnknownServerException()
 
 
 def warm_up() -> None:

@@ -116,10 +116,10 @@ class CleaningDone:
 
 @dataclass(frozen=True, slots=True)
 class CleaningFailed:
-    """Reports that a pass failed. `is_disk` is True if the disk failed, and False if the log has invalid bytes."""
+    """Reports that a pass failed. `error_number` is the number of an OSError, and None if the log has invalid bytes."""
 
     reason: str
-    is_disk: bool
+    error_number: int | None
 
 
 CleaningEvent = CleanedSegment | CleaningDone | CleaningFailed

@@ -9,6 +9,7 @@ process ends when its input is closed or the broker ends.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -64,9 +65,15 @@ def main(parent: int) -> None:
         except BrokenPipeError:
             return
         except OSError as error:
-            send(sys.stdout.buffer, CleaningFailed(str(error), is_disk=True))
+            send(sys.stdout.buffer, CleaningFailed(_reason(error), error.errno or errno.EIO))
         except (KafkaError, CorruptRecordError) as error:
-            send(sys.stdout.buffer, CleaningFailed(str(error), is_disk=False))
+            send(sys.stdout.buffer, CleaningFailed(str(error), None))
+
+
+def _reason(error: OSError) -> str:
+    """The reason and the file of an error, without its number."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{reason}: {error.filename}"
 
 
 if __name__ == "__main__":

@@ -450,21 +450,24 @@ class PartitionLog:
     def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
         assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
-        if active.base_offset == base_offset:
+        is_replaced = active.base_offset == base_offset
+        if is_replaced:
             assert not active.size_bytes, "two segments cannot begin at one offset"
             active.close()
-            self.segments.pop()
         else:
             active.seal()
             self.producers.end_offset = base_offset
             self.snapshots.write(self.producers)
-        self._add_segment(base_offset, now_ms)
+        made = self._made_segment(base_offset, now_ms)
+        # Changed last, because a shortage of descriptors may end the roll earlier. The log is then as before.
+        if is_replaced:
+            self.segments.pop()
+        self.segments.append(made)
 
-    def _add_segment(self, base_offset: Offset, now_ms: int) -> Segment:
+    def _made_segment(self, base_offset: Offset, now_ms: int) -> Segment:
         segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
         segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
         segment.roll_jitter_ms = self._jitter_ms()
-        self.segments.append(segment)
         return segment
 
     # --- read
@@ -607,7 +610,7 @@ class PartitionLog:
         """Empties the log. The next record will have the offset `offset`."""
         with self.segments_lock:
             self.drop_segments(list(reversed(self.segments)))
-            self._add_segment(offset, self._now_ms())
+            self.segments.append(self._made_segment(offset, self._now_ms()))
             self.log_start_offset = self.log_end_offset = offset
             self.leader_epochs.clear()
             self.snapshots.remove_all()

@@ -27,19 +27,23 @@ class OffsetCheckpoints:
         self._logs_in = logs_in
         self._written: dict[str, bytes] = {}
 
-    def write_recovery_points(self, directory: LogDirectory) -> None:
-        self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
+    def write_recovery_points(self, directory: LogDirectory) -> bool:
+        return self._write(directory, RECOVERY_POINT_FILE, self._recovery_point)
 
-    def write_high_watermarks(self, directory: LogDirectory) -> None:
-        self._write(directory, HIGH_WATERMARK_FILE, _high_watermark)
+    def write_high_watermarks(self, directory: LogDirectory) -> bool:
+        return self._write(directory, HIGH_WATERMARK_FILE, _high_watermark)
 
-    def write_log_starts(self, directory: LogDirectory) -> None:
-        self._write(directory, LOG_START_OFFSET_FILE, _log_start)
+    def write_log_starts(self, directory: LogDirectory) -> bool:
+        return self._write(directory, LOG_START_OFFSET_FILE, _log_start)
 
-    def write_all(self, directory: LogDirectory) -> None:
-        self.write_recovery_points(directory)
-        self.write_log_starts(directory)
-        self.write_high_watermarks(directory)
+    def write_all(self, directory: LogDirectory) -> bool:
+        """Writes all checkpoints of a directory. Returns False if one could not be written."""
+        written = [
+            self.write_recovery_points(directory),
+            self.write_log_starts(directory),
+            self.write_high_watermarks(directory),
+        ]
+        return all(written)
 
     def _recovery_point(self, log: PartitionLog) -> Offset | None:
         """The recovery point of a log. In Kafka the metadata log has no recovery point. In kcli it is the offset up to
@@ -52,7 +56,7 @@ class OffsetCheckpoints:
 
     def _write(
         self, directory: LogDirectory, name: str, offset_of: Callable[[PartitionLog], Offset | None]
-    ) -> None:
+    ) -> bool:
         path = f"{directory.path}/{name}"
         with directory.checkpointing:
             content = encode_offsets(
@@ -61,13 +65,14 @@ class OffsetCheckpoints:
                 if (offset := offset_of(log)) is not None
             )
             if self._written.get(path) == content:
-                return  # an idle node writes nothing
+                return True  # an idle node writes nothing
             try:
                 replace_file(self._disk, path, content)
             except OSError as error:
                 directory.failed(error)
-                return
+                return False
             self._written[path] = content
+            return True
 
 
 def _high_watermark(log: PartitionLog) -> Offset | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from kcli.errors import StorageError
 from kcli.runtime.clock import Clock
+from kcli.runtime.descriptors import is_shortage
 from kcli.runtime.disk import Disk, FileLock, make_durable_dir
 from kcli.runtime.rng import Rng
 from kcli.storage.directory import LogDirectory
@@ -42,6 +43,8 @@ class Ownership:
                 self._locks[directory.path] = self._lock(directory.path)
                 properties = read_meta_properties(self._disk, directory.path)
             except OSError as error:
+                if is_shortage(error):
+                    raise StorageError(f"{directory.path} cannot be opened: {error}") from error
                 directory.failed(error)
                 continue
             if properties is not None:

@@ -9,6 +9,7 @@ removed before another log gets the same name.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -46,7 +47,7 @@ class Settling:
     """Collects the new and deleted logs that are not synced yet, and syncs them. Call `made`, `gone` and `soon` on the
     event loop, and `run` in a thread, because `run` may block."""
 
-    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], None], threads: int) -> None:
+    def __init__(self, disk: Disk, checkpoint: Callable[[LogDirectory], object], threads: int) -> None:
         """Makes an object without logs. `checkpoint` writes the offset checkpoints of a directory. `threads` is the
         number of syncs at a time."""
         self._threads = threads
@@ -100,25 +101,23 @@ class Settling:
     def _settle_in(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
         """Settles new logs of a directory. First writes the topic ids of all these logs. Then one sync of the file
         system, or the first syncs of files, write all these ids to the device."""
+        begun: list[tuple[PartitionLog, File | None]] = []
         with directory.settling:
-            begun = [(log, self._attempt(log.begin_settling)) for log in logs]
+            for log in logs:
+                with _ignored_failures():
+                    begun.append((log, log.begin_settling()))
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
+            ended: list[PartitionLog] = []
 
             def end(each: tuple[PartitionLog, File | None]) -> None:
-                self._attempt(lambda: each[0].end_settling(each[1], together=together))
+                with _ignored_failures():
+                    each[0].end_settling(each[1], together=together)
+                    ended.append(each[0])
 
             in_threads(end, begun, 1 if together else self._threads)
         if self._volume_synced(directory) if together else self._synced(directory):
-            for log in logs:
+            for log in ended:
                 log.is_settled = True
-
-    @staticmethod
-    def _attempt(work: Callable[[], T]) -> T | None:
-        try:
-            return work()
-        except StorageError:
-            # The log was deleted meanwhile, or its directory has failed and has reported the failure.
-            return None
 
     def _forget_gone(self) -> None:
         with self._forgetting:
@@ -146,7 +145,8 @@ class Settling:
             self._disk.sync_dir(directory.path)
         except OSError as error:
             directory.failed(error)
-        return directory.error is None
+            return False
+        return True
 
     def _volume_synced(self, directory: LogDirectory) -> bool:
         """Syncs the file system of the directory. Returns False if the sync failed, or if the system cannot sync a
@@ -170,3 +170,10 @@ class Settling:
             directory.failed(error)
         except CorruptRecordError as error:
             _log.warning("%s", error)  # the cleaner treats the file as empty and writes a new one
+
+
+def _ignored_failures() -> contextlib.suppress:
+    """Ignores the failure of one log. The log was deleted meanwhile, or its directory has reported the failure. A flush
+    of the log settles the log later.
+    """
+    return contextlib.suppress(StorageError)

@@ -18,6 +18,7 @@ from kcli.errors import (
     InconsistentTopicIdException,
     KafkaError,
     KafkaStorageException,
+    ShortageError,
     StorageError,
 )
 from kcli.metadata.image import UNASSIGNED_DIRECTORY
@@ -206,7 +207,7 @@ class LogStore:
             high_watermarks = read_offsets(self.disk, f"{directory.path}/{HIGH_WATERMARK_FILE}")
             names = self._partition_dirs(directory)
         except (OSError, CorruptRecordError) as error:
-            directory.failed(error)
+            _failed_at_start(directory, error)
             return
         clean = broker_epoch is not None
         if broker_epoch is not None:
@@ -234,7 +235,7 @@ class LogStore:
             try:
                 log = load_log(directory, name, topic, partition, config_for(topic), self._settings, state)
             except (OSError, CorruptRecordError) as error:
-                directory.failed(error)
+                _failed_at_start(directory, error)
                 return
             twin = (self.futures.logs if suffix else self.logs).setdefault(key, log)
             if progress is not None:
@@ -562,8 +563,9 @@ class LogStore:
         for directory in self._online():
             self._checkpoints.write_log_starts(directory)
 
-    def checkpoint_directory(self, directory: LogDirectory) -> None:
-        self._checkpoints.write_all(directory)
+    def checkpoint_directory(self, directory: LogDirectory) -> bool:
+        """Writes all checkpoints of a directory. Returns False if a checkpoint could not be written."""
+        return self._checkpoints.write_all(directory)
 
     def sync_cuts(self, logs: Sequence[PartitionLog]) -> None:
         """Makes the truncations of logs durable, with their recovery points. Writes the checkpoints of each directory
@@ -573,12 +575,17 @@ class LogStore:
         start after a power failure would not check them. Dropped segments might also exist again.
         """
         cuts = [(log, log.directory, log.truncations) for log in logs]
-        in_threads(lambda log: self._safely(PartitionLog.sync_cut, [log]), logs, self._sync_threads)
-        for directory in {id(directory): directory for _log, directory, _truncations in cuts}.values():
-            if directory.error is None:
-                self.checkpoint_directory(directory)
+        synced: set[PartitionLog] = set()
+
+        def sync(log: PartitionLog) -> None:
+            log.sync_cut()
+            synced.add(log)
+
+        in_threads(lambda log: self._safely(sync, [log]), logs, self._sync_threads)
+        directories = {id(directory): directory for _log, directory, _truncations in cuts}.values()
+        written = [each for each in directories if each.error is None and self.checkpoint_directory(each)]
         for log, directory, truncations in cuts:
-            if directory.error is None:
+            if log in synced and directory in written:
                 log.note_durable_cuts(truncations)
 
     def _online(self) -> list[LogDirectory]:
@@ -600,9 +607,7 @@ class LogStore:
                 if log.directory is directory
             ]
             closed = directory.error is None and close_logs(directory, logs, self._sync_threads, clean=clean)
-            if clean and closed and directory.error is None:
-                self.checkpoint_directory(directory)
-            if clean and closed and directory.error is None:
+            if clean and closed and directory.error is None and self.checkpoint_directory(directory):
                 try:
                     write_clean_shutdown(self.disk, f"{directory.path}/{CLEAN_SHUTDOWN_FILE}", broker_epoch)
                 except OSError as error:
@@ -619,3 +624,12 @@ class LogStore:
             if self.logs.setdefault(key, log) is log:
                 self._settling.made(log)
         self._made_ahead.clear()
+
+
+def _failed_at_start(directory: LogDirectory, cause: Exception) -> None:
+    """Takes a directory offline. Raises ShortageError if the disk has not failed, because a start without some logs
+    would make these logs again.
+    """
+    error = directory.failed(cause)
+    if isinstance(error, ShortageError):
+        raise error from cause

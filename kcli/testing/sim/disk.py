@@ -30,6 +30,7 @@ STALL_SECONDS = 0.7
 
 class FaultKind(Enum):
     ERROR = "error"  # EIO, without any effect
+    SHORT = "short"  # EMFILE, without any effect
     FULL = "full"  # ENOSPC, after half of a write
     FLIP = "flip"  # a read returns one wrong bit
     SLOW = "slow"  # the call blocks its caller for STALL_SECONDS
@@ -116,6 +117,8 @@ class SimDisk:
                     self._faults.remove(fault)
                     if fault.kind is FaultKind.ERROR:
                         raise OSError(errno.EIO, "simulated disk error", path)
+                    if fault.kind is FaultKind.SHORT:
+                        raise OSError(errno.EMFILE, "simulated shortage of descriptors", path)
                     if fault.kind is FaultKind.SLOW:
                         self._stall(STALL_SECONDS)
                     if fault.kind is FaultKind.FULL and operation != "write":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 from collections.abc import Awaitable
 from types import SimpleNamespace
@@ -135,16 +136,38 @@ def refused(key: ApiKey, request: Any) -> Any:
 
 @on_a_loop
 async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplog: Any) -> None:
-    from kcli.server.requests.dispatch import _later
-
     async def fails() -> bytes:
         raise ValueError("half of it is written")
 
-    waiting = _later(fails())
-    await asyncio.wait([waiting.future])
-    with pytest.raises(ProtocolError, match="could not be encoded"):
-        waiting.finish(waiting.future)
+    served = new_dispatch()
+    for _ in range(3):
+        waiting = served._later(API[ApiKey.FETCH], fails())
+        await asyncio.wait([waiting.future])
+        with pytest.raises(ProtocolError, match="could not be encoded"):
+            waiting.finish(waiting.future)
     assert "half of it is written" in caplog.text
+    assert len(caplog.records) == 1, "the lines are limited"
+
+
+@on_a_loop
+async def test_a_handler_that_cannot_be_imported_gives_a_line_and_a_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(dispatch, "_load", fails)
+    served = new_dispatch()
+    with pytest.raises(ProtocolError, match="Too many open files"):
+        served._route(ApiKey.FETCH)
+    assert "Fetch could not be loaded" in caplog.text
+    monkeypatch.undo()
+    assert served._route(ApiKey.FETCH).spec.key is ApiKey.FETCH, "the next request tries again"
+
+
+def new_dispatch() -> dispatch.Dispatch:
+    unused: Any = None
+    return dispatch.Dispatch(object(), SERVED, quotas=unused, metrics=unused)
 
 
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.LIST_OFFSETS, 7), (ApiKey.FETCH, 12)])

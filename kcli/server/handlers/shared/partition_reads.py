@@ -127,7 +127,10 @@ def read_partition(
     except CorruptRecordError as error:
         # The error is not KAFKA_STORAGE_ERROR, because a consumer would retry after that error and would not report the
         # damage.
-        _log.error("Fetch of %s-%d from offset %d: %s", topic, partition, target.wants.fetch_offset, error)
+        ending = context.ports.damaged_batches.ending(context.ports.clock.monotonic())
+        if ending is not None:
+            text = "Fetch of %s-%d from offset %d: %s%s"
+            _log.error(text, topic, partition, target.wants.fetch_offset, error, ending)
         damage = CorruptRecordException(str(error))
         return PartitionRead(target, None, answer=failed_read(context, topic, partition, damage))
     except StorageError as error:

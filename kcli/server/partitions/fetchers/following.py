@@ -15,6 +15,7 @@ from kcli.errors import (
     CorruptRecordException,
     InvalidRecordException,
     KafkaError,
+    ShortageError,
     StorageError,
 )
 from kcli.model.buffers import Buffer
@@ -121,6 +122,8 @@ class Following:
             partition.advance(action.high_watermark, action.log_start_offset)
         except BROKEN_BYTES as error:
             following = BackOff(f"the leader sent damaged records: {error}")
+        except ShortageError as error:
+            following = BackOff(str(error))
         except (StorageError, KafkaError) as error:
             following = Fail(str(error))
         self.state = self.state.after(partition.own_log, leader_high_watermark=action.high_watermark)
@@ -155,6 +158,8 @@ class Following:
                         action.offset,
                     )
                     log.truncate_fully_and_start_at(action.offset)
+        except ShortageError as error:
+            return BackOff(str(error))
         except (StorageError, KafkaError) as error:
             return Fail(str(error))
         partition.wake_all()  # a consumer may read after the new log end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.server.network.limited_lines import INTERVAL_SECONDS, LimitedLines
+from kcli.runtime.limited_lines import INTERVAL_SECONDS, LimitedLines
 
 
 def test_one_line_in_an_interval_counts_the_lines_before() -> None:

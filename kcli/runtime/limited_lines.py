@@ -1,4 +1,8 @@
-"""Limits the lines in the log that clients without a login can cause."""
+"""Limits the lines in the log that clients can cause.
+
+Each line that a request or a connection can cause is written through `LimitedLines`. So a hostile client cannot fill a
+disk with lines. `log_text` limits the texts of clients in these lines.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""A shortage of descriptors or memory is no failure of a disk: directories stay online, and no record is lost."""
+
+from __future__ import annotations
+
+import errno
+import uuid
+
+import pytest
+
+from kcli.config.topic import LogConfig
+from kcli.errors import ShortageError
+from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.rng import SystemRng
+from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.meta_properties import MetaProperties, write_meta_properties
+from kcli.storage.store.store import LogStore
+from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents
+from kcli.testing.sim.disk import FaultKind, SimDisk
+
+APPENDS = 12
+SHORT_IN_A_ROW = 3
+"""Calls that fail one after another, so that the second try of the pool fails too."""
+SMALL = LogConfig(internal_segment_bytes=200, flush_messages=5)
+
+
+def formatted() -> SimDisk:
+    disk = SimDisk(lambda: START_MS)
+    disk.make_dir("/data")
+    write_meta_properties(disk, "/data", MetaProperties("cluster", 1), START_MS)
+    return disk
+
+
+def opened(disk: SimDisk) -> LogStore:
+    return LogStore.open(
+        disk,
+        ManualClock(),
+        ["/data"],
+        node_id=1,
+        rng=SystemRng(5),
+        recovery_threads=1,
+        config_for=lambda _topic: SMALL,
+    )
+
+
+def values(log: PartitionLog) -> list[bytes | None]:
+    return [value for _offset, value in contents(log)]
+
+
+def append(log: PartitionLog, value: bytes) -> None:
+    """Appends a record, as often as a producer would send it again."""
+    for _ in range(2 * SHORT_IN_A_ROW):
+        try:
+            log.append(
+                batch_of([value], producer_id=7, producer_epoch=0, sequence=int(value)),
+                leader_epoch=0,
+                origin=AppendOrigin.CLIENT,
+                now_ms=START_MS,
+            )
+            return
+        except ShortageError:
+            continue
+    raise AssertionError("the shortage is over, but the append still fails")
+
+
+def test_an_append_succeeds_after_a_shortage_at_any_open() -> None:
+    """The n-th `open` and the next ones fail, for each n until a run has fewer calls."""
+    nth = 1
+    while True:
+        disk = formatted()
+        store = opened(disk)
+        log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+        for later in range(SHORT_IN_A_ROW):
+            disk.fail("open", nth=nth + later, kind=FaultKind.SHORT)
+        for number in range(APPENDS):
+            append(log, b"%d" % number)
+        store.checkpoint_recovery_points()
+        store.checkpoint_high_watermarks()
+        store.settle_soon()
+        assert [each.error for each in store.directories] == [None]
+        expected = [b"%d" % number for number in range(APPENDS)]
+        was_reached = not disk.has_faults
+        disk.heal()
+        assert values(log) == expected
+        store.close()
+        again = opened(disk)
+        assert values(again.logs[TopicPartition("t", 0)]) == expected
+        again.close()
+        if not was_reached:
+            return
+        nth += 1
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_shortage_leaves_the_directory_online(number: int, caplog: pytest.LogCaptureFixture) -> None:
+    (directory,) = opened(formatted()).directories
+    for _ in range(3):
+        assert isinstance(directory.failed(OSError(number, "no more")), ShortageError)
+    assert directory.error is None
+    assert len(caplog.records) == 1, "the lines are limited"
+    directory.failed(OSError(errno.EIO, "broken"))
+    assert directory.error is not None
+
+
+def test_a_start_without_descriptors_fails_and_forgets_no_log() -> None:
+    disk = formatted()
+    store = opened(disk)
+    store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+    store.close()
+    for nth in (1, 2, 3, 4):
+        disk.fail("open", "t-0", nth=nth, kind=FaultKind.SHORT)
+    disk.fail("read", "t-0", kind=FaultKind.SHORT)
+    with pytest.raises(ShortageError):
+        opened(disk)
+    disk.heal()
+    assert list(opened(disk).logs) == [TopicPartition("t", 0)]
+
+
+def test_the_pool_closes_files_if_no_descriptor_is_free() -> None:
+    disk = formatted()
+    store = opened(disk)
+    log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+    append(log, b"0")
+    pool = store.directories[0].pool
+    before = pool.open_count()
+    disk.fail("open", "u-0/00", kind=FaultKind.SHORT)
+    other = store.create("u", 0, uuid.UUID(int=2 << 80), SMALL)
+    assert pool.open_count() == before, "the files of the first log are closed"
+    append(other, b"0")
+    assert values(log) == values(other) == [b"0"], "closed files open again"
