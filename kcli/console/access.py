@@ -97,6 +97,11 @@ class Visitors:
         """The session of the browser that sent the request, or None."""
         return self.sessions.find(request.cookies.get(self._cookie))
 
+    def is_known(self, request: Request) -> bool:
+        """Whether the browser is logged in, or has opened the secret address."""
+        session = self.session(request)
+        return session is not None and session in self.sessions
+
     def set_cookie(self, request: Request, response: Response, session: Session) -> None:
         """Gives the browser its session. Scripts cannot read the cookie, and other websites cannot send it."""
         response.set_cookie(

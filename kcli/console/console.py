@@ -69,6 +69,7 @@ class Console:
             headers=HEADERS,
             error_response=http_failure,
             connections_max=CONNECTIONS_MAX,
+            is_known=self._visitors.is_known,
         )
         context = settings.tls
         tls = None if context is None else lambda: context

@@ -18,7 +18,17 @@ from kcli.console.settings import ConsoleSettings
 from kcli.console.shared import Shared
 from kcli.http.bodies import read_object
 from kcli.http.events import EventStream
-from kcli.http.server import Request, Response, RouteDef, Stream, StreamEnded, StreamResponse, get, post
+from kcli.http.server import (
+    Request,
+    Response,
+    RouteDef,
+    Stream,
+    StreamEnded,
+    StreamResponse,
+    get,
+    log_defect,
+    post,
+)
 from kcli.runtime.clock import Clock
 
 _log = logging.getLogger("kcli.console")
@@ -208,5 +218,5 @@ def _deed(route: Change, action: Action, prefix: str = "") -> Deed:
 def _failed(request: Request, error: Exception) -> Failure:
     failure = failure_of(error)
     if failure is None:
-        _log.error("%s %s failed", request.method, request.path, exc_info=error)
+        log_defect(request, error)
     return failure or BROKEN

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from kcli.http.server import Connection, HttpError, Request
+from kcli.http.server import Connection, HttpError, Request, connection_of
 
 BODY_MAX_SECONDS = 60.0
 """The longest time in which a client sends a body. A slow line sends some megabytes in this time."""
+
+BODY_FIRST_SECONDS = 5.0
+"""The time in which a client must begin to send its body at the lowest rate."""
+
+BODY_MIN_BYTES_PER_SECOND = 16 * 1024
+"""The lowest rate of a body after BODY_FIRST_SECONDS. Slow mobile networks send faster."""
 
 _PART_BYTES = 64 * 1024
 
@@ -20,14 +27,16 @@ _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
     """Reads the body. Raises HttpError if the body is too long or arrives too slowly."""
-    connection = request.protocol
-    assert isinstance(connection, Connection)
+    connection = connection_of(request)
     body = bytearray()
+    began = asyncio.get_running_loop().time()
     try:
-        async with asyncio.timeout(BODY_MAX_SECONDS):
-            async for part in request.content.iter_chunked(_PART_BYTES):
+        async with asyncio.timeout_at(began + BODY_FIRST_SECONDS) as limit:
+            async for part in _parts(connection, request):
                 connection.ahead_bytes = 0  # the handler has read these bytes
                 body += part
+                seconds = BODY_FIRST_SECONDS + len(body) / BODY_MIN_BYTES_PER_SECOND
+                limit.reschedule(began + min(seconds, BODY_MAX_SECONDS))
                 if len(body) > body_max_bytes:
                     raise HttpError(
                         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -35,10 +44,19 @@ async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
                         close=True,
                     )
     except TimeoutError:
-        raise HttpError(
-            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive in {BODY_MAX_SECONDS:g} s", close=True
-        ) from None
+        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "the body arrives too slowly", close=True) from None
     return bytes(body)
+
+
+async def _parts(connection: Connection, request: Request) -> AsyncIterator[bytes]:
+    """Yields the parts of a body. While a part is missing, a client that is not logged in gives way to others."""
+    parts = request.content.iter_chunked(_PART_BYTES)
+    while True:
+        with connection.on_hold():
+            part = await anext(parts, None)
+        if part is None:
+            return
+        yield part
 
 
 async def read_object(request: Request, *, body_max_bytes: int) -> dict[str, object]:

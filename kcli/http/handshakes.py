@@ -22,10 +22,18 @@ Tls = Callable[[], ssl.SSLContext]
 class Waiting(Protocol):
     """A connection that could be closed to make room for a new one."""
 
+    address: str
     has_served: bool
+    is_known: bool
     waits_since: float
 
     def abort(self) -> None: ...
+
+
+def peer_address(transport: asyncio.BaseTransport) -> str:
+    """The address of the client, without its port."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 class Handshakes:
@@ -74,7 +82,8 @@ class Handshakes:
 class _Handshake(SSLProtocol):
     """A TLS connection that can be closed before its handshake is complete."""
 
-    has_served = False
+    address = ""
+    has_served = is_known = False
     waits_since = 0.0
     ended: Callable[[], None]
     _raw: asyncio.Transport | None = None
@@ -82,6 +91,7 @@ class _Handshake(SSLProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
         self.waits_since = asyncio.get_running_loop().time()
+        self.address = peer_address(transport)
         super().connection_made(transport)
 
     def abort(self) -> None:

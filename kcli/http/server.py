@@ -1,11 +1,15 @@
 """An HTTP/1.1 server: a table of routes, and limits that protect the process from slow or hostile clients.
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
-adds three limits that aiohttp does not have. They limit the number of connections, the time to read a response, and the
-bytes that a client sends before it gets an answer. If the number of connections has reached its limit, a new client
-takes the place of a client that sends no request. So idle clients cannot block other clients. There is no limit for
-each address, because such a limit would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may
-raise HttpError.
+adds limits that aiohttp does not have. They limit the number of connections, the time to read a response, and the bytes
+and requests that a client sends before it gets an answer. There is no limit for each address, because such a limit
+would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise HttpError.
+
+If the number of connections has reached its limit, a new client takes the place of a client that gives way. A client
+gives way while it sends no request, and while it reads its response very slowly. A client that is not logged in also
+gives way while it sends a body, and while its login waits. Of these, clients that are not logged in go first, then the
+address with the most connections, then the longest wait. So strangers cannot block users. Wrong logins are delayed by
+address, and each of them ends its connection.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Self, cast
@@ -31,8 +36,10 @@ from aiohttp.web import get as get
 from aiohttp.web import post as post
 
 from kcli.errors import KcliError
-from kcli.http.handshakes import Handshakes, Tls, Waiting
-from kcli.http.logins import REALM, Logins
+from kcli.http.handshakes import Handshakes, Tls, Waiting, peer_address
+from kcli.http.logins import REALM, LoginGuard, Logins, TooManyFailures
+from kcli.runtime import log_text
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.runtime.network import Network
 
 _log = logging.getLogger("kcli.http.Server")
@@ -66,9 +73,14 @@ Prometheus sends a request every 15 to 60 seconds on the same connection.
 RESPONSE_MAX_SECONDS = 120.0
 """The longest time until a client has read its whole response."""
 
-WRONG_LOGIN_SECONDS = 0.5
-"""The delay of the response to a wrong login. So passwords can be guessed only slowly, even with CONNECTIONS_MAX
-connections."""
+PIPELINED_MAX = 32
+"""The most requests that a client may send before the first of them is answered. Browsers and scrapers send one."""
+
+KNOWN_CONNECTIONS = 8
+"""The additional connections for clients that are logged in. They are used while all other connections are busy."""
+
+SLOW_READ_SECONDS = 5.0
+"""The time after which a client that does not read its response gives way to other clients."""
 
 STOP_MAX_SECONDS = 1.0
 """The time for which a stop of the server waits for requests in progress."""
@@ -110,17 +122,22 @@ class Rules:
     error_response: Callable[[HttpError], Response] | None = None
     connections_max: int | None = None
     """None means CONNECTIONS_MAX."""
+    is_known: Callable[[Request], bool] | None = None
+    """Whether the sender of a request is logged in, if the server itself has no `logins`."""
 
 
 _LOGINS = web.AppKey("logins", object)
+_GUARD = web.AppKey("guard", LoginGuard)
 _RULES = web.AppKey("rules", Rules)
+_LINES = web.AppKey("lines", LimitedLines)
 
 
 class LoginNeeded(HttpError):
     """Raised for a request without a valid login, if the server has users."""
 
     def __init__(self) -> None:
-        super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user name and a password")
+        # The connection is closed, so that a client cannot send many logins together.
+        super().__init__(HTTPStatus.UNAUTHORIZED, "this server needs a user name and a password", close=True)
 
 
 class HttpServer:
@@ -138,10 +155,14 @@ class HttpServer:
         """With `tls`, the server uses HTTPS. With `logins`, each request needs the name and password of a user."""
         self._network = network
         self._rules = rules or Rules()
+        has_known = logins is not None or self._rules.is_known is not None
+        self._additional = KNOWN_CONNECTIONS if has_known else 0
         self._handshakes = None if tls is None else Handshakes(tls)
         app = web.Application(middlewares=[_respond])
         app[_LOGINS] = logins
+        app[_GUARD] = LoginGuard()
         app[_RULES] = self._rules
+        app[_LINES] = LimitedLines()
         app.add_routes(routes)
         # A handler is cancelled when its client has closed the connection, because only that client needs the response.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=STOP_MAX_SECONDS)
@@ -178,24 +199,33 @@ class HttpServer:
     def _connect(self) -> asyncio.BaseProtocol:
         server = self._runner.server
         most = self._rules.connections_max or CONNECTIONS_MAX
-        if server is None or (self._connection_count(server) >= most and not self._make_room(server)):
+        if server is None:
             return _Refusal(most)
-        if self._handshakes is not None:
-            return self._handshakes.protocol(self._connection(server))
-        return self._connection(server)
+        count, is_additional = self._connection_count(server), False
+        if count >= most and not self._make_room(server):
+            if count >= most + self._additional:
+                return _Refusal(most)
+            is_additional = True
+        connection = self._connection(server)
+        connection.is_additional = is_additional
+        return connection if self._handshakes is None else self._handshakes.protocol(connection)
 
     def _connection_count(self, server: web.Server) -> int:
         return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
 
     def _make_room(self, server: web.Server) -> bool:
-        """Closes the connection that has waited longest for a request or for its handshake. Connections without any
-        request so far are closed first. Returns False if every connection has a request in progress.
-        """
+        """Closes the connection of a client that gives way. Returns False if no client gives way."""
         waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
-        waiting += [each for each in server.connections if isinstance(each, Connection) and not each.is_busy]
+        waiting += [each for each in server.connections if isinstance(each, Connection) and each.gives_way]
         if not waiting:
             return False
-        min(waiting, key=lambda each: (each.has_served, each.waits_since)).abort()
+        counts = Counter(each.address for each in waiting)
+        # For each address, only its own connections count, so that a client with many of them displaces itself.
+        last = min(
+            waiting,
+            key=lambda each: (each.is_known, -counts[each.address], each.has_served, each.waits_since),
+        )
+        last.abort()
         return True
 
     def _connection(self, server: web.Server) -> Connection:
@@ -212,25 +242,63 @@ class HttpServer:
 
 
 class Connection(web.RequestHandler):
-    """A connection of aiohttp with two changes: the limit AHEAD_MAX_BYTES, and kcli's response to a malformed
-    request.
+    """A connection of aiohttp with three changes: the limits of what a client sends ahead, the facts that decide which
+    client gives way to others, and kcli's response to a malformed request.
     """
 
-    __slots__ = ("ahead_bytes", "has_served", "is_busy", "waits_since")
+    __slots__ = (
+        "address",
+        "ahead_bytes",
+        "has_served",
+        "is_additional",
+        "is_busy",
+        "is_known",
+        "is_on_hold",
+        "sends_since",
+        "waits_since",
+    )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
-        self.has_served = self.is_busy = False
+        self.address = peer_address(transport)
+        self.has_served = self.is_busy = self.is_known = self.is_on_hold = False
+        self.sends_since: float | None = None
         self.waits_since = asyncio.get_running_loop().time()
         # A response counts as sent when the kernel has the whole response. `_send` waits for this, at most
         # RESPONSE_MAX_SECONDS. With the limit 0, asyncio's TLS would wait although nothing is left.
         cast(asyncio.Transport, transport).set_write_buffer_limits(high=1)
         super().connection_made(transport)
 
+    @property
+    def gives_way(self) -> bool:
+        """Whether the connection may be closed to make room for another one."""
+        if not self.is_busy:
+            return True
+        if self.is_on_hold:
+            return not self.is_known
+        since = self.sends_since
+        return since is not None and asyncio.get_running_loop().time() - since > SLOW_READ_SECONDS
+
+    @contextlib.contextmanager
+    def on_hold(self) -> Iterator[None]:
+        """Marks a part of a request in which the server only waits: for the client, or because of wrong logins."""
+        before, self.is_on_hold = self.is_on_hold, True
+        try:
+            yield
+        finally:
+            self.is_on_hold = before
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Marks a part of a request in which the client must read a part of its response."""
+        self.sends_since = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            self.sends_since = None
+
     def begin_request(self) -> None:
-        """Called when a request begins. Until its end, received bytes count towards AHEAD_MAX_BYTES, and the connection
-        is not closed to make room for another one.
-        """
+        """Called when a request begins. Until its end, received bytes count towards AHEAD_MAX_BYTES."""
         self.ahead_bytes = 0
         self.is_busy = True
 
@@ -248,8 +316,8 @@ class Connection(web.RequestHandler):
         self.ahead_bytes += len(data)
         if self.ahead_bytes <= AHEAD_MAX_BYTES:
             super().data_received(data)
-        elif self.transport is not None:
-            self.transport.abort()
+        if self.ahead_bytes > AHEAD_MAX_BYTES or len(self._messages) > PIPELINED_MAX:
+            self.abort()
 
     def handle_error(
         self,
@@ -363,7 +431,8 @@ class Stream:
     async def _in_time(self, step: Awaitable[object]) -> None:
         try:
             async with asyncio.timeout(self._part_max_seconds or RESPONSE_MAX_SECONDS):
-                await step
+                with connection_of(self._request).sending():
+                    await step
         except (TimeoutError, ConnectionError) as error:
             raise StreamEnded("the client has gone, or reads too slowly") from error
 
@@ -371,12 +440,18 @@ class Stream:
 # --- requests
 
 
+def connection_of(request: Request) -> Connection:
+    """The connection of a request."""
+    connection = request.protocol
+    assert isinstance(connection, Connection)
+    return connection
+
+
 @web.middleware
 async def _respond(
     request: Request, handler: Callable[[Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    connection = request.protocol
-    assert isinstance(connection, Connection)
+    connection = connection_of(request)
     connection.begin_request()
     try:
         return await _answered(request, handler)
@@ -392,9 +467,16 @@ async def _answered(
     failed = rules.error_response or _error_response
     try:
         _check(request)
+        connection = connection_of(request)
         await _check_login(request)
         if rules.check is not None:
             rules.check(request)
+        if rules.is_known is not None:
+            connection.is_known = rules.is_known(request)
+        if connection.is_additional and not connection.is_known:
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "all connections are busy: try again later", close=True
+            )
         response = await handler(request)
     except HttpError as error:
         response = failed(error)
@@ -405,7 +487,7 @@ async def _answered(
     except StreamEnded:
         response = Response()
     except Exception:
-        _log.exception("%s %s failed", request.method, request.path)
+        log_defect(request)
         response = failed(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "see the server's log"))
     if not response.prepared:
         await _send(request, _completed(response, rules))
@@ -430,11 +512,32 @@ def _check(request: Request) -> None:
 async def _check_login(request: Request) -> None:
     """Raises HttpError if the server has users, and the request has no valid login."""
     logins = request.app[_LOGINS]
-    if not isinstance(logins, Logins) or logins.accepts(request.headers.get(hdrs.AUTHORIZATION)):
+    if not isinstance(logins, Logins):
         return
-    if hdrs.AUTHORIZATION in request.headers:
-        await asyncio.sleep(WRONG_LOGIN_SECONDS)
-    raise LoginNeeded
+    connection, guard = connection_of(request), request.app[_GUARD]
+    login = request.headers.get(hdrs.AUTHORIZATION)
+    connection.is_known = False
+    if login is None:
+        raise LoginNeeded
+    if not guard.is_known(connection.address, login):
+        try:
+            with connection.on_hold():
+                await guard.wait(connection.address)
+        except TooManyFailures as error:
+            raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, str(error), close=True) from None
+    if not logins.accepts(login):
+        guard.failed(connection.address)
+        raise LoginNeeded
+    guard.succeeded(connection.address, login)
+    connection.is_known = True
+
+
+def log_defect(request: Request, error: Exception | None = None) -> None:
+    """Logs an unexpected error in a handler. The lines are limited, because a client may repeat its request."""
+    ending = request.app[_LINES].ending(asyncio.get_running_loop().time())
+    if ending is not None:
+        path = log_text.name(request.path)
+        _log.error("%s %s failed%s", request.method, path, ending, exc_info=error or True)
 
 
 def _method_not_allowed(error: web.HTTPMethodNotAllowed) -> Response:
@@ -454,9 +557,10 @@ async def _send(request: Request, response: StreamResponse) -> None:
     """Writes the whole response, or aborts the connection of a client that does not read it."""
     transport = request.transport
     try:
-        async with asyncio.timeout(RESPONSE_MAX_SECONDS):
-            await response.prepare(request)
-            await response.write_eof()
+        with connection_of(request).sending():
+            async with asyncio.timeout(RESPONSE_MAX_SECONDS):
+                await response.prepare(request)
+                await response.write_eof()
     except (TimeoutError, ConnectionError):
         if transport is not None:
             transport.abort()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from http import HTTPStatus
 
@@ -16,19 +17,26 @@ from kcli.console.page_handlers import PageHandlers
 from kcli.console.sessions import Session
 from kcli.console.settings import READ_MECHANISMS, ConsoleSettings
 from kcli.http.bodies import read_object
-from kcli.http.server import Request, Response, RouteDef, get, post
+from kcli.http.logins import LoginGuard, TooManyFailures
+from kcli.http.server import HttpError, Request, Response, RouteDef, connection_of, get, post
+from kcli.runtime.limited_lines import LimitedLines
 
 _log = logging.getLogger("kcli.console")
 
 LOGIN_MAX_BYTES = 4096
 LOGIN_MAX_SECONDS = 20.0
 LOGINS_AT_ONCE = 4
-"""The most logins in progress at the same time. The limit slows down programs that guess passwords, and protects the
-brokers from too many logins.
-"""
+"""The most logins in progress at the same time. The limit protects the brokers from too many logins."""
 
-WRONG_LOGIN_SECONDS = 1.0
-"""The delay after a wrong login."""
+STRANGERS_FAILURES_MAX = 50
+"""The number of wrong logins that all addresses together may have before logins must wait. A broker delays the logins
+of the console's address after 100 wrong logins, so the console must stop earlier."""
+STRANGERS_INTERVAL_SECONDS = 0.2
+"""The time between two logins after STRANGERS_FAILURES_MAX failures. A broker allows twice this rate."""
+
+
+EVERYBODY = "all addresses"
+"""The name under which the failures of all addresses are counted together."""
 
 
 class SessionPages:
@@ -39,6 +47,11 @@ class SessionPages:
         self._visitors = visitors
         self._audit = audit
         self._logins = asyncio.Semaphore(LOGINS_AT_ONCE)
+        self._guard = LoginGuard()
+        self._strangers = LoginGuard(
+            failures_max=STRANGERS_FAILURES_MAX, interval_seconds=STRANGERS_INTERVAL_SECONDS
+        )
+        self._failures = LimitedLines()
 
     def routes(self, prefix: str) -> list[RouteDef]:
         """The routes of the HTTP server."""
@@ -65,25 +78,52 @@ class SessionPages:
         )
         if mechanism not in READ_MECHANISMS:
             raise bad_request(f"mechanism: expected {', '.join(READ_MECHANISMS)}")
-        deed = Deed(user=user, client=request.remote or "", cluster=cluster, action="login", target=cluster)
-        self._audit.begin(deed)
+        self._visitors.rules_of(cluster)
+        client = connection_of(request)
+        login = json.dumps([cluster, user, password, mechanism])
+        deed = Deed(user=user, client=client.address, cluster=cluster, action="login", target=cluster)
+        # A stranger gives way to other clients while the login waits. The address is delayed, and not a place.
+        with client.on_hold():
+            await self._wait(client.address, login)
+            try:
+                async with asyncio.timeout(LOGIN_MAX_SECONDS), self._logins:
+                    await self._visitors.log_in(session, cluster, user, password, mechanism)
+            except Exception as error:
+                self._login_failed(deed, error)
+                raise
+        self._guard.succeeded(client.address, login)
         try:
-            async with asyncio.timeout(LOGIN_MAX_SECONDS), self._logins:
-                await self._visitors.log_in(session, cluster, user, password, mechanism)
-        except Exception as error:
-            await self._login_failed(deed, error)
+            self._audit.begin(deed)
+        except HttpError:
+            await self._visitors.log_out(session, cluster)
             raise
         self._audit.end(deed, "ok")
         response = json_response(self._shown(session))
         self._visitors.set_cookie(request, response, session)
         return response
 
-    async def _login_failed(self, deed: Deed, error: Exception) -> None:
+    async def _wait(self, address: str, login: str) -> None:
+        """Waits until a login may be tried. A login that was correct before does not wait."""
+        if self._guard.is_known(address, login):
+            return
+        try:
+            await self._guard.wait(address)
+            await self._strangers.wait(EVERYBODY)
+        except TooManyFailures as error:
+            raise ConsoleError(HTTPStatus.TOO_MANY_REQUESTS, "TOO_MANY_FAILURES", str(error)) from None
+
+    def _login_failed(self, deed: Deed, error: Exception) -> None:
+        """Counts a wrong login. Writes a failed login to the audit log, if the last such line is old enough."""
         failure = failure_of(error)
-        self._audit.end(deed, "BROKEN" if failure is None else failure.error)
-        if failure is not None and failure.status is HTTPStatus.UNAUTHORIZED:
-            async with self._logins:
-                await asyncio.sleep(WRONG_LOGIN_SECONDS)
+        is_wrong = failure is not None and failure.status is HTTPStatus.UNAUTHORIZED
+        if is_wrong:
+            self._guard.failed(deed.client)
+            self._strangers.failed(EVERYBODY)
+        ending = self._failures.ending(asyncio.get_running_loop().time())
+        if ending is not None:
+            result = "BROKEN" if failure is None else failure.error
+            self._audit.end(deed, result, ending.removeprefix("; "))
+        if failure is not None and is_wrong:
             raise ConsoleError(HTTPStatus.UNAUTHORIZED, failure.error, failure.message) from error
 
     async def _log_out(self, request: Request) -> Response:

@@ -1,18 +1,15 @@
 """Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
-Kafka has no such limit. An address may fail FAILURES_MAX times, and then once per INTERVAL_SECONDS. Above this limit,
-each login from the address waits, also a login with the correct password. So a client cannot try many passwords, and
-other clients with the same address can still log in.
+Kafka has no such limit. `login_delays` has the rule.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
-from collections import OrderedDict
 
 from kcli.runtime import log_text
 from kcli.runtime.limited_lines import LimitedLines
+from kcli.security.login_delays import ADDRESSES_MAX, LoginDelays
 
 _log = logging.getLogger("kcli.server.Authentication")
 
@@ -24,15 +21,11 @@ INTERVAL_SECONDS = 0.1
 second."""
 WAIT_MAX_SECONDS = 10.0
 """The longest wait of a login. It is below the time limits of clients, which are 30 s."""
-ADDRESSES_MAX = 10_000
-"""The most addresses that are remembered. The address whose last failure is the oldest is forgotten first."""
 
 NODES_FACTOR = 20
 """The factor by which FAILURES_MAX and the rate of further failures are larger on listeners that nodes use. A client
 with a wrong password may have the same address as a node. Without the factor, this client would delay the links of the
 node, and replicas would leave the ISR."""
-
-_IPV6_PREFIX_BITS = 64  # a provider gives each customer at least all addresses with one such prefix
 
 
 class FailedLogins:
@@ -44,29 +37,17 @@ class FailedLogins:
         """`factor` multiplies both limits of an address: FAILURES_MAX, and the number of further failures per
         second.
         """
-        self._free_seconds = FAILURES_MAX * INTERVAL_SECONDS
-        self._interval = INTERVAL_SECONDS / factor
-        # For each address, the time at which all its failures are forgotten. Each failure makes this time later by the
-        # interval.
-        self._forgiven_at: OrderedDict[str, float] = OrderedDict()
+        self._delays = LoginDelays(
+            failures_max=FAILURES_MAX * factor,
+            interval_seconds=INTERVAL_SECONDS / factor,
+            wait_max_seconds=WAIT_MAX_SECONDS,
+            addresses_max=ADDRESSES_MAX,
+        )
         self._lines = LimitedLines()
 
     def wait_seconds(self, host: str, now: float) -> float:
-        """The time for which a login of this address must wait. Logins of an address wait one after another, so each
-        call with a result above 0 makes the next login wait longer. Returns infinity if the wait would be longer than
-        WAIT_MAX_SECONDS.
-        """
-        address = _address(host)
-        forgiven_at = self._forgiven_at.get(address)
-        if forgiven_at is None:
-            return 0.0
-        wait = forgiven_at - now - self._free_seconds
-        if wait <= 0:
-            return 0.0
-        if wait > WAIT_MAX_SECONDS:
-            return float("inf")
-        self._forgiven_at[address] = forgiven_at + self._interval
-        return wait
+        """The time for which a login of this address must wait, or infinity if the login must be refused."""
+        return self._delays.wait_seconds(host, now)
 
     def failed(
         self, host: str, now: float, listener: str, reason: str, defect: Exception | None = None
@@ -76,11 +57,7 @@ class FailedLogins:
         `defect` is an unexpected error in the code of the login, such as in an operator's own class. The log has its
         traceback.
         """
-        address = _address(host)
-        self._forgiven_at[address] = max(self._forgiven_at.get(address, now), now) + self._interval
-        self._forgiven_at.move_to_end(address)
-        if len(self._forgiven_at) > ADDRESSES_MAX:
-            self._forgiven_at.popitem(last=False)
+        self._delays.failed(host, now)
         also = self._lines.ending(now)
         if also is None:
             return
@@ -88,13 +65,3 @@ class FailedLogins:
         level = logging.INFO if defect is None else logging.ERROR
         text = "Failed authentication with /%s on listener %s (%s)%s"
         _log.log(level, text, host, listener, cause, also, exc_info=defect)
-
-
-def _address(host: str) -> str:
-    if ":" not in host:
-        return host
-    try:
-        network = ipaddress.ip_network((host.partition("%")[0], _IPV6_PREFIX_BITS), strict=False)
-    except ValueError:
-        return host
-    return str(network)
