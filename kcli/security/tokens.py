@@ -16,10 +16,10 @@ from kcli.metadata.image import DelegationToken, ScramCredential
 from kcli.security.mechanisms.scram import (
     DEFAULT_ITERATIONS,
     Mechanism,
-    new_salt,
     salted_password,
     server_keys,
 )
+from kcli.security.mechanisms.scram_decoys import Decoys
 from kcli.security.principal import Principal, principal_from_text
 
 HASH = "sha512"
@@ -107,7 +107,8 @@ class TokenFinder:
 class TokenCredentials:
     """Makes and caches the SCRAM credentials of tokens, for logins on one node.
 
-    The salt of a credential is random, and differs between nodes. Threads may call the methods at the same time.
+    The salt of a credential is the salt that an unknown token with the same id would get. So it is the same on all
+    nodes, and does not show whether the token exists. Threads may call the methods at the same time.
     """
 
     def __init__(self, secret_key: str | None, tokens: Callable[[], Mapping[str, DelegationToken]]) -> None:
@@ -145,9 +146,15 @@ class TokenCredentials:
 
 
 def _credential(secret_key: str, token_id: str, mechanism: Mechanism) -> ScramCredential:
-    salt = new_salt()
+    salt = Decoys(decoy_secret(secret_key)).credential(token_id, mechanism.name, mechanism.hash_name).salt
     password = token_password(secret_key, token_id).encode()
     keys = server_keys(mechanism, salted_password(mechanism, password, salt, DEFAULT_ITERATIONS))
     return ScramCredential(
         salt=salt, stored_key=keys.stored_key, server_key=keys.server_key, iterations=DEFAULT_ITERATIONS
     )
+
+
+def decoy_secret(secret_key: str) -> bytes:
+    """The secret from which nodes derive the credentials of unknown users and tokens of SCRAM. No client has it."""
+    # The HMAC of a token is made from its id with the same key. No token has this text as its id.
+    return hmac.digest(secret_key.encode(), b"kcli: salts of unknown users of SCRAM", "sha256")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
+import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from heapq import nsmallest
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.listener_config import ListenerConfig
@@ -17,10 +18,11 @@ from kcli.security.bearer.settings import KeySetSettings
 from kcli.security.bearer.signed import Keys
 from kcli.security.callbacks import LoggedIn, principal_builder
 from kcli.security.mechanisms.scram import Mechanism, ScramUsers
+from kcli.security.mechanisms.scram_decoys import Decoys, forms_of
 from kcli.security.mechanisms.server import Success
 from kcli.security.principal import Principal
 from kcli.security.server_mechanisms import NodeParts, server_mechanisms
-from kcli.security.tokens import TokenCredentials
+from kcli.security.tokens import TokenCredentials, decoy_secret
 from kcli.server.key_source import KeySource, fetch_key_set
 from kcli.server.network.connection import Connection
 from kcli.server.network.failed_logins import NODES_FACTOR, FailedLogins
@@ -30,6 +32,9 @@ from kcli.server.requests.login_threads import LoginThreads
 from kcli.server.requests.quotas import ClientQuotas
 
 _SECRET_BYTES = 32
+USERS_IN_SECRET = 3
+"""The users whose keys make the secret of unknown users, if no secret is configured. These are the first users by
+name, so the secret seldom changes."""
 
 
 class SaslLogins:
@@ -46,7 +51,13 @@ class SaslLogins:
         self._refreshing: list[asyncio.Task[None]] = []
         shared = config.text("delegation.token.secret.key") or None
         tokens = TokenCredentials(shared, lambda: image().delegation_tokens)
-        users = ScramUsers(self._credential_of, tokens.credential_of, secret=_secret_of_salts(shared))
+        secret = None if shared is None else decoy_secret(shared)
+        users = ScramUsers(
+            self._credential_of,
+            tokens.credential_of,
+            secret=secret or secrets.token_bytes(_SECRET_BYTES),
+            decoys_of=UserDecoys(image, secret),
+        )
         self._parts = NodeParts(users, clock.now_ms, self._keys_of)
 
     def of(self, config: ListenerConfig, dispatch: Dispatch) -> LoginSettings:
@@ -96,17 +107,38 @@ class SaslLogins:
         self._key_thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _secret_of_salts(shared: str | None) -> bytes:
-    """The secret that makes the salts of unknown users of SCRAM.
+class UserDecoys:
+    """The credentials of unknown users. They are the same on all nodes and after a restart, as those of known users
+    are.
 
-    `shared` is a secret that all nodes of the cluster have (and no client). With this secret, an unknown user gets the
-    same salt from every node and after each restart, as a known user does. Without this secret, each process makes its
-    own.
+    Without delegation.token.secret.key, the secret is derived from the keys of a few users, which all nodes have in
+    their metadata, and which no client can read.
     """
-    if shared is None:
-        return secrets.token_bytes(_SECRET_BYTES)
-    # The HMAC of a token is made from its id with the same key. No token has this text as its id.
-    return hmac.digest(shared.encode(), b"kcli: salts of unknown users of SCRAM", "sha256")
+
+    def __init__(self, image: Callable[[], MetadataImage], secret: bytes | None) -> None:
+        self._image = image
+        self._secret = secret
+        self._own = secrets.token_bytes(_SECRET_BYTES)
+        self._users: Mapping[ScramKey, ScramCredential] | None = None
+        self._decoys: dict[int, Decoys] = {}
+
+    def __call__(self, mechanism: Mechanism) -> Decoys:
+        users = self._image().scram
+        if users is not self._users:  # the image has a new map after each change of a user
+            self._users, self._decoys = users, {}
+        found = self._decoys.get(mechanism.number)
+        if found is None:
+            known = {key.user: each for key, each in users.items() if key.mechanism == mechanism.number}
+            secret = self._secret or self._secret_of(known)
+            found = self._decoys[mechanism.number] = Decoys(secret, forms_of(known.values()))
+        return found
+
+    def _secret_of(self, known: Mapping[str, ScramCredential]) -> bytes:
+        if not known:
+            return self._own
+        # Several users, because each user can compute the key of its own credential.
+        first = nsmallest(USERS_IN_SECRET, known)
+        return hashlib.sha256(b"".join(known[name].server_key for name in first)).digest()
 
 
 def logged_in(connection: Connection, mechanism: str | None, name: str) -> LoggedIn:

@@ -3,8 +3,8 @@
 `salted_password` computes the salted password from a password. `server_keys` computes from it the keys that a server
 stores. Only the keys are written to the metadata log. The keys are not enough to log in as a client.
 
-For an unknown user, the server sends the same messages as for a known user. The salt in these messages is derived from
-the user name. So a client cannot find out which users exist.
+For an unknown user, the server sends the same messages as for a known user (scram_decoys.py). So a client cannot find
+out which users exist.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Protocol
 
 from kcli.errors import SaslAuthenticationException
 from kcli.metadata.image import ScramCredential
+from kcli.security.mechanisms.scram_decoys import DEFAULT_ITERATIONS as DEFAULT_ITERATIONS
+from kcli.security.mechanisms.scram_decoys import SALT_BITS, Decoys, java_salt
 from kcli.security.mechanisms.server import (
     DIFFERENT_AUTHORIZATION_ID,
     Challenge,
@@ -29,9 +31,7 @@ from kcli.security.mechanisms.server import (
 )
 from kcli.security.principal import Principal
 
-MIN_ITERATIONS, MAX_ITERATIONS, DEFAULT_ITERATIONS = 4096, 16384, 4096
-# The size of a random salt, 160 bits. Kafka's salts have 130 random bits.
-SALT_BYTES = 20
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 NONCE_BYTES = 24
 CHALLENGE_ITERATIONS_MAX = 100 * MAX_ITERATIONS
 """The most iterations that a client accepts from a server. Without a limit, a server could make a client compute for
@@ -171,29 +171,22 @@ class ScramUsers:
     """Finds the SCRAM credentials of users and delegation tokens on a server.
 
     `credential_of` returns the credential of a user. `token_of` returns the credential of a delegation token.
-    `token_of` may take milliseconds, so it is called in a thread. The salts of unknown users are derived from `secret`.
+    `token_of` may take milliseconds, so it is called in a thread. The credentials of unknown users and tokens are
+    derived from `secret`. `decoys_of` makes them look like those of the known users.
     """
 
     credential_of: Callable[[str, Mechanism], ScramCredential | None]
     token_of: Callable[[str, Mechanism], TokenLogin | None] | None = None
     secret: bytes = field(default=b"", repr=False)
+    decoys_of: Callable[[Mechanism], Decoys] | None = None
 
-    def no_credential(self, name: str, mechanism: Mechanism) -> ScramCredential:
-        """Makes a credential for an unknown user, which no password matches. The same user name always gets the same
-        credential.
+    def no_credential(self, name: str, mechanism: Mechanism, *, is_token: bool = False) -> ScramCredential:
+        """Makes a credential for an unknown user or token, which no password matches. The same name always gets the
+        same credential.
         """
-
-        def derived(label: str, size: int) -> bytes:
-            said = f"{label},{mechanism.name},{name}".encode()
-            return hmac.digest(self.secret, said, "sha512")[:size]
-
-        size = hashlib.new(mechanism.hash_name).digest_size
-        return ScramCredential(
-            derived("salt", SALT_BYTES),
-            derived("stored key", size),
-            derived("server key", size),
-            DEFAULT_ITERATIONS,
-        )
+        of_users = None if is_token else self.decoys_of
+        decoys = Decoys(self.secret) if of_users is None else of_users(mechanism)
+        return decoys.credential(name, mechanism.name, mechanism.hash_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +203,8 @@ class _Challenged:
     is_known: bool
     name: str
     token: TokenLogin | None
+    refusal: str
+    """The reason in the log if the login fails."""
 
 
 class ScramServer:
@@ -249,11 +244,12 @@ class ScramServer:
             return self._challenge(found, name, credential)
         token_of = self._users.token_of
         if token_of is None:
-            return self._challenge(found, name, None)
+            return self._challenge(found, name, None, is_token=True)
 
         def look_up() -> Challenge:
             token = token_of(name, self._mechanism)
-            return self._challenge(found, name, None if token is None else token.scram, token)
+            credential = None if token is None else token.scram
+            return self._challenge(found, name, credential, token, is_token=True)
 
         return InThread(look_up)
 
@@ -263,13 +259,16 @@ class ScramServer:
         name: str,
         credential: ScramCredential | None,
         token: TokenLogin | None = None,
+        *,
+        is_token: bool = False,
     ) -> Challenge:
+        refusal = "Invalid client credentials"
         if credential is not None and credential.iterations < MIN_ITERATIONS:
-            raise LoginRefused(
-                f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}"
-            )
+            # The client is answered as if the user were unknown, because another answer would show that it exists.
+            refusal = f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}"
+            credential = None
         # Computed for a known user too, so that logins of known and unknown users take the same time.
-        no_credential = self._users.no_credential(name, self._mechanism)
+        no_credential = self._users.no_credential(name, self._mechanism, is_token=is_token)
         used = no_credential if credential is None else credential
         nonce = found["nonce"] + self._nonce
         challenge = f"r={nonce},s={base64.b64encode(used.salt).decode()},i={used.iterations}"
@@ -281,6 +280,7 @@ class ScramServer:
             credential is not None,
             name,
             token,
+            refusal,
         )
         return Challenge(challenge.encode())
 
@@ -302,7 +302,7 @@ class ScramServer:
         stored_key = hashlib.new(hash_name, client_key).digest()
         is_right = hmac.compare_digest(stored_key, state.credential.stored_key)
         if not (is_right and state.is_known):
-            raise LoginRefused("Invalid client credentials")
+            raise LoginRefused(state.refusal)
         verifier = hmac.digest(state.credential.server_key, said, hash_name)
         last = b"v=" + base64.b64encode(verifier)
         if state.token is None:
@@ -326,9 +326,10 @@ def new_nonce() -> str:
 
 
 def new_salt() -> bytes:
+    """A random salt in Kafka's form, so that a salt does not show which tool has made it."""
     import secrets  # imported here, because the start of a broker does not need it
 
-    return secrets.token_bytes(SALT_BYTES)
+    return java_salt(secrets.randbits(SALT_BITS))
 
 
 def salted_password(mechanism: Mechanism, password: bytes, salt: bytes, iterations: int) -> bytes:

@@ -13,7 +13,6 @@ from kcli.security.mechanisms.scram import (
     BY_NUMBER,
     MECHANISMS,
     MIN_ITERATIONS,
-    SALT_BYTES,
     ScramClient,
     ServerKeys,
     new_salt,
@@ -53,7 +52,7 @@ def test_keys_are_as_long_as_the_hash(name: str, size: int) -> None:
 
 def test_salts_differ_and_nothing_shows_a_key() -> None:
     assert len({new_salt() for _ in range(100)}) == 100
-    assert len(new_salt()) == SALT_BYTES
+    assert new_salt().isalnum() and len(new_salt()) <= 26, "as Kafka's tools make them"
     assert repr(ServerKeys(b"stored", b"server")) == "ServerKeys()"
 
 

@@ -81,13 +81,20 @@ def test_scram_answers_as_the_rfc_shows() -> None:
         b"n,,n=user,r=x,1=2",
         b"n,,n=user,r=x,",
         b"n,,n=user,r=x\n",
-        b"n,,n=weak,r=x",
         b"\xff",
     ],
 )
 def test_scram_refuses_an_invalid_first_message(first: bytes) -> None:
     with pytest.raises(LoginRefused):
         server().step(first)
+
+
+def test_a_user_with_too_few_iterations_is_refused_as_an_unknown_user_is() -> None:
+    exchange, client = server(), ScramClient(SHA_256, "weak", "pencil", "nonce")
+    challenge = exchange.step(client.respond(b"")).token
+    assert b"i=4096" in challenge, "another answer would show that the user exists"
+    with pytest.raises(LoginRefused, match="4095 is less than the minimum"):
+        exchange.step(client.respond(challenge))
 
 
 @pytest.mark.parametrize(

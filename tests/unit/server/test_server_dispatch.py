@@ -167,7 +167,7 @@ async def test_a_handler_that_cannot_be_imported_gives_a_line_and_a_reason(
 
 def new_dispatch() -> dispatch.Dispatch:
     unused: Any = None
-    return dispatch.Dispatch(object(), SERVED, quotas=unused, metrics=unused)
+    return dispatch.Dispatch(object(), APIS, quotas=unused, metrics=unused)
 
 
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.LIST_OFFSETS, 7), (ApiKey.FETCH, 12)])
