@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 
-from kcli.errors import KafkaError, TimeoutException
+from kcli.errors import ErrorCode, KafkaError, TimeoutException
 from kcli.rdkafka.client import fatal_error
 from kcli.rdkafka.objects import ClientError, Message, Producer
 
@@ -17,6 +18,44 @@ def is_purged(error: ClientError) -> bool:
     from confluent_kafka import KafkaError
 
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
+class Outcome(Enum):
+    """The state of a record whose sending has failed. Each value completes "N of M lines … topic T"."""
+
+    NOT_SENT = "were not sent to"
+    REFUSED = "were refused, and are not in"
+    UNKNOWN = "were not acknowledged. They may be in"
+
+
+_MAYBE_WRITTEN = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""Errors of a broker after which the leader may have the record, so that it may still be replicated."""
+
+
+def outcome_of(error: ClientError) -> Outcome:
+    """What is known about a record whose delivery report has this error. A time-out of librdkafka does not tell whether
+    the record was sent."""
+    from confluent_kafka import KafkaError
+
+    code = error.code()
+    if code == KafkaError._PURGE_QUEUE:
+        return Outcome.NOT_SENT
+    return Outcome.REFUSED if code > 0 and code not in _MAYBE_WRITTEN else Outcome.UNKNOWN
+
+
+def failure_lines(failed: Mapping[Outcome, int], sent: int, what: str, topic: str) -> list[str]:
+    """A line for each outcome of the records that failed. `what` is the noun for records, such as "lines"."""
+    return [
+        f"{number} of {sent} {what} {outcome.value} topic {topic}."
+        for outcome, number in failed.items()
+        if number
+    ]
 
 
 class DeliveryReports:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from datetime import datetime
 
 from kcli.protocol.wire.peer import speaks_tls
 
@@ -36,6 +37,12 @@ class Repeats(logging.Filter):
         }
         self._logged[line] = record.created
         return True
+
+
+def warn_as_java(line: str, class_name: str) -> None:
+    """Writes a warning of Java's client to stderr, in the format of Kafka's tools."""
+    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
+    print(f"[{stamp}] WARN {line} ({class_name})", file=sys.stderr)
 
 
 def logger() -> logging.Logger:

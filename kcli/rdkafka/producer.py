@@ -18,6 +18,7 @@ from kcli.errors import (
 from kcli.rdkafka.client import is_fatal, kafka_error
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
+from kcli.rdkafka.log import warn_as_java
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
 INT_MAX = 2**31 - 1  # the largest Java int
@@ -44,6 +45,8 @@ MAX_BLOCK_MS = 60_000  # max.block.ms
 # The time-out of a metadata request, and the pause before the next metadata request.
 METADATA_TIMEOUT_S = 5.0
 METADATA_PAUSE_S = 0.05
+_RECOVERABLE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+"""Errors of a topic that may end while the producer waits for the topic."""
 # If the queue is full, the pause before a record is passed to the queue again.
 FULL_QUEUE_WAIT_S = 0.01
 
@@ -89,6 +92,8 @@ class Destination:
         self._topic = topic
         self._max_bytes = int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
         self._batch_bytes = int(str(config.get("batch.size", BATCH_BYTES)))
+        self._client_id = str(config.get("client.id", ""))
+        self._issue: ErrorCode | None = None  # the error of the topic that was reported last
         self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
         self._partitions: list[int] = []
         self._partition = 0
@@ -112,6 +117,7 @@ class Destination:
             except KafkaException:
                 pass  # no broker answers, and librdkafka logs the reason
             else:
+                self._report_issue(topic.error)
                 self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
                 if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
                     return InvalidTopicException(f"Invalid topics: [{self._topic}]")
@@ -123,6 +129,19 @@ class Destination:
                     return TimeoutException(f"Topic {self._topic} {where}")
                 self._producer.poll(METADATA_PAUSE_S)
         return None
+
+    def _report_issue(self, error: ClientError | None) -> None:
+        """Warns as Java's client does that the topic has no leader or does not exist. A broker may then create it, for
+        example because its name has a mistake. The same issue is reported once, and Java's client counts requests."""
+        code = ErrorCode.NONE if error is None else error.code()
+        if code not in _RECOVERABLE or code == self._issue:
+            return
+        self._issue = ErrorCode(code)
+        warn_as_java(
+            f"[Producer clientId={self._client_id}] The metadata response from the cluster reported a recoverable "
+            f"issue with correlation id 1 : {{{self._topic}={self._issue.name}}}",
+            "org.apache.kafka.clients.NetworkClient",
+        )
 
     def sticky(self, size_bytes: int) -> int:
         """Chooses the partition of the next record without a key, whose size is `size_bytes`.

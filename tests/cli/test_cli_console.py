@@ -306,7 +306,7 @@ def test_a_broker_that_goes_away_is_reported_with_a_count(tmp_path: Path) -> Non
         process.stdin.write(b"lost 1\nlost 2\n")
         _, words = process.communicate(timeout=120)
         assert process.returncode == 1
-        assert b"2 of 3 lines were not delivered to topic gone." in words
+        assert b"2 of 3 lines were not acknowledged. They may be in topic gone." in words
 
 
 def test_usage_errors_exit_1_with_the_table() -> None:
@@ -324,7 +324,10 @@ def test_usage_errors_exit_1_with_the_table() -> None:
 def test_a_record_that_is_too_large_does_not_stop_the_others(broker: BrokerProcess) -> None:
     topic = _create(broker, "too-large")
     sent = _produce(broker, topic, b"one\n" + b"x" * 2_000_000 + b"\ntwo\n")
-    assert sent.returncode == 0
+    assert sent.returncode == 1
+    assert (
+        sent.stderr.splitlines()[-1] == f"1 of 3 lines were refused, and are not in topic {topic}.".encode()
+    )
     assert b"with key: null, value: 2000000 bytes with error" in sent.stderr
     assert re.match(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] ERROR Error when sending", sent.stderr)
     assert b"RecordTooLargeException" in sent.stderr and b"Traceback" not in sent.stderr

@@ -67,9 +67,9 @@ def run(options: ServerStartOptions, output: Output) -> int:
     if options.log_format is not None:
         texts = (*texts, f"{LOG_FORMAT_KEY}={options.log_format}")
     config = _config(file, _overrides(texts))
-    extra = _extra_arguments()
-    if options.daemon or extra.is_daemon:
-        started = _start_in_background(file, texts, extra.name)
+    script = _extra_arguments()
+    if options.daemon or script.is_daemon:
+        started = _start_in_background(file, texts, script.name)
         if not output.is_text:
             output.row(started, "")
         return 0

@@ -137,3 +137,22 @@ def test_in_the_background(
     assert capsys.readouterr().out == ""
     assert run(["server-start", daemon, file, "--override", "num.partitions=0"]) == 1
     assert len(started) == 1
+
+
+def test_the_options_of_kafkas_script_in_the_environment(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.setenv("EXTRA_ARGS", "-daemon -name node7 -loggc")
+    started: list[str] = []
+
+    class Process:
+        pid = 4711
+        returncode = None
+
+        def __init__(self, _argv: list[str], **options: Any) -> None:
+            started.append(options["stdout"].name)
+
+    monkeypatch.setattr("kcli.cli.tools.server_start.subprocess.Popen", Process)
+    assert run(["server-start", file]) == 0
+    assert started == [str(tmp_path / "logs" / "node7.out")]

@@ -12,6 +12,7 @@ from kcli.cli.client_properties import check_bootstrap, checked_login, client_pr
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
@@ -27,11 +28,11 @@ from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.line_reader import PROPERTIES, LineParser, read_lines
 from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
-from kcli.errors import KafkaError, TimeoutException
+from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
-from kcli.rdkafka.delivery import DeliveryReports, is_purged
+from kcli.rdkafka.delivery import DeliveryReports, Outcome, failure_lines, is_purged, outcome_of
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
@@ -166,7 +167,7 @@ _PAIRS = (
 
 
 def run(options: ConsoleProducerOptions, output: Output) -> int:
-    """Sends standard input. Returns 1 if lines were not delivered because no broker answered in time."""
+    """Sends standard input. Returns 1 if a line failed, or 0 under the name of Kafka's script, as in Kafka."""
     require(options, "topic")
     for new, old in _PAIRS:
         if options.has(new) and options.has(old):
@@ -203,12 +204,21 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
 
 
 def _not_logged_in(topic: str, error: KafkaError) -> int:
-    """Reports a failed login, and reads standard input to its end without sending it. As in Kafka, the exit code is
-    0."""
+    """Reports a failed login, and reads standard input to its end without sending it."""
     logger().error("Error when sending messages to topic %s: %s", topic, java_text(error))
-    while sys.stdin.buffer.read(DISCARD_BYTES):
-        pass
-    return 0
+    lines, last = 0, b"\n"
+    while text := sys.stdin.buffer.read(DISCARD_BYTES):
+        lines, last = lines + text.count(b"\n"), text[-1:]
+    lines += last != b"\n"
+    return _reported({Outcome.NOT_SENT: lines}, lines, topic)
+
+
+def _reported(failed: Mapping[Outcome, int], sent: int, topic: str) -> int:
+    """Reports the number of the lines that failed. Returns the exit code."""
+    found = failure_lines(failed, sent, "lines", topic)
+    for line in found:
+        warn(line)
+    return 1 if found and not is_kafkas_script() else 0
 
 
 def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
@@ -276,7 +286,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 
 
 class Sender:
-    """Sends lines through librdkafka, and counts the lines that were not delivered.
+    """Sends lines through librdkafka, and counts the lines that failed, by what is known about them.
 
     `duration_ms` is the duration of a transaction; None means no transactions. If a transaction cannot be committed, no
     other transaction begins.
@@ -295,7 +305,7 @@ class Sender:
         self._transactional_id = config.get("transactional.id")
         self.is_sync = is_sync
         self.sent = 0
-        self.undelivered = 0
+        self.failed = dict.fromkeys(Outcome, 0)
         self._told = 0
         self._reports = DeliveryReports()
         self._removed: objects.Message | None = None
@@ -342,14 +352,9 @@ class Sender:
             raise
         finally:
             self._finish()
-        if self._reports.fatal is not None:
-            if self.is_sync:
-                raise CommandError()
-            return 0  # as in Kafka, if a broker refused the records
-        if self.undelivered:
-            warn(f"{self.undelivered} of {self.sent} lines were not delivered to topic {self.topic}.")
-            return 1
-        return 0
+        if self._reports.fatal is not None and self.is_sync:
+            raise CommandError()
+        return _reported(self.failed, max(self.sent, sum(self.failed.values())), self.topic)
 
     def _send_input(self, send_lines: Callable[[list[bytes], int], None]) -> None:
         is_prompting = sys.stdin.isatty() and sys.stdout.isatty()
@@ -383,7 +388,7 @@ class Sender:
                 produce(topic, line, None, partition)
             except (BufferError, KafkaException):
                 if (refused := self._destination.send(line, None, partition)) is not None:
-                    self._lost(refused, None, line)
+                    self._lost(refused, Outcome.REFUSED, None, line)
             self.sent += 1
             if self.sent % POLL_EVERY_LINES == 0:
                 self._producer.poll(0)
@@ -404,7 +409,7 @@ class Sender:
         failed_before = self._told
         refused = self._destination.send(value, key, partition, headers=headers, timestamp_ms=timestamp_ms)
         if refused is not None:
-            self._lost(refused, key, value)
+            self._lost(refused, Outcome.REFUSED, key, value)
         self.sent += 1
         if self.is_sync:
             self._producer.flush()
@@ -446,7 +451,7 @@ class Sender:
                 with self._reports.keeping_fatal():
                     self._end(self._transactions)
         except KeyboardInterrupt:
-            self.undelivered += len(self._producer)
+            self.failed[Outcome.UNKNOWN] += len(self._producer)
             self._producer.purge()
             raise
         finally:
@@ -462,8 +467,10 @@ class Sender:
             if is_purged(error) and (self._transactions is not None or self._reports.fatal is not None):
                 if self._removed is None:
                     self._removed = message
+                if self._transactions is None:
+                    self.failed[outcome_of(error)] += 1
             else:
-                self._lost(kafka_error(error), message.key(), message.value())
+                self._lost(kafka_error(error), outcome_of(error), message.key(), message.value())
 
     def _report_fatal(self) -> None:
         """Reports a fatal error, and all records that it has removed, in one line."""
@@ -471,21 +478,26 @@ class Sender:
             key, value = None, None
             if self._removed is not None:
                 key, value = self._removed.key(), self._removed.value()
-            self._lost(self._reports.fatal, key, value, is_last=True)
+            self._report(self._reports.fatal, key, value, is_last=True)
+            if self._transactions is None and not any(self.failed.values()):
+                self.failed[Outcome.REFUSED] += 1  # the record that the producer did not take
 
     def _give_up(self, lines: list[bytes], error: KafkaError) -> None:
         for line in lines:
             self.sent += 1
-            self._lost(error, None, line)
+            self._lost(error, Outcome.NOT_SENT, None, line)
             if self.is_sync:
                 raise CommandError()
 
-    def _lost(
+    def _lost(self, error: KafkaError, outcome: Outcome, key: bytes | None, value: bytes | None) -> None:
+        """Counts and reports a failed record."""
+        self.failed[outcome] += 1
+        self._report(error, key, value)
+
+    def _report(
         self, error: KafkaError, key: bytes | None, value: bytes | None, *, is_last: bool = False
     ) -> None:
-        """Reports a failed record as Kafka does. As in Kafka, the exit code stays 0 if a broker refused the record."""
-        if isinstance(error, TimeoutException):
-            self.undelivered += 1
+        """Reports a failed record as Kafka does."""
         producer_lacks(error, self.topic, self._transactional_id)
         self._told += 1
         if self._told <= MAX_FAILURES_TOLD or is_last:
@@ -527,15 +539,15 @@ command = Command(
         (
             0,
             (
-                "All lines were sent. As in Kafka, the code is also 0 if a broker refused some records. The errors of "
-                "these records are on standard error."
+                "All lines were acknowledged. Under the name kafka-console-producer.sh the code is also 0 if lines "
+                "failed, as in Kafka. Standard error has the number of these lines and their errors."
             ),
         ),
         (
             1,
             (
-                "Some records were not acknowledged, a record of a transaction was refused, or the options are "
-                "wrong."
+                "Some lines were refused or not acknowledged, or the options are wrong. Lines that were not "
+                "acknowledged may be in the topic."
             ),
         ),
         INTERRUPTED,

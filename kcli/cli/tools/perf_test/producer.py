@@ -31,7 +31,7 @@ from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
-from kcli.rdkafka.delivery import DeliveryReports, is_purged
+from kcli.rdkafka.delivery import DeliveryReports, Outcome, failure_lines, is_purged, outcome_of
 from kcli.rdkafka.producer import Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
@@ -271,7 +271,7 @@ class _Run:
         self.options = options
         self.payload = payload
         self.output = output
-        self.failed = 0
+        self.outcomes = dict.fromkeys(Outcome, 0)
         self._reports = DeliveryReports()
         self.transactional_id = config.get("transactional.id")
         self.producer: objects.Producer = new_client(Producer, {**config, "on_delivery": self._delivered})
@@ -328,11 +328,12 @@ class _Run:
             return Transactions(self.producer, duration_ms)
 
     def _produce(self, value: bytes) -> None:
-        refused = self.destination.awaited()
-        if refused is None:
-            refused = self.destination.send(value, None, self.destination.sticky(len(value)))
+        if (unknown := self.destination.awaited()) is not None:
+            self._refused(unknown, Outcome.NOT_SENT)
+            return
+        refused = self.destination.send(value, None, self.destination.sticky(len(value)))
         if refused is not None:
-            self._refused(refused)
+            self._refused(refused, Outcome.REFUSED)
 
     def _throttle(self, sent: int) -> None:
         if self.options.throughput <= 0:
@@ -373,14 +374,21 @@ class _Run:
         errors = [error for error, _ in self._reports.taken() if error is not None]
         if fatal is None and self.transactional_id is not None:
             errors = [each for each in errors if not is_purged(each)]
-        refusals = [fatal if fatal is not None and is_purged(each) else kafka_error(each) for each in errors]
-        if fatal is not None and fatal not in refusals:
-            refusals.append(fatal)
-        for refused in refusals:
-            self._refused(refused)
+        is_told = False
+        for each in errors:
+            is_gone = fatal is not None and is_purged(each)
+            is_told = is_told or is_gone
+            self._refused(fatal if fatal is not None and is_gone else kafka_error(each), outcome_of(each))
+        if fatal is not None and not is_told:
+            self._refused(fatal, Outcome.REFUSED)
 
-    def _refused(self, error: KafkaError) -> None:
-        self.failed += 1
+    @property
+    def failed(self) -> int:
+        """The number of records that failed."""
+        return sum(self.outcomes.values())
+
+    def _refused(self, error: KafkaError, outcome: Outcome) -> None:
+        self.outcomes[outcome] += 1
         producer_lacks(error, self.options.topic or "", self.transactional_id)
         warn(java_text(error))
 
@@ -393,6 +401,10 @@ class _Run:
             "megabytes_per_second": round(megabytes, 2),
         }
         self.output.row(row, self.total.total_line())
+        for line in failure_lines(
+            self.outcomes, self.total.count + self.failed, "records", self.options.topic or ""
+        ):
+            warn(line)
         if self.steady is not None:
             self.output.say(self.steady.total_line(" steady state"))
         if self.options.print_metrics:
