@@ -7,6 +7,10 @@ prints an error after a short usage, and ends with an exit code other than 0 aft
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from datetime import datetime
+
+from kcli.cli.output import warn
 
 SCRIPT_VARIABLE = "KCLI_SCRIPT"
 """The environment variable with which a shim reports that the user has started Kafka's script."""
@@ -15,3 +19,13 @@ SCRIPT_VARIABLE = "KCLI_SCRIPT"
 def is_kafkas_script() -> bool:
     """Whether the user has started Kafka's script."""
     return SCRIPT_VARIABLE in os.environ
+
+
+def warn_of_failures(lines: Iterable[str], tool: str) -> None:
+    """Writes lines about failed records to stderr. Under the name of Kafka's script, they are lines of a log, because
+    Kafka's script writes only such lines about records."""
+    for line in lines:
+        if is_kafkas_script():
+            stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
+            line = f"[{stamp}] ERROR {line} (kcli.{tool})"
+        warn(line)

@@ -1,9 +1,9 @@
 """The certificates that a broker or client sends in a TLS handshake.
 
 As in Java, a peer does not check the signature of a root: it trusts the root, or does not know it. But OpenSSL refuses
-to send a root with an old signature, such as SHA-1, unless it sees that the root has signed itself. OpenSSL does not see
-this if the root names another serial number of its issuer (the extension authorityKeyIdentifier). Such a root is left
-out, because a peer does not need it (RFC 8446, section 4.4.2). OpenSSL still checks all other signatures.
+to send a root with an old signature, such as SHA-1, unless it sees that the root has signed itself. OpenSSL does not
+see this if the root names another serial number of its issuer (the extension authorityKeyIdentifier). Such a root is
+left out, because a peer does not need it (RFC 8446, section 4.4.2). OpenSSL still checks all other signatures.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kcli.cli.main import run
-from kcli.cli.running import SCRIPT_VARIABLE
+from kcli.cli.script_form import SCRIPT_VARIABLE
 
 COMMAND = ["console-producer", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"]
 
@@ -64,7 +64,9 @@ def sent(
     if script:
         monkeypatch.setenv(SCRIPT_VARIABLE, "kafka-console-producer.sh")
     code = run([*COMMAND, *more])
-    return code, [line for line in capsys.readouterr().err.splitlines() if re.match(r"\d+ of|\[.*WARN", line)]
+    return code, [
+        line for line in capsys.readouterr().err.splitlines() if re.match(r"\d+ of|\[.*WARN|\[.* of ", line)
+    ]
 
 
 def test_a_time_out_does_not_say_that_the_record_is_lost(
@@ -82,7 +84,9 @@ def test_a_refused_record_is_not_in_the_topic(
     refused = "2 of 3 lines were refused, and are not in topic t."
     unknown = "1 of 3 lines were not acknowledged. They may be in topic t."
     assert sent(monkeypatch, capsys, *codes) == (1, [refused, unknown])
-    assert sent(monkeypatch, capsys, *codes, script=True) == (0, [refused, unknown]), "Kafka's exit code"
+    code, lines = sent(monkeypatch, capsys, *codes, script=True)
+    assert (code, len(lines)) == (0, 2), "Kafka's exit code"
+    assert lines[0].endswith(f"] ERROR {refused} (kcli.console-producer)")
 
 
 def test_without_metadata_nothing_is_sent(

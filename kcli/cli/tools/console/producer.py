@@ -12,7 +12,7 @@ from kcli.cli.client_properties import check_bootstrap, checked_login, client_pr
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, new_producer, record_traces
-from kcli.cli.script_form import is_kafkas_script
+from kcli.cli.script_form import is_kafkas_script, warn_of_failures
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
@@ -216,8 +216,7 @@ def _not_logged_in(topic: str, error: KafkaError) -> int:
 def _reported(failed: Mapping[Outcome, int], sent: int, topic: str) -> int:
     """Reports the number of the lines that failed. Returns the exit code."""
     found = failure_lines(failed, sent, "lines", topic)
-    for line in found:
-        warn(line)
+    warn_of_failures(found, "console-producer")
     return 1 if found and not is_kafkas_script() else 0
 
 

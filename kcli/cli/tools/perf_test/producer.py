@@ -15,6 +15,7 @@ from kcli.cli.client_properties import checked_login, client_properties
 from kcli.cli.java.random import SplittableRandom
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
 from kcli.cli.output import Output, java_text, warn
+from kcli.cli.script_form import warn_of_failures
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
@@ -401,10 +402,8 @@ class _Run:
             "megabytes_per_second": round(megabytes, 2),
         }
         self.output.row(row, self.total.total_line())
-        for line in failure_lines(
-            self.outcomes, self.total.count + self.failed, "records", self.options.topic or ""
-        ):
-            warn(line)
+        sent, topic = self.total.count + self.failed, self.options.topic or ""
+        warn_of_failures(failure_lines(self.outcomes, sent, "records", topic), "producer-perf-test")
         if self.steady is not None:
             self.output.say(self.steady.total_line(" steady state"))
         if self.options.print_metrics:
