@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from hostile_batches import HOSTILE_BATCHES, HostileBatch
+from hostile_groups import ATTACKS as GROUPS
 from hostile_requests import ATTACKS as LARGE_REQUESTS
 from measure import resident_mb
 
@@ -125,7 +126,7 @@ ATTACKS = {
     "slow-frames": Attack("100 frames of 100 MB at 4.5 MB/s each", slow_frames),
     **{
         attack.__name__.replace("_", "-"): Attack(attack.__name__.replace("_", " "), attack)
-        for attack in LARGE_REQUESTS
+        for attack in (*LARGE_REQUESTS, *GROUPS)
     },
     **{
         f"batch-{number}": Attack(batch.name, partial(hostile_batch, batch))
@@ -268,7 +269,10 @@ def main() -> None:
     if options.attack is not None:
         asyncio.run(_attack(ATTACKS[options.attack], options.port))
         return
-    with tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory, BrokerProcess(directory) as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="kcli-bench-") as directory,
+        BrokerProcess(directory, {"kcli.metrics.listener": "127.0.0.1:0"}) as broker,
+    ):
         prepare(broker, options.topics)
         print(f"{'attack':<64}{'p99 ms':>9}{'worst ms':>10}{'peak MB':>10}{'after MB':>10}{'took s':>9}")
         for name in options.only.split(","):

@@ -39,7 +39,7 @@ class RegexSearch:
 
 def compiled_in_a_turn(regex: str | None) -> Awaitable[None] | None:
     """Compiles an expression that is new to this node, so that the coordinator finds it in the cache. This takes up to
-    20 ms, so it is done in a turn of the event loop without other long work. Returns None if nothing is to do."""
+    10 ms, so it is done in a turn of the event loop without other long work. Returns None if nothing is to do."""
     return None if not regex or is_compiled(regex) else _compile_in_a_turn(regex)
 
 

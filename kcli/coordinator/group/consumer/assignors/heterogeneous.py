@@ -42,26 +42,40 @@ class _Work:
 
     def __init__(self, members: Mapping[str, Subscriber], partition_counts: Mapping[uuid.UUID, int]) -> None:
         self._members = members
-        self._subscribers: dict[uuid.UUID, list[int]] = {}
+        # Few members have a subscription of their own, and a UUID is hashed slowly.
+        alike: dict[tuple[uuid.UUID, ...], list[int]] = {}
+        by_tuple: dict[int, list[int]] = {}
         for number, member in enumerate(members.values()):
-            for topic_id in member.topic_ids:
-                self._subscribers.setdefault(topic_id, []).append(number)
+            found = by_tuple.get(id(member.topic_ids))
+            if found is None:
+                found = by_tuple[id(member.topic_ids)] = alike.setdefault(member.topic_ids, [])
+            found.append(number)
+        self._subscribers: dict[uuid.UUID, list[int]] = {}
+        for topic_ids, numbers in alike.items():
+            for topic_id in topic_ids:
+                self._subscribers.setdefault(topic_id, []).extend(numbers)
         self.loads = [0] * len(members)
         self.owners = {topic_id: [_NOBODY] * partition_counts[topic_id] for topic_id in self._subscribers}
-        for number, member in enumerate(members.values()):
-            subscribed = frozenset(member.topic_ids)
-            for topic_id, partitions in member.assigned.items():
-                if topic_id in subscribed:
-                    self.loads[number] += len(partitions)
-                    owners = self.owners[topic_id]
-                    for partition in partitions:
-                        owners[partition] = number
+        listed = list(members.values())
+        for topic_ids, numbers in alike.items():
+            subscribed = frozenset(topic_ids)
+            for number in numbers:
+                self._keep(number, listed[number].assigned, subscribed)
 
         def order(topic_id: uuid.UUID) -> tuple[float, int, uuid.UUID]:
             subscribers = len(self._subscribers[topic_id])
             return (-partition_counts[topic_id] / subscribers, subscribers, topic_id)
 
         self.topic_order = sorted(self._subscribers, key=order)
+
+    def _keep(self, number: int, assigned: Assignment, subscribed: frozenset[uuid.UUID]) -> None:
+        """Lets a member keep the partitions of its present target whose topics it still subscribes to."""
+        for topic_id, partitions in assigned.items():
+            if topic_id in subscribed:
+                self.loads[number] += len(partitions)
+                owners = self.owners[topic_id]
+                for partition in partitions:
+                    owners[partition] = number
 
     def assign_free(self, topic_id: uuid.UUID) -> None:
         owners = self.owners[topic_id]
