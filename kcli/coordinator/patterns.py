@@ -6,7 +6,6 @@ limit in RE2, and no other Python code runs meanwhile. So an expression that wou
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Protocol
 
@@ -27,20 +26,14 @@ class Pattern(Protocol):
 
 
 _cache: OrderedDict[str, Pattern | str] = OrderedDict()
-_guard = threading.Lock()
-"""Protects the cache, because a thread matches topics while the event loop compiles the next expression."""
+"""The newest compiled expressions. The event loop and a thread use the cache, so each use is one atomic call."""
 
 
 def compiled_pattern(regex: str) -> Pattern | str:
     """Compiles an expression. If RE2 refuses it, or if it is too complex, returns the reason as text."""
-    with _guard:
-        found = _cache.get(regex)
-        if found is not None:
-            _cache.move_to_end(regex)
-            return found
-    found = _too_complex(regex) or _compiled(regex)
-    with _guard:
-        _cache[regex] = found
+    found = _cache.get(regex)
+    if found is None:
+        found = _cache[regex] = _too_complex(regex) or _compiled(regex)
         if len(_cache) > _CACHED_MAX:
             _cache.popitem(last=False)
     return found

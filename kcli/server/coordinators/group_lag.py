@@ -209,7 +209,7 @@ class GroupLagSampler:
         return skipped
 
     def _group_failed(self, group_id: str) -> None:
-        """Logs the error of one group. The sample goes on with the next group."""
+        """Logs the error of one group. The sample continues with the next group."""
         self._failures += 1
         if self._failures <= FAILURES_LOGGED_MAX:
             _log.exception("The lag of group %s could not be sampled", one_line(group_id))

@@ -33,7 +33,7 @@ REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 CLIENT_ID_MAX_CHARS = 255
-"""The characters of a client id by which clients are told apart. A client id may have 32,767 bytes, and each quota key
+"""The characters of a client id that distinguish clients. A client id may have 32,767 bytes, and each quota key
 keeps up to METERS_MAX of them."""
 
 # The largest values of int32 fields.

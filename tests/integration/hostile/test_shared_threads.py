@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.coordinator import patterns
 from kcli.coordinator.group.consumer.targets.regexes import NAMES_PER_STEP, matching
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -106,7 +107,6 @@ async def test_a_new_expression_is_compiled_in_a_turn_of_its_own(
     async with groups.running(tmp_path) as speaker:
         await speaker.find()
         turns: list[int] = []
-        real = regex_search.compiled_pattern
         turn = 0
 
         def tick() -> None:
@@ -116,7 +116,7 @@ async def test_a_new_expression_is_compiled_in_a_turn_of_its_own(
 
         def compiled_pattern(regex: str) -> object:
             turns.append(turn)
-            return real(regex)
+            return patterns.compiled_pattern(regex)
 
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(regex_search, "compiled_pattern", compiled_pattern)

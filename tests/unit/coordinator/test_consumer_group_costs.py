@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -86,5 +87,5 @@ def test_a_join_makes_few_calls_for_each_partition(assignor: str, is_homogeneous
             encode(record)
             shard.replay(record, offset)
 
-    costs = [calls_of(lambda number=number: join(number)) for number in range(MEMBERS)]
+    costs = [calls_of(partial(join, number)) for number in range(MEMBERS)]
     assert max(costs) < CALLS_PER_PARTITION_MAX * TOPICS * PARTITIONS, costs

@@ -160,7 +160,7 @@ def test_meters_of_clients_that_are_gone_are_dropped(monkeypatch: pytest.MonkeyP
     assert rates.METERS_MAX > 1_000
 
 
-def test_long_client_ids_are_told_apart_by_their_beginning(rig: Rig) -> None:
+def test_clients_whose_long_ids_begin_alike_share_a_meter(rig: Rig) -> None:
     rig.set(entity(client=None), producer_byte_rate=100)
     longest = "x" * CLIENT_ID_MAX_CHARS
     assert rig.settle(client_id=longest, size_bytes=1_000) == 0
