@@ -89,6 +89,8 @@ def test_offset_time_and_partition_choose_the_beginning(page: Page) -> None:
     "GET /topics/*/messages/record",
     "GET /topics/*/messages/raw",
     "button Record at offset * of partition *",
+    "page messages/*/*/*",
+    "button Copy the link",
     "dialog Record *:*",
 )
 def test_a_record_shows_everything_in_each_format(page: Page) -> None:
@@ -103,8 +105,14 @@ def test_a_record_shows_everything_in_each_format(page: Page) -> None:
     with page.expect_download() as download:
         dialog.get_by_label("Download the bytes of the value").click()
     assert download.value.path().read_bytes() == b'{"order": {"id": 9, "amount": 9.5}}'
+    dialog.get_by_role("button", name="Copy the link").click()
+    page.get_by_text("Copied.").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
     page.keyboard.press("Escape")
     dialog.wait_for(state="detached")
+    page.goto("#/main/topics")
+    page.goto(link)
+    assert '"id": 9' in dialog.get_by_role("region", name="Content of the value").inner_text()
 
 
 @walks("GET /topics/*/messages/download", "GET /messages/filter", "button Download")

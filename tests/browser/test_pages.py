@@ -33,6 +33,7 @@ PAGES = (
     shows("topics", "orders", walks("page topics", "GET /topics")),
     shows("topics/orders", "Records, at most", walks("page topics/*", "GET /topics/*", "GET /topics/*/partitions")),
     shows("topics/orders/configs", "retention.ms", walks("page topics/*/configs", "GET /topics/*/configs")),
+    shows("topics/orders/consumers", "billing", walks("page topics/*/consumers", "GET /topics/*/consumers")),
     shows("topics/orders/growth", "keeps a sample of the sizes", walks("page topics/*/growth", "GET /topics/*/growth")),
     shows("messages", "Choose the topic", walks("page messages")),
     shows("messages/orders", "50 records. Searched", walks("page messages/*", "GET /topics/*/messages")),
@@ -158,6 +159,9 @@ def test_a_killed_broker_is_shown_without_a_touch(page: Page, kafka: Site, tmp_p
         row.get_by_text("fenced").wait_for()
         row.get_by_role("link").click()
         page.get_by_role("alert").filter(has_text="The broker is fenced").wait_for()
+        page.get_by_role("link", name="ACLs, users").click()
+        page.get_by_role("heading", name="This cluster has no authorizer").wait_for()
+        assert page.get_by_role("button", name="Add ACLs").is_hidden()
         page.get_by_role("link", name="Overview").click()
         page.get_by_text("every partition").or_(page.get_by_text("Show the topics")).wait_for()
         for node in set(cluster.nodes) - {victim}:

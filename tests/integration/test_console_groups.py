@@ -107,6 +107,31 @@ async def test_a_group_shows_its_members(tmp_path: Path) -> None:
 
 
 @on_a_loop
+async def test_a_topic_shows_the_groups_that_read_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (speaker, found):
+        await speaker.create("other", 1)
+        await speaker.commit({("t", 0): 4, ("t", 1): 0}, group="stopped")
+        await speaker.commit({("other", 0): 0}, group="elsewhere")
+        await member(speaker)
+        listed = await found.get(f"{API}/topics/t/consumers")
+        rows = [
+            (row["group"], row["state"], row["members"], row["partitions"], row["lag"])
+            for row in listed["rows"]
+        ]
+        # The group g reads both partitions, but has not committed an offset.
+        assert rows == [("g", "Stable", 1, 2, None), ("stopped", "Empty", 0, 2, 5)]
+        assert listed["left_out"] == 0
+        assert (await found.get(f"{API}/topics/other/consumers"))["total"] == 1
+
+
+@on_a_loop
+async def test_a_cluster_without_an_authorizer_has_no_acls_and_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, found):
+        listed = await found.get(f"{API}/acls")
+        assert (found.status, listed["total"], listed["has_authorizer"]) == (200, 0, False)
+
+
+@on_a_loop
 async def test_an_unknown_group_is_an_error(tmp_path: Path) -> None:
     async with opened(tmp_path) as (_, found):
         answer = await found.get(f"{API}/groups/none")

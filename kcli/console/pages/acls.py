@@ -10,6 +10,7 @@ from typing import TypeVar
 from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
+from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.model.command_words import option
@@ -40,14 +41,27 @@ class AclRow:
     host: str
 
 
-async def list_acls(call: Call) -> Rows:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclRows(Rows):
+    """The rows. Without an authorizer, the cluster has no ACLs, and every client may do everything."""
+
+    has_authorizer: bool
+
+
+async def list_acls(call: Call) -> AclRows:
     """GET /acls: all ACLs."""
 
-    async def load() -> list[AclRow]:
-        return [_row(each) for each in await call.admin.describe_acls()]
+    async def load() -> list[AclRow] | None:
+        try:
+            return [_row(each) for each in await call.admin.describe_acls()]
+        except KafkaError as error:
+            if error.code is ErrorCode.SECURITY_DISABLED:
+                return None
+            raise
 
-    return call.listing().rows(
-        (await call.kept("acls", load)).value,
+    kept = (await call.kept("acls", load)).value
+    found = call.listing().rows(
+        kept or (),
         text=lambda row: (
             f"{row.principal} {row.permission} {row.operation} {row.resource_type} {row.name} {row.host}"
         ),
@@ -60,6 +74,7 @@ async def list_acls(call: Call) -> Rows:
             "host": lambda row: row.host,
         },
     )
+    return AclRows(total=found.total, rows=found.rows, has_authorizer=kept is not None)
 
 
 async def add_acls(action: Action) -> Outcome:

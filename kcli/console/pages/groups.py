@@ -148,7 +148,7 @@ async def _list_rows(call: Call, listed: Sequence[GroupListing]) -> list[GroupRo
     consumers = [each.group_id for each in listed if each.protocol in CONSUMER_PROTOCOL_TYPES]
     described = await call.admin.describe_groups(consumers) if consumers else {}
     committed = await call.admin.list_all_offsets(consumers) if consumers else {}
-    ends = await _ends(
+    ends = await ends_of(
         call.connection, [each for each in committed.values() if not isinstance(each, KafkaError)]
     )
     rows = []
@@ -340,7 +340,7 @@ async def _sample(connection: ClusterConnection, memory: GroupMemory, group_id: 
         raise group
     offsets = await admin.list_group_offsets(group_id)
     assigned = {each for member in group.members for each in member.assignment}
-    ends = await _ends(connection, [offsets, dict.fromkeys(assigned)])
+    ends = await ends_of(connection, [offsets, dict.fromkeys(assigned)])
     ages = await _ages(connection, offsets, ends)
     lag = await _look(memory, group, offsets, ends, ages)
     memory.remember(lag)
@@ -369,7 +369,7 @@ async def _look(
         await asyncio.sleep(0)
 
 
-async def _ends(
+async def ends_of(
     connection: ClusterConnection, offsets: Sequence[Mapping[TopicPartition, object]]
 ) -> dict[TopicPartition, int]:
     wanted = {partition for each in offsets for partition in each}

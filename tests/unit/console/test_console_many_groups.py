@@ -12,6 +12,7 @@ from rigs.console import scripted
 from rigs.scripted_cluster import ScriptedCluster
 
 GROUPS = 10_000
+LOOKED_AT = 1_000
 VISIBLE = 50
 
 
@@ -83,5 +84,14 @@ def test_only_the_visible_groups_are_described() -> None:
             assert (len(described), len(fetched)) == (VISIBLE, VISIBLE)
             await browser.get("/api/clusters/main/groups?search=group-09999")
             assert len(cluster.server.sent(ApiKey.LIST_GROUPS)) == 1, "the list is kept"
+
+    asyncio.run(story())
+
+
+def test_the_consumers_of_a_topic_are_looked_for_in_a_limited_number_of_groups() -> None:
+    async def story() -> None:
+        async with scripted(ManyGroups()) as page:
+            found = await page.get("/api/clusters/main/topics/t/consumers")
+            assert (found["total"], found["left_out"]) == (LOOKED_AT, GROUPS - LOOKED_AT)
 
     asyncio.run(story())

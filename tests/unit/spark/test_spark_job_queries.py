@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -98,3 +99,18 @@ def test_a_chart_escapes_and_shows_small_counts() -> None:
     assert "&lt;a&gt;: 1,000,000" in drawn
     assert 'height="1.0"' in drawn
     assert chart(["x"], [0]).count('height="0.0"') == 1
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"),
+    [
+        (1, "1,0"),
+        (3, "3,2,1,0"),
+        (7, "8,6,4,2,0"),
+        (3333, "4,000,3,000,2,000,1,000,0"),
+        (20_001, "30,000,20,000,10,000,0"),
+    ],
+)
+def test_the_scale_of_a_chart_has_round_values(most: int, shown: str) -> None:
+    scale = chart(["a", "b"], [0, most]).partition('class="scale">')[2].partition("</div>")[0]
+    assert ",".join(re.findall(r"<span>([^<]*)</span>", scale)) == shown

@@ -5,6 +5,7 @@ import { pageHead, tabs } from "../parts/page.js";
 import { dataTable } from "../parts/table.js";
 import { analysisView } from "./messages/analysis.js";
 import { deleteDialog, sendDialog } from "./messages/actions.js";
+import { detailDialog } from "./messages/detail.js";
 import { recordsView } from "./messages/records.js";
 
 export default {
@@ -15,8 +16,9 @@ export default {
   key: "m",
   path: "messages/*",
   render(root, context) {
-    const [topic, view = ""] = context.params.rest;
+    const [topic, view = "", offset] = context.params.rest;
     if (topic === undefined) topicsPage(root, context);
+    else if (/^\d+$/.test(view) && /^\d+$/.test(offset ?? "")) recordPage(root, context, topic, { partition: Number(view), offset: Number(offset) });
     else topicPage(root, context, topic, view);
   },
 };
@@ -32,6 +34,12 @@ function topicsPage(root, context) {
     empty: "The cluster has no topics.",
   });
   root.append(pageHead({ title: "Messages" }), h("p", { class: "muted" }, "Choose the topic whose records you want to see."), table.element);
+}
+
+/** The address of one record: the list of its topic, with the record in a dialog. */
+function recordPage(root, context, topic, place) {
+  topicPage(root, context, topic, "");
+  detailDialog(context, topic, place, { keyFormat: "auto", valueFormat: "auto" });
 }
 
 function topicPage(root, context, topic, view) {

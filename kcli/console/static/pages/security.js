@@ -17,17 +17,35 @@ export default {
   async render(root, context) {
     const [tab = ""] = context.params.rest;
     const isUsers = tab === "users";
-    const table = isUsers ? usersTable(context) : aclsTable(context);
     const add = isUsers
       ? h("button", { class: "primary", onclick: () => setPassword(context, table) }, icon("plus"), "Set a password")
       : h("button", { class: "primary", onclick: () => addAcls(context, table) }, icon("plus"), "Add ACLs");
+    const explanation = noAuthorizer();
+    const table = isUsers ? usersTable(context) : aclsTable(context, (hasAuthorizer) => {
+      explanation.hidden = hasAuthorizer;
+      table.element.hidden = add.hidden = !hasAuthorizer;
+    });
     root.append(
       pageHead({ title: "ACLs and users", actions: context.isReadOnly ? [] : [add] }),
       tabs(isUsers ? "users" : "", [["", "ACLs", context.href(["security"])], ["users", "Users", context.href(["security", "users"])]]),
-      table.element,
+      explanation, table.element,
     );
   },
 };
+
+/** What a cluster without an authorizer means, and how to get one. */
+function noAuthorizer() {
+  return h(
+    "section", { class: "card", hidden: true, "aria-label": "No authorizer" },
+    h(
+      "div", { class: "card-body form" },
+      h("h2", null, "This cluster has no authorizer"),
+      h("p", null, "So there are no ACLs, and each client that can connect may do everything. To use ACLs, set these keys in the file of each broker and each controller, and start the nodes again:"),
+      h("pre", { class: "record-value", tabindex: "0" }, "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:admin"),
+      h("p", { class: "muted" }, "Name the principals of the brokers and of the administrators in super.users first. Without an ACL, all other clients are then refused."),
+    ),
+  );
+}
 
 const RESOURCES = [
   { value: "TOPIC", label: "Topic" },
@@ -48,7 +66,7 @@ const PERMISSIONS = [{ value: "ALLOW", label: "Allow" }, { value: "DENY", label:
 /** The name of a number of Kafka as people read it: DESCRIBE_CONFIGS is Describe configs. */
 const spelt = (name) => name.charAt(0) + name.slice(1).toLowerCase().replaceAll("_", " ");
 
-function aclsTable(context) {
+function aclsTable(context, report) {
   const table = dataTable(context, {
     label: "ACLs",
     placeholder: "Search principal, resource or operation",
@@ -64,7 +82,11 @@ function aclsTable(context) {
         cell: (row) => (context.isReadOnly ? null : h("button", { class: "plain icon", "aria-label": `Remove the ACL of ${row.principal} on ${row.name}`, onclick: () => removeAcl(context, row, table) }, icon("trash"))),
       },
     ],
-    load: (query) => context.api.get("/acls", query, context.signal),
+    load: async (query) => {
+      const found = await context.api.get("/acls", query, context.signal);
+      report(found.has_authorizer);
+      return found;
+    },
     empty: "There are no ACLs.",
   });
   return table;

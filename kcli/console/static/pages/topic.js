@@ -29,11 +29,13 @@ export async function topicPage(root, context, name, tab) {
       ["", "Partitions", context.href(["topics", name])],
       ["configs", "Settings", context.href(["topics", name, "configs"])],
       ["growth", "Growth", context.href(["topics", name, "growth"])],
+      ["consumers", "Consumers", context.href(["topics", name, "consumers"])],
       context.hasPage("messages") ? ["messages", "Messages", context.href(["messages", name])] : null,
     ].filter(Boolean)),
   );
   if (tab === "configs") root.append(settingsTable(context, { api: path`/topics/${name}/configs`, target: `the topic ${name}` }));
   else if (tab === "growth") growthTab(root, context, name);
+  else if (tab === "consumers") consumersTab(root, context, name);
   else partitionsTab(root, context, topic);
 }
 
@@ -109,6 +111,29 @@ function replicas(row) {
     const shown = isIn ? String(broker) : h("span", { class: "badge warn", title: "Not in sync" }, broker, h("span", { class: "hidden-text" }, " not in sync"));
     return index === 0 ? shown : [", ", shown];
   });
+}
+
+function consumersTab(root, context, name) {
+  const more = h("p", { class: "muted", hidden: true });
+  const table = dataTable(context, {
+    label: "Consumers",
+    placeholder: "Search group or state",
+    columns: [
+      { name: "group", title: "Group", cell: (row) => h("a", { href: context.href(["groups", row.group]), class: "mono", title: row.group }, row.group) },
+      { name: "state", title: "State", cell: (row) => row.state || "–" },
+      { name: "members", title: "Members that read it", number: true, cell: (row) => number(row.members) },
+      { name: "partitions", title: "Partitions", number: true, low: true, cell: (row) => number(row.partitions) },
+      { name: "lag", title: "Lag", number: true, cell: (row) => (row.lag === null ? "unknown" : number(row.lag)) },
+    ],
+    load: async (query) => {
+      const found = await context.api.get(path`/topics/${name}/consumers`, query, context.signal);
+      more.hidden = found.left_out === 0;
+      more.textContent = `${plural(found.left_out, "further group")} of the cluster may read the topic too.`;
+      return found;
+    },
+    empty: "No group has read this topic.",
+  });
+  root.append(table.element, more, h("p", { class: "muted" }, "These groups have committed an offset for the topic, or a member of them reads it now. A consumer without a group is not seen."));
 }
 
 function growthTab(root, context, name) {

@@ -9,22 +9,38 @@ import datetime
 from collections.abc import Sequence
 from html import escape
 
+from kcli.model.amounts import counted
 from kcli.spark.jobs.profile.figures import SIZE_LIMITS, TopicProfile, moment
 
-WIDTH, HEIGHT, MARGIN = 640, 180, 24
-"""The width and height of a chart in pixels, and the margin for text above and below the bars."""
+WIDTH, HEIGHT = 640, 132
+"""The units in which the bars of a chart are drawn. The browser fits the drawing to the screen."""
+
+LINES_MAX = 4
+"""The most steps of the scale of a chart."""
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1100px; padding: 0 1rem; color: #1c2733 }
 h1 { font-size: 1.5rem } h2 { margin-top: 2.5rem; border-bottom: 2px solid #2b6cb0 } h3 { margin: 1rem 0 .3rem }
-dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1.5rem } dt { color: #5a6b7b } dd { margin: 0 }
-table { border-collapse: collapse }
-td, th { padding: .15rem .9rem; text-align: right; border-bottom: 1px solid #dde3ea }
-td:first-child, th:first-child { text-align: left; overflow-wrap: anywhere }
-.charts { display: flex; flex-wrap: wrap; gap: 1rem 2rem } svg { max-width: 100%; height: auto }
-rect { fill: #2b6cb0 } rect:hover { fill: #dd6b20 } text { font: 11px system-ui, sans-serif; fill: #5a6b7b }
+h1, h2, dd { overflow-wrap: anywhere }
+dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .1rem 1.5rem }
+dt { color: #5a6b7b } dd { margin: 0 }
+.wide { overflow-x: auto; margin-top: 1rem } table { border-collapse: collapse }
+td, th { padding: .15rem .9rem; text-align: right; border-bottom: 1px solid #dde3ea; white-space: nowrap }
+td:first-child, th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 6rem }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem 2rem }
+.chart { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem .5rem }
+.scale, .ends { display: flex; justify-content: space-between; font-size: 12px; color: #5a6b7b }
+.scale { flex-direction: column; text-align: right; line-height: 1; margin: -6px 0 }
+.ends { grid-column: 2; gap: 1rem; overflow-wrap: anywhere }
+svg { width: 100%; height: 132px } svg path { stroke: #dde3ea; vector-effect: non-scaling-stroke }
+rect { fill: #2b6cb0 } rect:hover { fill: #dd6b20 }
+@media (max-width: 600px) {
+  body { margin: 1rem auto } dl { grid-template-columns: minmax(0, 1fr) } dd { margin-bottom: .4rem }
+  td, th { padding: .15rem .5rem }
+}
 @media (prefers-color-scheme: dark) {
   body { background: #12181f; color: #dbe4ee } rect { fill: #63a4e8 } td, th { border-color: #2c3947 }
+  svg path { stroke: #2c3947 } dt, .scale, .ends { color: #93a4b5 }
 }
 """
 
@@ -32,11 +48,12 @@ rect { fill: #2b6cb0 } rect:hover { fill: #dd6b20 } text { font: 11px system-ui,
 def page(profiles: Sequence[TopicProfile]) -> str:
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     body = "".join(_topic(each) for each in profiles) or "<p>No records.</p>"
+    topics = counted(len(profiles), "topic")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Profile of {len(profiles)} topics</title><style>{STYLE}</style></head>"
-        f"<body><h1>Profile of {len(profiles)} topics</h1><p>Made {made}.</p>{body}</body></html>\n"
+        f"<title>Profile of {topics}</title><style>{STYLE}</style></head>"
+        f"<body><h1>Profile of {topics}</h1><p>Made {made}.</p>{body}</body></html>\n"
     )
 
 
@@ -78,25 +95,43 @@ def _topic(profile: TopicProfile) -> str:
 
 
 def chart(names: Sequence[str], counts: Sequence[int]) -> str:
-    """Returns a bar chart. A tooltip of each bar shows its name and count."""
-    most = max([*counts, 1])
+    """Returns a bar chart with a scale of round values. A tooltip of each bar shows its name and count.
+
+    The texts are beside the drawing, so that they keep their size if the drawing is narrow.
+    """
+    step = round_step(max([*counts, 1]))
+    lines = range(0, -(-max([*counts, 1]) // step) * step + 1, step)
     width = WIDTH / max(len(counts), 1)
     bars = []
     for nth, (name, count) in enumerate(zip(names, counts, strict=True)):
-        height = count / most * (HEIGHT - 2 * MARGIN)
+        height = count / lines[-1] * HEIGHT
         if count:
             height = max(height, 1)  # a bar of less than one pixel would be invisible
         bars.append(
-            f'<rect x="{nth * width:.1f}" y="{HEIGHT - MARGIN - height:.1f}" width="{max(width - 1, 0.5):.1f}" '
+            f'<rect x="{nth * width:.1f}" y="{HEIGHT - height:.1f}" width="{max(width - 1, 0.5):.1f}" '
             f'height="{height:.1f}"><title>{escape(name)}: {count:,}</title></rect>'
         )
-    ends = f'<text x="0" y="{HEIGHT - 6}">{escape(_short(names[0]))}</text>' if names else ""
-    if len(names) > 1:
-        ends += f'<text x="{WIDTH}" y="{HEIGHT - 6}" text-anchor="end">{escape(_short(names[-1]))}</text>'
-    return (
-        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f'<text x="0" y="12">{most:,}</text>{"".join(bars)}{ends}</svg>'
+    levels = [HEIGHT - line / lines[-1] * HEIGHT for line in lines]
+    grid = "".join(f'<path d="M0 {level:.1f}H{WIDTH}"/>' for level in levels)
+    scale = "".join(f"<span>{line:,}</span>" for line in reversed(lines))
+    ends = "".join(
+        f"<span>{escape(_short(name))}</span>" for name in dict.fromkeys((*names[:1], *names[-1:]))
     )
+    return (
+        f'<div class="chart"><div class="scale">{scale}</div>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img">{grid}{"".join(bars)}</svg>'
+        f'<div class="ends">{ends}</div></div>'
+    )
+
+
+def round_step(most: int) -> int:
+    """The step of a scale from 0 to at least `most` in at most LINES_MAX steps: 1, 2 or 5 times a power of ten."""
+    power = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power * LINES_MAX >= most:
+                return digit * power
+        power *= 10
 
 
 def _partitions(profile: TopicProfile) -> str:
@@ -127,7 +162,8 @@ def _keys(profile: TopicProfile) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide" tabindex="0">{table}</div>'
 
 
 def _short(text: str) -> str:

@@ -53,7 +53,7 @@ function hideWithNull(fields, name) {
 }
 
 export function resendDialog(context, topic, row) {
-  const edits = ["key", "value"].filter((name) => isEditable(row[name]));
+  const edits = ["key", "value"].filter((name) => row[name] && isEditable(row[name]));
   const fields = form([
     { name: "target", label: "To topic", value: topic, required: true },
     { name: "target_partition", label: "Partition", type: "number", min: 0, hint: "Without a number, the key chooses the partition." },

@@ -35,6 +35,12 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
     ),
     part("key", "Key"), part("value", "Value"), headers(record), traceLink(),
   );
+  const address = context.href(["messages", topic, row.partition, row.offset]);
+  const link = h(
+    "p", { class: "row" },
+    h("a", { href: address, class: "mono" }, `${topic}/${row.partition}/${row.offset}`),
+    h("button", { class: "plain", onclick: () => copy(new URL(address, location.href).href) }, icon("copy"), "Copy the link"),
+  );
   const traceLink = () => record.trace_id && h(
     "p", null,
     h("a", { href: context.href(["trace", record.trace_id], { topic, partition: row.partition, offset: row.offset }), onclick: () => dialog.close() }, "Show the trace of this record"),
@@ -60,7 +66,7 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
     h("button", { onclick: () => { dialog.close(); deleteDialog(context, topic, { partition: row.partition, before: row.offset + 1 }); } }, icon("trash"), "Delete up to here"),
     h("button", { onclick: () => { dialog.close(); resendDialog(context, topic, row); } }, "Send again"),
   ];
-  const dialog = openDialog(`Record ${row.partition}:${row.offset}`, [content], buttons, { wide: true });
+  const dialog = openDialog(`Record ${row.partition}:${row.offset}`, [link, content], buttons, { wide: true });
   load();
 }
 
