@@ -184,7 +184,7 @@ class KafkaError(KcliError):
     """A failure with a Kafka error code. `message` is a text for the client."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
     default_message: ClassVar[str] = ""
     # If a batch is refused: the errors of single records, as pairs (index in the batch, message) (KIP-467).
     record_errors: tuple[tuple[int, str], ...] = ()

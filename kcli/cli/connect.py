@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.client_properties import load_properties
 from kcli.cli.missing_rights import watch
 from kcli.cli.output import warn
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import CallingOptions, CommandError, did_you_mean, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfig, ClientConfigError, SecuritySettingsError, client_config
@@ -49,7 +50,7 @@ def admin(
         options, client_id=client_id, bootstrap_controller=bootstrap_controller, defaults=defaults
     )
     _refuse_unresolvable(config)
-    return AdminClient(config, on_answer=watch(config))
+    return AdminClient(config, on_answer=watch(config), waits_for_partitions=is_kafkas_script())
 
 
 def admin_config(

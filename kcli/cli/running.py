@@ -194,12 +194,14 @@ def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
     import logging
 
     from kcli.cli.log_lines import OneLine
+    from kcli.cli.waits import show_waits
 
     # As in Kafka's tools-log4j2.yaml, warnings go to stderr in this format.
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "WARN")
+    show_waits()
     return asyncio.run(coroutine)
 
 

@@ -31,17 +31,22 @@ from kcli.errors import (
 )
 from kcli.model.addresses import Address
 from kcli.model.request_values import CoordinatorType
-from kcli.model.topic_partition import TopicPartition
+from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message
 from kcli.runtime.network import Network, SystemNetwork
 
 _log = logging.getLogger("kcli.client")
+_waits = logging.getLogger("kcli.client.waits")
 
 T = TypeVar("T")
 
 BACKOFF_FACTOR = 2.0  # exponential back-off from retry.backoff.ms to retry.backoff.max.ms (KIP-580)
+WAIT_NOTICE_S = 2.0
+"""A client logs once if a call takes longer than this. Users then want to know the reason."""
+MISSING_PARTITION_S = 1.0
+"""The time in which a new partition must appear in the metadata. A missing partition is then an error."""
 ENDPOINT_BROKERS, ENDPOINT_CONTROLLERS = 1, 2
 
 
@@ -101,8 +106,13 @@ class Client:
         network: Network | None = None,
         *,
         on_answer: Callable[[ApiKey, Message, Message], None] | None = None,
+        waits_for_partitions: bool = True,
     ) -> None:
-        """`on_answer` is called with each request and its answer."""
+        """`on_answer` is called with each request and its answer.
+
+        If `waits_for_partitions` is True, a call waits until its time limit for a partition that does not exist, as in
+        Kafka. If it is False, such a call fails after MISSING_PARTITION_S.
+        """
         self.config = config
         self._on_answer = on_answer
         self._network: Network = network or SystemNetwork()
@@ -112,6 +122,10 @@ class Client:
         # The addresses whose failure was already logged, and the line that names the mistake in the settings.
         self._explained: dict[Address, str] = {}
         self._sent = 0
+        self._waits_for_partitions = waits_for_partitions
+        self._missing: dict[TopicPartition, float] = {}
+        self._has_logged_wait = False
+        self._last_failure = ""
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,6 +187,30 @@ class Client:
 
         Raises TimeoutException after default.api.timeout.ms.
         """
+        notice = asyncio.get_running_loop().call_later(WAIT_NOTICE_S, self._log_wait, name)
+        try:
+            return await self._attempts(name, attempt)
+        finally:
+            notice.cancel()
+
+    def _log_wait(self, name: str) -> None:
+        """Logs what a slow call waits for: once, because the next calls of a command often wait for the same reason."""
+        if self._has_logged_wait:
+            return
+        self._has_logged_wait = True
+        servers = ",".join(map(str, self.config.servers))
+        doctor = "" if self.config.servers_are_controllers else f" --bootstrap-server {servers}"
+        _waits.info(
+            "Waiting for an answer of %s to %s (%s). The call gives up after %g s. To find the cause, run: "
+            "kcli doctor%s",
+            servers,
+            name,
+            self._last_failure or "no answer yet",
+            self.config.default_api_timeout_ms / 1000,
+            doctor,
+        )
+
+    async def _attempts(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config.default_api_timeout_ms / 1000
         backoff = self.config.retry_backoff_ms / 1000
@@ -188,7 +226,7 @@ class Client:
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                last = error
+                last, self._last_failure = error, str(error)
                 if isinstance(error, _NoNode):
                     if error.is_final:
                         raise _timed_out(name, tries, last) from error
@@ -233,11 +271,25 @@ class Client:
                 (each for each in topics[topic].partitions if each.partition_index == partition), None
             )
             if entry is None:
-                raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise self.missing_partition(TopicPartition(topic, partition), len(topics[topic].partitions))
             if entry.leader_id < 0:
                 raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
             found[TopicPartition(topic, partition)] = entry.leader_id
         return found
+
+    def missing_partition(self, partition: TopicPartition, count: int) -> KafkaError:
+        """Returns the error for a partition that an existing topic with `count` partitions does not have.
+
+        A broker may not know a new partition yet. So the error is retriable at first, or always if the client waits for
+        partitions.
+        """
+        now = asyncio.get_running_loop().time()
+        since = self._missing.setdefault(partition, now)
+        if self._waits_for_partitions or now - since < MISSING_PARTITION_S:
+            return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing_partition(partition, count))
+        error.retriable = False
+        return error
 
     async def coordinator(self, key: str, key_type: CoordinatorType = CoordinatorType.GROUP) -> int:
         """Returns the coordinator of a group or transactional id.

@@ -31,3 +31,10 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
     for topic, partition in partitions:
         found.setdefault(topic, []).append(partition)
     return {topic: tuple(numbers) for topic, numbers in found.items()}
+
+
+def missing_partition(partition: TopicPartition, count: int) -> str:
+    """Returns the message about a partition that an existing topic with `count` partitions does not have."""
+    topic, number = partition
+    has = "1 partition, number 0" if count == 1 else f"{count} partitions, numbers 0 to {count - 1}"
+    return f"Partition {topic}-{number} does not exist: topic {topic} has {has}"

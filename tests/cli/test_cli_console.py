@@ -309,7 +309,8 @@ def test_a_broker_that_goes_away_is_reported_with_a_count(tmp_path: Path) -> Non
         assert b"2 of 3 lines were not acknowledged. They may be in topic gone." in words
 
 
-def test_usage_errors_exit_1_with_the_table() -> None:
+def test_usage_errors_exit_1_with_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-console-producer.sh")
     done = kcli("console-producer", "--bootstrap-server", "localhost:1")
     assert done.returncode == 1
     assert done.stderr.startswith(b'Missing required argument "[topic]"\n')
@@ -493,3 +494,12 @@ def test_transactions_of_a_length_that_the_broker_would_abort_are_refused() -> N
         words = ("--bootstrap-server", "localhost:1", "--topic", "t", "--transaction-duration-ms", duration)
         refused = kcli("console-producer", *words)
         assert (refused.returncode, why in refused.stderr) == (1, True)
+
+
+def test_a_partition_that_a_topic_does_not_have_is_an_error_at_once(broker: BrokerProcess) -> None:
+    kcli("console-producer", "--bootstrap-server", broker.bootstrap, "--topic", "one", stdin=b"a\n")
+    done = kcli(
+        "console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", "one", "--partition", "5"
+    )
+    assert done.returncode == 1
+    assert "Partition one-5 does not exist: topic one has 1 partition, number 0" in done.stderr.decode()

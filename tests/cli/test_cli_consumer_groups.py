@@ -24,8 +24,9 @@ Tool = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
-    """Runs the tool; (stdout, stderr). All its failures on a cluster exit with 0."""
+def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
+    """Runs Kafka's script; (stdout, stderr). All its failures on a cluster exit with 0."""
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-consumer-groups.sh")
 
     def call(words: str) -> tuple[str, str]:
         assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 0

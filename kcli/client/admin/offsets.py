@@ -245,6 +245,9 @@ async def _by_leader(
             metadata = await client.metadata(sorted({topic for topic, _ in left}))
         found.update(_of_topics(metadata, left, wait_for_topics=wait_for_topics))
         leaders = _leaders(metadata)
+        found.update(
+            _not_there(client, metadata, [each for each in left if each not in {**found, **leaders}])
+        )
         by_leader, missing = _by_leader_or_missing((each for each in left if each not in found), leaders)
         asked = itertools.starmap(of_leader, by_leader.items())
         for answer in await asyncio.gather(*asked):
@@ -292,6 +295,19 @@ def _of_topics(
         for topic, number in partitions
         if topic in hopeless
     }
+
+
+def _not_there(
+    client: Client, metadata: MetadataResponse, partitions: list[TopicPartition]
+) -> dict[TopicPartition, KafkaError]:
+    """Returns the final errors of partitions that their topics do not have, if the client does not wait for them."""
+    counts = {topic.name: len(topic.partitions) for topic in metadata.topics if not topic.error_code}
+    errors = {
+        each: client.missing_partition(each, counts[each.topic])
+        for each in partitions
+        if each.topic in counts
+    }
+    return {partition: error for partition, error in errors.items() if not error.retriable}
 
 
 def _without_metadata(partition: TopicPartition, error: KafkaError) -> KafkaError:

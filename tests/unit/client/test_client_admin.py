@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from kcli.client import client as client_module
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.coordinators import GROUPS_PER_REQUEST
@@ -283,6 +284,29 @@ def test_offsets_of_a_topic_that_is_not_there_fail_at_once() -> None:
     assert error.message == (
         "Failed to fetch metadata for partition nope-0 because metadata for topic `nope` could not be found"
     )
+
+
+def test_a_partition_that_a_topic_does_not_have_is_an_error_if_the_client_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "MISSING_PARTITION_S", 0.0)
+    missing = TopicPartition("t", 9)
+
+    async def call(client: AdminClient) -> tuple[Any, Any]:
+        client._waits_for_partitions = False
+        found = await client.list_offsets({missing: int(OffsetSpec.LATEST)})
+        return found[missing], await client.describe_producers([missing])
+
+    async def scenario(client: AdminClient) -> tuple[Any, Any]:
+        try:
+            return await call(client)
+        except KafkaError as error:
+            return error, error
+
+    (listed, described), _ = asked({}, scenario, topics=(topic("t", 2),))
+    for error in (listed, described):
+        assert isinstance(error, UnknownTopicOrPartitionException)
+        assert error.message == "Partition t-9 does not exist: topic t has 2 partitions, numbers 0 to 1"
 
 
 def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timestamp() -> None:

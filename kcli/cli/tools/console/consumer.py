@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import secrets
 import select
@@ -17,6 +18,7 @@ from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import ConsumedRecords, RecordTraces, now_ns, record_traces
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
@@ -36,7 +38,7 @@ from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
 from kcli.model.topic_names import is_valid
-from kcli.model.topic_partition import TopicPartition
+from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.configuration import translate
@@ -51,6 +53,8 @@ DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 BATCH_RECORDS = 2000
 # The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
+# The time-out of one request for metadata. A short time lets Ctrl-C end the command.
+LOOKUP_S = 1.0
 GROUP_NUMBERS = 100_000
 NO_LIMIT = -1
 
@@ -238,7 +242,7 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    config = explained(translate(checked_login(properties)), properties)
+    config = explained(translate(checked_login(properties)), properties, limit_ms=options.timeout_ms)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
     return {**JAVA_DEFAULTS, "enable.partition.eof": True, **config}
@@ -390,14 +394,14 @@ class Printer:
         from confluent_kafka import TopicPartition as ClientPartition
 
         options = self.options
-        if _is_positioned(options) or options.partition is not None:
-            starts = (
-                _positions(consumer, options, self._unreadable)
-                if _is_positioned(options)
-                else [ClientPartition(options.topic, options.partition, _start_offset(options))]
-            )
-            self._unreadable.begin_at(starts)
-            consumer.assign(starts)
+        if _is_positioned(options):
+            self._assign(consumer, _positions(consumer, options, self._unreadable))
+        elif options.partition is not None:
+            assert options.topic is not None
+            if not is_kafkas_script():
+                self._refuse_missing_partition(consumer, options.topic, options.partition)
+            start = ClientPartition(options.topic, options.partition, _start_offset(options))
+            self._assign(consumer, [start])
         else:
             self._is_in_group = True
             positions = JavaPositions(config, on_placed=self._unreadable.begin_at)
@@ -408,13 +412,36 @@ class Printer:
                 wanted = matcher(options.include or "")
                 self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
 
+    def _assign(self, consumer: objects.Consumer, starts: list[objects.PartitionOffset]) -> None:
+        self._unreadable.begin_at(starts)
+        consumer.assign(starts)
+
+    def _refuse_missing_partition(self, consumer: objects.Consumer, topic: str, partition: int) -> None:
+        """Raises CommandError if the topic exists without this partition, for which librdkafka would wait without end.
+
+        If the topic is missing, it may still be created. Kafka's script waits in both cases.
+        """
+        from confluent_kafka import KafkaException
+
+        limit_s = (self.options.timeout_ms or 0) / 1000 if self._has_limit() else math.inf
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            try:
+                found = consumer.list_topics(topic, min(LOOKUP_S, limit_s)).topics[topic]
+            except KafkaException:
+                consumer.poll(0)  # calls the callbacks of librdkafka, which report why no server answers
+                continue
+            if found.error is None and partition not in found.partitions:
+                place = TopicPartition(topic, partition)
+                raise CommandError(missing_partition(place, len(found.partitions)))
+            return
+
+    def _has_limit(self) -> bool:
+        return self.options.timeout_ms is not None and self.options.timeout_ms >= 0
+
     def _batches(self, consumer: objects.Consumer) -> Iterator[list[objects.Message]]:
         """Yields records in groups, until --timeout-ms has passed without a record."""
-        limit_ms = (
-            self.options.timeout_ms
-            if self.options.timeout_ms is not None and self.options.timeout_ms >= 0
-            else None
-        )
+        limit_ms = self.options.timeout_ms if self._has_limit() else None
         last = time.monotonic()
 
         def is_over() -> bool:

@@ -247,7 +247,7 @@ def _not_listed(partition: TopicPartition, error: KafkaError) -> ExecutionError:
     """Returns the error for a partition whose offset could not be listed, with the message of Kafka's admin client."""
     topic, number = partition
     message = error.message
-    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error.retriable:
         message = (
             f"Failed to fetch metadata for partition {topic}-{number} because metadata for topic `{topic}` "
             "could not be found"
