@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import struct
 import subprocess
 import sys
@@ -26,9 +27,10 @@ from hostile_groups import ATTACKS as GROUPS
 from hostile_requests import ATTACKS as LARGE_REQUESTS
 from measure import resident_mb
 
-from kcli.protocol.messages import api_versions, fetch, metadata, produce
+from kcli.protocol.messages import api_versions, create_topics, fetch, metadata, produce
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.descriptors import raise_limit
 from kcli.testing.broker_process import BrokerProcess
 
 TOPIC = "hostile"
@@ -39,6 +41,7 @@ TOPICS = 500
 # A node refuses a request that creates more than 10,000 partitions.
 TOPICS_PER_REQUEST = 1000
 FRAME_BYTES = 100_000_000
+IDLE_CONNECTIONS = 5000
 PING_EVERY_SECONDS = 0.005
 
 
@@ -111,6 +114,26 @@ async def slow_frames(port: int) -> None:
     await asyncio.gather(*(send() for _ in range(100)))
 
 
+async def idle_connections(port: int) -> None:
+    """Opens connections, sends no byte, and keeps them open for a while."""
+    raise_limit()
+    opened: list[asyncio.StreamWriter] = []
+    for _ in range(IDLE_CONNECTIONS):
+        with contextlib.suppress(OSError):  # the broker refuses connections above its limit
+            opened.append((await asyncio.open_connection("127.0.0.1", port))[1])
+    await asyncio.sleep(5)
+    _close(opened)
+
+
+async def long_names(port: int) -> None:
+    """Sends requests with the longest possible names, each of which the broker refuses."""
+    topic = create_topics.CreatableTopic(name="y" * 32_700, num_partitions=1, replication_factor=1)
+    request = create_topics.CreateTopicsRequest(topics=(topic,), timeout_ms=100)
+    frame = codec.encode_request(request, ApiKey.CREATE_TOPICS, 2, 1, "hostile")
+    for _ in range(1000):
+        await _call(port, frame)
+
+
 async def hostile_batch(batch: HostileBatch, port: int) -> None:
     partition = produce.PartitionProduceData(index=0, records=batch.make(int(time.time() * 1000)))
     topic = produce.TopicProduceData(name=COMPACTED, partition_data=(partition,))
@@ -123,6 +146,8 @@ ATTACKS = {
     "unread-metadata": Attack("500 readers that never read 20 Metadata of 500 topics", unread_metadata),
     "pipelined-metadata": Attack("50 x 3,000 pipelined Metadata of 500 topics", pipelined_metadata),
     "large-fetch": Attack("a Fetch of 200,000 unknown partitions", large_fetch),
+    "idle-connections": Attack(f"{IDLE_CONNECTIONS:,} connections that send nothing", idle_connections),
+    "long-names": Attack("1,000 CreateTopics with a name of 32,700 characters", long_names),
     "slow-frames": Attack("100 frames of 100 MB at 4.5 MB/s each", slow_frames),
     **{
         attack.__name__.replace("_", "-"): Attack(attack.__name__.replace("_", " "), attack)

@@ -2,8 +2,8 @@
 
 aiohttp parses requests, finds the route and writes responses. The caller's `Network` opens the sockets. This module
 adds limits that aiohttp does not have. They limit the number of connections, the time to read a response, and the bytes
-and requests that a client sends before it gets an answer. There is no limit for each address, because such a limit
-would also limit proxies. A handler is a coroutine `(Request) -> Response`, which may raise HttpError.
+that a client sends before it gets an answer. There is no limit for each address, because such a limit would also limit
+proxies. A handler is a coroutine `(Request) -> Response`, which may raise HttpError.
 
 If the number of connections has reached its limit, a new client takes the place of a client that gives way. A client
 gives way while it sends no request, and while it reads its response very slowly. A client that is not logged in also
@@ -73,11 +73,11 @@ Prometheus sends a request every 15 to 60 seconds on the same connection.
 RESPONSE_MAX_SECONDS = 120.0
 """The longest time until a client has read its whole response."""
 
-PIPELINED_MAX = 32
-"""The most requests that a client may send before the first of them is answered. Browsers and scrapers send one."""
-
 KNOWN_CONNECTIONS = 8
 """The additional connections for clients that are logged in. They are used while all other connections are busy."""
+
+FIRST_REQUEST_SECONDS = 1.0
+"""The time from a connection to its first request, in which it does not give way if another connection is possible."""
 
 SLOW_READ_SECONDS = 5.0
 """The time after which a client that does not read its response gives way to other clients."""
@@ -202,10 +202,13 @@ class HttpServer:
         if server is None:
             return _Refusal(most)
         count, is_additional = self._connection_count(server), False
-        if count >= most and not self._make_room(server):
-            if count >= most + self._additional:
-                return _Refusal(most)
-            is_additional = True
+        if count >= most:
+            last = self._first_to_go(server)
+            is_additional = (last is None or _is_fresh(last)) and count < most + self._additional
+            if not is_additional:
+                if last is None:
+                    return _Refusal(most)
+                last.abort()
         connection = self._connection(server)
         connection.is_additional = is_additional
         return connection if self._handshakes is None else self._handshakes.protocol(connection)
@@ -213,20 +216,17 @@ class HttpServer:
     def _connection_count(self, server: web.Server) -> int:
         return len(server.connections) + (0 if self._handshakes is None else len(self._handshakes))
 
-    def _make_room(self, server: web.Server) -> bool:
-        """Closes the connection of a client that gives way. Returns False if no client gives way."""
+    def _first_to_go(self, server: web.Server) -> Waiting | None:
+        """The connection of the client that gives way first, or None if no client gives way."""
         waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
         waiting += [each for each in server.connections if isinstance(each, Connection) and each.gives_way]
-        if not waiting:
-            return False
         counts = Counter(each.address for each in waiting)
-        # For each address, only its own connections count, so that a client with many of them displaces itself.
-        last = min(
+        # The address with the most connections comes first, so that a client with many of them displaces itself.
+        return min(
             waiting,
             key=lambda each: (each.is_known, -counts[each.address], each.has_served, each.waits_since),
+            default=None,
         )
-        last.abort()
-        return True
 
     def _connection(self, server: web.Server) -> Connection:
         return Connection(
@@ -239,6 +239,12 @@ class HttpServer:
             logger=_log,
             access_log=_access_log,
         )
+
+
+def _is_fresh(connection: Waiting) -> bool:
+    """Whether the first request of a client may still be on its way."""
+    age = asyncio.get_running_loop().time() - connection.waits_since
+    return not connection.has_served and age < FIRST_REQUEST_SECONDS
 
 
 class Connection(web.RequestHandler):
@@ -257,6 +263,8 @@ class Connection(web.RequestHandler):
         "sends_since",
         "waits_since",
     )
+
+    is_additional: bool
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.ahead_bytes = 0
@@ -316,7 +324,7 @@ class Connection(web.RequestHandler):
         self.ahead_bytes += len(data)
         if self.ahead_bytes <= AHEAD_MAX_BYTES:
             super().data_received(data)
-        if self.ahead_bytes > AHEAD_MAX_BYTES or len(self._messages) > PIPELINED_MAX:
+        else:
             self.abort()
 
     def handle_error(

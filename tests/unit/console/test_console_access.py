@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kcli.client.config import ClientConfigError
+from kcli.console import audit
 from kcli.console.settings import ClusterSettings
 from kcli.testing.rigs.certificates import Certificates
 from rigs.console import browser, console, scripted
@@ -287,3 +288,24 @@ def test_bytes_that_are_no_text_are_refused() -> None:
                 assert page.status == 400
 
     asyncio.run(story())
+
+
+def test_the_audit_log_is_rotated_and_its_fields_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "FILE_MAX_BYTES", 2000)
+    monkeypatch.setattr(audit, "FILES_KEPT", 2)
+    path = tmp_path / "audit.jsonl"
+    log = audit.AuditLog(str(path), lambda: 0)
+    long = "\\" * 100_000
+    deed = audit.Deed(user=long, client=long, cluster=long, action=long, target=long)
+    for _ in range(4):
+        log.end(deed, long, long)
+    log.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "audit.jsonl",
+        "audit.jsonl.1",
+        "audit.jsonl.2",
+    ]
+    assert all(each.stat().st_size < 8000 for each in tmp_path.iterdir())
+    assert path.stat().st_mode & 0o077 == 0

@@ -84,7 +84,7 @@ def test_the_reserve_is_never_much_larger_than_needed() -> None:
         (ValueError(), False),
     ],
 )
-def test_errors_of_the_process_are_told_from_errors_of_a_disk(error: Exception, expected: bool) -> None:
+def test_only_some_errors_report_a_shortage(error: Exception, expected: bool) -> None:
     assert is_shortage(error) is expected
 
 

@@ -62,7 +62,7 @@ def test_new_salts_have_the_form_of_kafkas_tools() -> None:
 @pytest.mark.parametrize("secret", [b"secret", None])
 def test_nodes_and_restarts_give_an_unknown_user_the_same_credential(secret: bytes | None) -> None:
     assert unknown(MIXED, secret) == unknown(MIXED, secret)
-    reordered = dataclasses.replace(MIXED, scram=dict(reversed(MIXED.scram.items())))
+    reordered = dataclasses.replace(MIXED, scram=dict(reversed(list(MIXED.scram.items()))))
     assert unknown(reordered, secret) == unknown(MIXED, secret), (
         "the order of the users differs between nodes"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.security.login_delays import ADDRESSES_MAX
 from kcli.server.network.failed_logins import (
-    ADDRESSES_MAX,
     FAILURES_MAX,
     INTERVAL_SECONDS,
     NODES_FACTOR,
