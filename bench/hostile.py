@@ -18,20 +18,25 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice, repeat
 
+from crc32c import crc32c
 from hostile_batches import HOSTILE_BATCHES, HostileBatch
 from hostile_groups import ATTACKS as GROUPS
 from hostile_requests import ATTACKS as LARGE_REQUESTS
 from measure import resident_mb
 
+from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch
+from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, create_topics, fetch, metadata, produce
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.descriptors import raise_limit
 from kcli.testing.broker_process import BrokerProcess
+from kcli.testing.rigs.hostile_batches import batch_of, large_values
 
 TOPIC = "hostile"
 PARTITIONS = 10
@@ -43,6 +48,7 @@ TOPICS_PER_REQUEST = 1000
 FRAME_BYTES = 100_000_000
 IDLE_CONNECTIONS = 5000
 PING_EVERY_SECONDS = 0.005
+SEGMENT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,34 @@ async def hostile_batch(batch: HostileBatch, port: int) -> None:
     await _call(port, codec.encode_request(request, ApiKey.PRODUCE, 9, 1, "hostile"))
 
 
+async def many_producer_ids(port: int) -> None:
+    """One record with each of 300,000 invented producer ids, then a roll of the segment."""
+    record = Record(-1, _now_ms(), None, b"ab")
+    batch = bytearray(encode_batch([record], producer_id=1, producer_epoch=0, base_sequence=0))
+
+    def frame(nth: int) -> bytes:
+        batch[43:51] = (1_000_000 + nth).to_bytes(8, "big")
+        batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+        return _produce(TOPIC, bytes(batch))
+
+    await _pipeline(port, (frame(nth) for nth in range(300_000)))
+    large = _produce(TOPIC, encode_batch([Record(-1, _now_ms(), None, bytes(1_000_000))]))
+    await _pipeline(port, repeat(large, SEGMENT_BYTES // 1_000_000))
+
+
+async def claimed_counts(port: int) -> None:
+    """Batches of one record that claim 2^31-1 records."""
+    record = encode_batch([Record(0, _now_ms(), b"k", b"v")])[HEADER_SIZE:]
+    batch = batch_of([record], 2**31 - 1, _now_ms(), Codec.SNAPPY)
+    await _pipeline(port, (_produce(TOPIC, batch) for _ in range(10_000)))
+
+
+async def small_bombs(port: int) -> None:
+    """Batches of one kilobyte that each become a megabyte, all on one connection."""
+    batch = large_values(1, 1_000_000, _now_ms(), codec=Codec.GZIP)
+    await _pipeline(port, (_produce(TOPIC, batch) for _ in range(3_000)))
+
+
 ATTACKS = {
     "unread-fetches": Attack("100 readers that never read 10 partitions of 13 MB", unread_fetches),
     "unread-metadata": Attack("500 readers that never read 20 Metadata of 500 topics", unread_metadata),
@@ -149,6 +183,9 @@ ATTACKS = {
     "idle-connections": Attack(f"{IDLE_CONNECTIONS:,} connections that send nothing", idle_connections),
     "long-names": Attack("1,000 CreateTopics with a name of 32,700 characters", long_names),
     "slow-frames": Attack("100 frames of 100 MB at 4.5 MB/s each", slow_frames),
+    "producer-ids": Attack("300,000 invented producer ids, then a roll", many_producer_ids),
+    "claimed-counts": Attack("10,000 batches of 1 record that claim 2^31-1", claimed_counts),
+    "small-bombs": Attack("3,000 batches of 1 kB of gzip that become 1 MB", small_bombs),
     **{
         attack.__name__.replace("_", "-"): Attack(attack.__name__.replace("_", " "), attack)
         for attack in (*LARGE_REQUESTS, *GROUPS)
@@ -172,6 +209,27 @@ async def _unread(port: int, frames: bytes) -> asyncio.StreamWriter:
     transport.pause_reading()
     writer.write(frames)
     return writer
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _produce(topic: str, batch: bytes) -> bytes:
+    partition = produce.PartitionProduceData(index=0, records=batch)
+    data = produce.TopicProduceData(name=topic, partition_data=(partition,))
+    request = produce.ProduceRequest(acks=1, timeout_ms=60_000, topic_data=(data,))
+    return codec.encode_request(request, ApiKey.PRODUCE, 9, 1, "hostile")
+
+
+async def _pipeline(port: int, frames: Iterator[bytes]) -> None:
+    """Sends frames without waiting for the answers, but at most some hundred before their answers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while part := list(islice(frames, 200)):
+        writer.writelines(part)
+        for _ in part:
+            await _skip_answer(reader)
+    writer.close()
 
 
 async def _call(port: int, frame: bytes) -> None:

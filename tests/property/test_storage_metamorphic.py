@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcli.config.topic import LogConfig
-from kcli.model.ids import ProducerId
 from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
@@ -199,11 +198,11 @@ class Run:
     def _next_sequence(self, producer: int) -> int:
         if producer < 0:
             return -1
-        entry = self.log.producers.producers.get(ProducerId(producer))
+        entry = self.log.producers.entry(producer)
         return 0 if entry is None else entry.last_sequence + 1
 
     def _is_open(self, producer: int) -> bool:
-        entry = self.log.producers.producers.get(ProducerId(producer))
+        entry = self.log.producers.entry(producer)
         return entry is not None and entry.current_txn_first_offset is not None
 
     def _restart(self, clean: bool) -> None:

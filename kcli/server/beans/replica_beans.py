@@ -50,7 +50,7 @@ def _count(broker: BrokerPorts, leader: LeaderPartition, counts: Counter[str], l
     counts["UnderMinIsrPartitionCount"] += not state.isr.is_sufficient
     counts["AtMinIsrPartitionCount"] += len(state.isr.members) == state.isr.required
     counts["ReassigningPartitions"] += image is not None and bool(image.adding or image.removing)
-    counts["ProducerIdCount"] += len(producers.producers)
+    counts["ProducerIdCount"] += len(producers)
     counts["PartitionsWithLateTransactionsCount"] += producers.has_open_transaction_before(late_before_ms)
 
 

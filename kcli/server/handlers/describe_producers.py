@@ -19,7 +19,7 @@ from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_TOPIC
 from kcli.server.requests.answers import then
 from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
-from kcli.storage.log.producer_state import ProducerEntry
+from kcli.storage.log.producer_entries import ProducerEntry
 
 _NONE = -1
 

@@ -134,7 +134,7 @@ class LogCleaning:
     def _delete_old_segments(self) -> None:
         """Applies retention to the logs with both compact and delete in cleanup.policy, as Kafka's cleaner does."""
         now_ms = self._clock.now_ms()
-        for log in list(self._logs.logs.values()):
+        for log in self._logs.all_logs():
             if log.config.compact and log.config.delete and log.directory.error is None:
                 try:
                     log.delete_old_segments(now_ms)

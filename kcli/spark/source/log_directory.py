@@ -34,7 +34,7 @@ from kcli.spark.source.fetcher import Fetched
 from kcli.spark.source.offsets import OffsetRange, data_loss
 from kcli.spark.source.segment_files import SegmentFile, list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, read_offsets
-from kcli.storage.log.producer_state import decode_snapshot
+from kcli.storage.log.producer_entries import decode_snapshot
 from kcli.storage.log.transaction_index import AbortedTransaction
 
 _log = logging.getLogger("kcli.spark")

@@ -114,7 +114,7 @@ class LogCleaner:
     def uncleanable(self) -> tuple[PartitionLog, ...]:
         """The logs that are not cleaned again before a restart of the broker, because a pass over them found damage."""
         # Each log is looked up, because another thread may add to the set, and iteration would fail.
-        return tuple(log for log in list(self._store.logs.values()) if log in self._uncleanable)
+        return tuple(log for log in self._store.all_logs() if log in self._uncleanable)
 
     def clean(self, now_ms: int) -> list[CleaningResult]:
         """Runs passes, always over the dirtiest log, until no log needs a pass or a pass does not succeed. May
@@ -170,12 +170,12 @@ class LogCleaner:
         return max(candidates, key=lambda each: each.dirty_ratio, default=None)
 
     def _compacted(self) -> Iterable[PartitionLog]:
-        for key, log in list(self._store.logs.items()):
+        for log in self._store.all_logs():
             usable = log.directory.error is None and log.topic != CLUSTER_METADATA_TOPIC
             if (
                 usable
                 and log.config.compact
-                and key not in self._in_progress
+                and TopicPartition(log.topic, log.partition) not in self._in_progress
                 and log not in self._uncleanable
             ):
                 yield log

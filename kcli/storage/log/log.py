@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -43,7 +43,8 @@ from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
-from kcli.storage.log.producer_state import ProducerEntry, ProducerState, Verification, read_marker
+from kcli.storage.log.producer_entries import ProducerEntry
+from kcli.storage.log.producer_state import ProducerState, Verification, read_marker
 from kcli.storage.log.record_validation import InlineBytes, Validation
 from kcli.storage.log.replay import ProducerRestoration, replay
 from kcli.storage.log.replicated import check_run, read_run
@@ -132,6 +133,7 @@ class PartitionLog:
         self.leader_epochs = leader_epochs
         self._producers: ProducerState | None = producers  # None after a truncation, until they are restored
         self._producer_expiration_ms = producers.expiration_ms
+        self._producer_ids = producers.ids
         self.snapshots = ProducerSnapshots(directory.disk, path, file_names)
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -165,8 +167,7 @@ class PartitionLog:
     def last_stable_offset(self) -> Offset:
         """The offset up to which a read_committed consumer reads. Every transaction that has records before this offset
         has ended."""
-        producers = self._producers or self._restore_producers()
-        unstable = producers.first_unstable_offset()
+        unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
@@ -343,9 +344,7 @@ class PartitionLog:
             )
         last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
-        producers = (
-            self._producers or self._restore_producers()
-        )  # before the write, because this may read the log
+        producers = self.producers  # before the write, because this may read the log
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
@@ -443,9 +442,20 @@ class PartitionLog:
     def _sync_roll(self, sealed: Segment, base_offset: Offset) -> None:
         """Flushes the indexes and the producer snapshot that a roll has written. Called if the records are flushed
         already. A start after a crash then reads only the new segment, so these files must be complete."""
-        self.snapshots.sync(base_offset)
+        if self.snapshots.is_unwritten(base_offset):
+            # The next start reads the older batches again if this snapshot is missing.
+            self.directory.background(lambda: self._sync_snapshot_in_background(base_offset))
+        else:
+            self.snapshots.sync(base_offset)
         sealed.flush_indexes()
         self.directory.disk.sync_dir(self.path)
+
+    def _sync_snapshot_in_background(self, base_offset: Offset) -> None:
+        try:
+            self.snapshots.sync(base_offset)
+            self.directory.disk.sync_dir(self.path)
+        except OSError as error:
+            self.directory.failed(error)
 
     def _roll_alone(self, base_offset: Offset, now_ms: int) -> None:
         active = self.segments[-1]
@@ -457,7 +467,7 @@ class PartitionLog:
         else:
             active.seal()
             self.producers.end_offset = base_offset
-            self.snapshots.write(self.producers)
+            self.snapshots.write_soon(self.producers)
         made = self._made_segment(base_offset, now_ms)
         # Changed last, because a shortage of descriptors may end the roll earlier. The log is then as before.
         if is_replaced:
@@ -552,10 +562,13 @@ class PartitionLog:
     def upper_bound_offset(self, offset: Offset, size_bytes: int) -> Offset:
         return lookup.upper_bound_offset(self.segments, offset, size_bytes, self.log_end_offset)
 
-    def active_producers(self) -> tuple[ProducerEntry, ...]:
-        return tuple(self.producers.producers.values())
+    def active_producers(self) -> Iterator[ProducerEntry]:
+        """The producers at the time of the call. The iterator may be used later, and in another thread."""
+        return self.producers.entries()
 
-    def remove_expired_producers(self, now_ms: int) -> int:
+    def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
+        """Drops the producers that were idle for longer than `producer.id.expiration.ms`, in steps. Returns their
+        number."""
         return self.producers.remove_expired(now_ms)
 
     # --- cutting
@@ -846,7 +859,8 @@ class PartitionLog:
     @property
     def producers(self) -> ProducerState:
         """The producers at the log end. After a truncation, the first use restores them, which may block."""
-        return self._producers or self._restore_producers()
+        producers = self._producers
+        return self._restore_producers() if producers is None else producers
 
     @on_disk
     def _restore_producers(self) -> ProducerState:
@@ -860,7 +874,7 @@ class PartitionLog:
             return self._producers
 
     def _new_producers(self) -> ProducerState:
-        return ProducerState(self._topic_partition, self._producer_expiration_ms)
+        return ProducerState(self._topic_partition, self._producer_expiration_ms, self._producer_ids)
 
     def expire_producers_after(self, expiration_ms: int) -> None:
         self._producer_expiration_ms = expiration_ms

@@ -1,20 +1,17 @@
-"""The state of a partition's producers: sequence numbers, open transactions (KIP-98), `.snapshot` files.
+"""The state of a partition's producers: sequence numbers, open transactions (KIP-98).
 
 `check` checks a client's batch before it is written. `update` updates the state with each batch, when the batch is
 written and when the log is read again. A start loads the newest snapshot and reads only the batches after the snapshot,
-not the whole log.
+not the whole log. `producer_entries` has the stored form of a producer.
 """
 
 from __future__ import annotations
 
-import struct
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 from kcli.errors import (
-    CorruptRecordError,
     InvalidProducerEpochException,
     InvalidRecordException,
     InvalidTxnStateException,
@@ -22,72 +19,39 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerId
+from kcli.model.ids import NO_OFFSET, Offset, ProducerId
 from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
-from kcli.protocol.checksum import crc32c
-from kcli.runtime.disk import Disk, read_file
+from kcli.storage.log.producer_entries import (
+    BATCH,
+    CACHED_BATCHES,
+    NO_COORDINATOR_EPOCH,
+    ROW,
+    ProducerEntry,
+    SnapshotContent,
+    WrittenBatch,
+    unpacked,
+    written_batch,
+)
+from kcli.storage.log.producer_ids import KEPT_PRODUCER_IDS, ProducerIds
 from kcli.storage.log.transaction_index import AbortedTransaction
 
-CACHED_BATCHES = 5
-"""The number of newest batches that are kept for each producer, to recognise duplicates. Because of this limit,
-idempotent clients have at most five unanswered requests."""
-
 MAX_EPOCH = 32_767
-NO_COORDINATOR_EPOCH = -1
-SNAPSHOT_VERSION = 1
 
-_SNAPSHOT_HEAD = struct.Struct(">hIi")
-_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
-_CRC_END = 6
+MAX_VERIFICATIONS = 10_000
+"""The most verifications of a partition. A verification is used within milliseconds. But a client can send
+transactional batches with invented producer ids, and their verifications are never used."""
 
+EXPIRED_PER_STEP = 100
+"""The producers whose age is checked in one step, which takes 20 µs."""
 
-class WrittenBatch(NamedTuple):
-    """A batch that a producer wrote. `offset_delta` is the distance from the first to the last record, which is the
-    same in offsets and in sequence numbers."""
+SWEPT_PER_ID = 16
+"""The stored ids that are looked at for each new id above the limit. A quarter of them is forgotten, so the number of
+ids falls."""
 
-    last_sequence: int
-    last_offset: Offset
-    offset_delta: int
-    timestamp_ms: int
-
-    @property
-    def first_offset(self) -> Offset:
-        return Offset(self.last_offset - self.offset_delta)
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
-
-
-@dataclass(slots=True)
-class ProducerEntry:
-    """The state of one producer id. `batches` has the newest five batches of the current epoch, oldest first."""
-
-    producer_id: ProducerId
-    epoch: int
-    coordinator_epoch: int = NO_COORDINATOR_EPOCH
-    last_timestamp_ms: int = -1
-    current_txn_first_offset: Offset | None = None
-    batches: deque[WrittenBatch] = field(default_factory=lambda: deque(maxlen=CACHED_BATCHES))
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_data_offset(self) -> Offset:
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
-
-    def copy(self) -> ProducerEntry:
-        return ProducerEntry(
-            self.producer_id,
-            self.epoch,
-            self.coordinator_epoch,
-            self.last_timestamp_ms,
-            self.current_txn_first_offset,
-            deque(self.batches, maxlen=CACHED_BATCHES),
-        )
+_SAMPLED_IDS = 500
+_FORGOTTEN_SHARE = 4
+_CACHED_BYTES = CACHED_BATCHES * BATCH.size
 
 
 @dataclass(slots=True, eq=False)
@@ -145,67 +109,80 @@ class OpenTransaction:
 class ProducerState:
     """The producers of one partition, up to `end_offset`."""
 
-    def __init__(self, topic_partition: str, expiration_ms: int) -> None:
+    def __init__(self, topic_partition: str, expiration_ms: int, ids: ProducerIds | None = None) -> None:
+        """Makes a state without producers. `ids` counts the ids of all partitions. If it is None, there is no limit."""
         self._topic_partition = topic_partition
         self.expiration_ms = expiration_ms
-        self.producers: dict[ProducerId, ProducerEntry] = {}
+        self.ids = ids
+        if ids is not None:
+            ids.join(self)
+        self._producers: dict[ProducerId, bytes] = {}
         self.end_offset = Offset(0)
         self.last_snapshot_offset = Offset(0)
-        # The largest number of producers so far. The order of entries in a snapshot depends on it, because Kafka's hash
-        # table of producers never shrinks.
-        self._most_producers = 0
+        self._most_producers = 0  # the largest number of producers so far
+        # The rest of a sweep above the limit of ids, and the offset at or before which ids are forgotten.
+        self._sweep: tuple[Iterator[bytes], Offset] | None = None
         self._verifications: dict[ProducerId, Verification] = {}
         self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         # Transactions that have ended, but whose marker is not below the high watermark.
         self._unreplicated: dict[Offset, OpenTransaction] = {}
+        # The first offset of the oldest transaction in either of the two. The cleaner's thread reads only this number.
+        self._first_unstable: Offset | None = None
+
+    def __len__(self) -> int:
+        """The number of producer ids."""
+        return len(self._producers)
 
     @property
     def is_empty(self) -> bool:
-        return not self.producers
+        return not self._producers
+
+    def entry(self, producer_id: int) -> ProducerEntry | None:
+        packed = self._producers.get(ProducerId(producer_id))
+        return None if packed is None else unpacked(packed)
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        """The producers at the time of the call. The iterator may be used later and in another thread."""
+        return map(unpacked, list(self._producers.values()))
 
     # --- checking what a client sends
 
     def duplicate_of(self, header: BatchHeader) -> WrittenBatch | None:
         """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client sends a batch
         again if it did not get the response."""
-        entry = self.producers.get(header.producer_id)
-        if entry is None or entry.epoch != header.producer_epoch:
+        packed = self._producers.get(header.producer_id)
+        if packed is None or ROW.unpack_from(packed)[1] != header.producer_epoch:
             return None
-        last_sequence = header.last_sequence
-        for batch in entry.batches:
-            if batch.last_sequence == last_sequence and batch.offset_delta == header.last_offset_delta:
-                return batch
-        return None
+        return written_batch(packed, header.last_sequence, header.last_offset_delta)
 
     def check(self, header: BatchHeader) -> None:
         """Raises KafkaError if the batch does not continue the producer's sequence numbers."""
-        entry = self.producers.get(header.producer_id)
-        if entry is None:
+        packed = self._producers.get(header.producer_id)
+        if packed is None:
             return
         self.check_epoch(header)
-        if header.producer_epoch > entry.epoch:
+        _, epoch, last_sequence, _, _, _, _, first_offset = ROW.unpack_from(packed)
+        if header.producer_epoch > epoch:
             if header.base_sequence != 0:
-                raise self._out_of_order(header, entry, "new epoch must start at sequence 0")
-        elif not _follows(entry.last_sequence, header.base_sequence):
-            raise self._out_of_order(header, entry, f"current end sequence is {entry.last_sequence}")
-        if entry.current_txn_first_offset is not None and not header.is_transactional:
+                raise self._out_of_order(header, epoch, "new epoch must start at sequence 0")
+        elif not _follows(last_sequence, header.base_sequence):
+            raise self._out_of_order(header, epoch, f"current end sequence is {last_sequence}")
+        if first_offset != NO_OFFSET and not header.is_transactional:
             raise InvalidTxnStateException(
                 f"Expected transactional write from producer {header.producer_id} at offset {self.end_offset} in "
                 f"partition {self._topic_partition}"
             )
 
-    def _out_of_order(
-        self, header: BatchHeader, entry: ProducerEntry, why: str
-    ) -> OutOfOrderSequenceException:
+    def _out_of_order(self, header: BatchHeader, epoch: int, why: str) -> OutOfOrderSequenceException:
         return OutOfOrderSequenceException(
             f"Out of order sequence number for producer {header.producer_id} at offset {self.end_offset} in "
             f"partition {self._topic_partition}: {header.base_sequence} (incoming seq. number, epoch "
-            f"{header.producer_epoch}), epoch {entry.epoch} is known; {why}"
+            f"{header.producer_epoch}), epoch {epoch} is known; {why}"
         )
 
     def check_marker(self, header: BatchHeader, marker: TransactionEnd, transaction_version: int) -> None:
         """Raises KafkaError if the marker comes from an old coordinator or has an old producer epoch (KIP-890)."""
-        entry = self.producers.get(header.producer_id)
+        entry = self.entry(header.producer_id)
         if entry is None:
             return
         retried = entry.current_txn_first_offset is None or header.producer_epoch == MAX_EPOCH
@@ -235,6 +212,8 @@ class ProducerState:
         if known is None:
             known = Verification(epoch, base_sequence, from_zero, now_ms)
             self._verifications[producer_id] = known
+            if len(self._verifications) > MAX_VERIFICATIONS:
+                del self._verifications[next(iter(self._verifications))]
         elif epoch > known.epoch:
             known.epoch, known.lowest_sequence = epoch, base_sequence
         elif epoch == known.epoch:
@@ -256,7 +235,7 @@ class ProducerState:
                 f"Record was not part of an ongoing transaction of producer {producer_id} in {self._topic_partition}"
             )
         later = header.base_sequence > verification.lowest_sequence
-        skips = producer_id not in self.producers and verification.from_zero and header.base_sequence != 0
+        skips = producer_id not in self._producers and verification.from_zero and header.base_sequence != 0
         if (later and header.producer_epoch == verification.epoch) or skips:
             raise OutOfOrderSequenceException(
                 f"Out of order sequence number for producer {producer_id} at offset {self.end_offset} in partition "
@@ -265,82 +244,99 @@ class ProducerState:
             )
 
     def _is_open(self, producer_id: ProducerId, epoch: int) -> bool:
-        entry = self.producers.get(producer_id)
-        return entry is not None and entry.epoch == epoch and entry.current_txn_first_offset is not None
+        packed = self._producers.get(producer_id)
+        if packed is None:
+            return False
+        _, known_epoch, _, _, _, _, _, first_offset = ROW.unpack_from(packed)
+        return bool(known_epoch == epoch and first_offset != NO_OFFSET)
 
     def check_epoch(self, header: BatchHeader) -> None:
         """Raises KafkaError if a newer epoch of the producer has written to this partition."""
-        entry = self.producers.get(header.producer_id)
-        if entry is not None and header.producer_epoch < entry.epoch:
+        packed = self._producers.get(header.producer_id)
+        if packed is not None and header.producer_epoch < (epoch := ROW.unpack_from(packed)[1]):
             raise InvalidProducerEpochException(
                 f"Epoch of producer {header.producer_id} at offset {self.end_offset} in {self._topic_partition} "
-                f"is {header.producer_epoch}, which is smaller than the last seen epoch {entry.epoch}"
+                f"is {header.producer_epoch}, which is smaller than the last seen epoch {epoch}"
             )
 
     # --- updates from the log
 
     def update(self, header: BatchHeader, base_offset: Offset) -> None:
         """Updates the state with a batch that an idempotent or transactional producer has written at `base_offset`."""
-        entry = self.producers.get(header.producer_id)
-        if entry is None:
-            entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
-        elif entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches.clear()
-        last_offset = Offset(base_offset + header.last_offset_delta)
-        entry.batches.append(
-            WrittenBatch(header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp_ms)
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        last_sequence, delta, time_ms = (
+            header.last_sequence,
+            header.last_offset_delta,
+            header.max_timestamp_ms,
         )
-        entry.last_timestamp_ms = header.max_timestamp_ms
-        if header.is_transactional and entry.current_txn_first_offset is None:
-            entry.current_txn_first_offset = base_offset
-            self._verifications.pop(header.producer_id, None)
-            self._ongoing[base_offset] = OpenTransaction(header.producer_id, base_offset)
+        last_offset = base_offset + delta
+        batches, coordinator_epoch, first_offset = b"", NO_COORDINATOR_EPOCH, NO_OFFSET
+        packed = self._producers.get(producer_id)
+        if packed is not None:
+            _, known_epoch, _, _, _, _, coordinator_epoch, first_offset = ROW.unpack_from(packed)
+            if known_epoch == epoch:
+                batches = packed[ROW.size :]
+        if header.is_transactional and first_offset == NO_OFFSET:
+            first_offset = base_offset
+            self._verifications.pop(producer_id, None)
+            self._ongoing[base_offset] = OpenTransaction(producer_id, base_offset)
+            self._find_unstable()
+        batches = (batches + BATCH.pack(last_sequence, delta, last_offset, time_ms))[-_CACHED_BYTES:]
+        row = ROW.pack(
+            producer_id, epoch, last_sequence, last_offset, delta, time_ms, coordinator_epoch, first_offset
+        )
+        self._store(producer_id, row + batches, is_new=packed is None)
 
     def update_marker(
         self, header: BatchHeader, offset: Offset, marker: TransactionEnd
     ) -> AbortedTransaction | None:
         """Updates the state with a marker that is written at `offset`. If the marker aborts a transaction, returns the
         entry for the transaction index."""
-        self._verifications.pop(header.producer_id, None)
-        entry = self.producers.get(header.producer_id)
-        if entry is None:
-            entry = self._add(ProducerEntry(header.producer_id, header.producer_epoch))
-        elif entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches.clear()
-        entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp_ms = marker.timestamp_ms
-        first_offset, entry.current_txn_first_offset = entry.current_txn_first_offset, None
+        producer_id = header.producer_id
+        self._verifications.pop(producer_id, None)
+        known = self.entry(producer_id)
+        entry = ProducerEntry(
+            producer_id,
+            header.producer_epoch,
+            marker.coordinator_epoch,
+            marker.timestamp_ms,
+            batches=known.batches if known is not None and known.epoch == header.producer_epoch else (),
+        )
+        self._store(producer_id, entry.packed(), is_new=known is None)
+        first_offset = None if known is None else known.current_txn_first_offset
         if first_offset is None:
             return None
         transaction = self._ongoing.pop(first_offset)
         transaction.last_offset = offset
         self._unreplicated[first_offset] = transaction
+        self._find_unstable()
         if marker.commit:
             return None
         still_open = next(iter(self._ongoing), Offset(offset + 1))
-        return AbortedTransaction(header.producer_id, first_offset, offset, still_open)
+        return AbortedTransaction(producer_id, first_offset, offset, still_open)
 
-    def _add(self, entry: ProducerEntry) -> ProducerEntry:
-        self.producers[entry.producer_id] = entry
-        self._most_producers = max(self._most_producers, len(self.producers))
-        return entry
+    def _store(self, producer_id: ProducerId, packed: bytes, *, is_new: bool) -> None:
+        self._producers[producer_id] = packed
+        if is_new:
+            self._most_producers = max(self._most_producers, len(self._producers))
+            if self.ids is not None and self.ids.added():
+                self._forget_oldest(self.ids)
 
     # --- transactions
 
     def first_unstable_offset(self) -> Offset | None:
         """The first offset of the oldest transaction that read_committed consumers must not read yet. None if there is
-        no such transaction."""
-        if not self._ongoing and not self._unreplicated:
-            return None
-        return min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
+        no such transaction. May be called in any thread."""
+        return self._first_unstable
+
+    def _find_unstable(self) -> None:
+        first = min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
+        self._first_unstable = None if first == NEVER else first
 
     def has_open_transaction_before(self, time_ms: int) -> bool:
         """Whether the producer of an open transaction has written nothing since `time_ms`."""
         return any(
-            (entry := self.producers.get(transaction.producer_id)) is not None
-            and entry.last_timestamp_ms < time_ms
+            (entry := self.entry(transaction.producer_id)) is not None and entry.last_timestamp_ms < time_ms
             for transaction in self._ongoing.values()
         )
 
@@ -353,116 +349,87 @@ class ProducerState:
             ]
             for first in decided:
                 del self._unreplicated[first]
+            self._find_unstable()
 
     # --- forgetting
 
-    def remove_expired(self, now_ms: int) -> int:
+    def remove_expired(self, now_ms: int) -> Generator[None, None, int]:
         """Drops producers that wrote nothing for `expiration_ms` and have no open transaction, and returns their
-        number. Also drops verifications of this age.
+        number. Also drops verifications of this age. Works in steps.
         """
-        expired = [entry.producer_id for entry in self.producers.values() if self._is_expired(entry, now_ms)]
-        for producer_id in expired:
-            del self.producers[producer_id]
+        removed = 0
+        producers = iter(list(self._producers.values()))
+        while part := list(islice(producers, EXPIRED_PER_STEP)):
+            for packed in part:
+                producer_id = ROW.unpack_from(packed)[0]
+                # The producer may have written since the first step.
+                if self._is_expired(packed, now_ms) and self._producers.get(producer_id) is packed:
+                    del self._producers[producer_id]
+                    removed += 1
+            yield
         for producer_id, verification in list(self._verifications.items()):
             if now_ms - verification.timestamp_ms >= self.expiration_ms:
                 del self._verifications[producer_id]
-        return len(expired)
+        return removed
 
-    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
-        idle_ms = now_ms - entry.last_timestamp_ms
-        return entry.current_txn_first_offset is None and idle_ms >= self.expiration_ms
+    def _is_expired(self, packed: bytes, now_ms: int) -> bool:
+        _, _, _, _, _, timestamp_ms, _, first_offset = ROW.unpack_from(packed)
+        return bool(first_offset == NO_OFFSET and now_ms - timestamp_ms >= self.expiration_ms)
+
+    def _forget_oldest(self, ids: ProducerIds) -> None:
+        """Forgets some of the producers that have written longest ago, if this partition has many. Producers with an
+        open transaction stay. A sample of the producers decides which offsets are old."""
+        if self._sweep is None:
+            if len(self._producers) <= KEPT_PRODUCER_IDS:
+                return
+            producers = list(self._producers.values())
+            sample = producers[:: max(len(producers) // _SAMPLED_IDS, 1)]
+            offsets = sorted(ROW.unpack_from(packed)[3] for packed in sample)
+            self._sweep = iter(producers), offsets[len(offsets) // _FORGOTTEN_SHARE]
+        rest, oldest = self._sweep
+        swept = list(islice(rest, SWEPT_PER_ID))
+        for packed in swept:
+            producer_id, _, _, last_offset, _, _, _, first_offset = ROW.unpack_from(packed)
+            is_idle = last_offset <= oldest and first_offset == NO_OFFSET
+            if is_idle and self._producers.get(producer_id) is packed:
+                del self._producers[producer_id]
+                ids.forgotten()
+        if not swept:
+            self._sweep = None
 
     def clear(self) -> None:
-        self.producers.clear()
+        self._producers.clear()
+        self._sweep = None
         self._verifications.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._first_unstable = None
         self.end_offset = Offset(0)
         self.last_snapshot_offset = Offset(0)
 
     # --- snapshots
 
-    def load(self, entries: Iterable[ProducerEntry], offset: Offset, now_ms: int) -> None:
-        """Replaces the state by the entries of a snapshot that was written at `offset`, except expired entries."""
+    def load(self, producers: Iterable[bytes], offset: Offset, now_ms: int) -> None:
+        """Replaces the state by the producers of a snapshot that was written at `offset`, except expired ones."""
         self.clear()
-        for entry in entries:
-            if self._is_expired(entry, now_ms):
+        for packed in producers:
+            if self._is_expired(packed, now_ms):
                 continue
-            self._add(entry)
-            if entry.current_txn_first_offset is not None:
-                first = entry.current_txn_first_offset
-                self._ongoing[first] = OpenTransaction(entry.producer_id, first)
+            producer_id, _, _, _, _, _, _, first_offset = ROW.unpack_from(packed)
+            self._store(producer_id, packed, is_new=True)
+            if first_offset != NO_OFFSET:
+                self._ongoing[first_offset] = OpenTransaction(producer_id, first_offset)
         self._ongoing = dict(sorted(self._ongoing.items()))
+        self._find_unstable()
         self.end_offset = self.last_snapshot_offset = offset
 
-    def encode(self) -> bytes:
-        body = b"".join(_pack_entry(entry) for entry in self._in_java_order())
-        packed = bytearray(_SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, 0, len(self.producers)) + body)
-        struct.pack_into(">I", packed, 2, crc32c(bytes(packed[_CRC_END:])))
-        return bytes(packed)
-
-    def _in_java_order(self) -> list[ProducerEntry]:
-        """The entries in the order of Java's HashMap, so that a snapshot has the same bytes as in Kafka."""
-        capacity = MIN_JAVA_CAPACITY
-        while self._most_producers > capacity * 3 // 4:
-            capacity *= 2
-        return sorted(self.producers.values(), key=lambda entry: _java_bucket(entry.producer_id, capacity))
+    def content(self) -> SnapshotContent:
+        """The content of a snapshot. Another thread may encode it."""
+        return SnapshotContent(list(self._producers.values()), self._most_producers)
 
 
 NEVER = Offset((1 << 63) - 1)
-MIN_JAVA_CAPACITY = 16
-
-_EMPTY_SNAPSHOT = ProducerState("", 0).encode()
-"""The content of a snapshot without producers. Most logs of a large node have such snapshots."""
-
-
-def _java_bucket(producer_id: ProducerId, capacity: int) -> int:
-    folded = (producer_id ^ producer_id >> 32) & 0xFFFF_FFFF
-    return (folded ^ folded >> 16) & capacity - 1
 
 
 def _follows(last_sequence: int, next_sequence: int) -> bool:
     return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == MAX_SEQUENCE)
-
-
-def _pack_entry(entry: ProducerEntry) -> bytes:
-    newest = entry.batches[-1] if entry.batches else WrittenBatch(NO_SEQUENCE, NO_OFFSET, 0, -1)
-    first_offset = entry.current_txn_first_offset
-    return _SNAPSHOT_ENTRY.pack(
-        entry.producer_id,
-        entry.epoch,
-        newest.last_sequence,
-        newest.last_offset,
-        newest.offset_delta,
-        entry.last_timestamp_ms,
-        entry.coordinator_epoch,
-        NO_OFFSET if first_offset is None else first_offset,
-    )
-
-
-def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:
-    """The entries of a `.snapshot` file. Raises CorruptRecordError if the file is damaged."""
-    return decode_snapshot(read_file(disk, path), path)
-
-
-def decode_snapshot(content: bytes, name: str) -> list[ProducerEntry]:
-    if content == _EMPTY_SNAPSHOT:
-        return []
-    if len(content) < _SNAPSHOT_HEAD.size:
-        raise CorruptRecordError(f"{name}: {len(content)} bytes are too few for a producer snapshot")
-    version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
-    if version != SNAPSHOT_VERSION:
-        raise CorruptRecordError(f"{name}: snapshot version {version}, expected {SNAPSHOT_VERSION}")
-    if len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
-        raise CorruptRecordError(f"{name}: {len(content)} bytes do not hold {count} producers")
-    if crc32c(content[_CRC_END:]) != crc:
-        raise CorruptRecordError(f"{name}: the checksum of the producer snapshot is wrong")
-    entries = []
-    for fields in _SNAPSHOT_ENTRY.iter_unpack(content[_SNAPSHOT_HEAD.size :]):
-        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first_offset = fields
-        entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp)
-        entry.current_txn_first_offset = None if first_offset == NO_OFFSET else first_offset
-        if offset != NO_OFFSET:
-            entry.batches.append(WrittenBatch(sequence, offset, delta, timestamp))
-        entries.append(entry)
-    return entries

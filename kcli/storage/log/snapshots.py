@@ -4,13 +4,15 @@ offset.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import Offset
 from kcli.runtime.disk import Disk
 from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
-from kcli.storage.log.producer_state import ProducerState, read_snapshot
+from kcli.storage.log.producer_entries import MANY_PRODUCERS, SnapshotContent, read_snapshot
+from kcli.storage.log.producer_state import ProducerState
 
 
 class ProducerSnapshots:
@@ -22,6 +24,9 @@ class ProducerSnapshots:
         found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self._offsets = {offset for offset in found if offset is not None}
         self._doubtful: frozenset[Offset] = frozenset()
+        # Snapshots of many producers, until another thread has written them.
+        self._unwritten: dict[Offset, SnapshotContent] = {}
+        self._guard = threading.Lock()
 
     def path(self, offset: Offset) -> str:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
@@ -33,7 +38,7 @@ class ProducerSnapshots:
     @property
     def exist(self) -> bool:
         """Whether the directory has a snapshot."""
-        return bool(self._offsets or self._doubtful)
+        return bool(self._offsets or self._doubtful or self._unwritten)
 
     def write(self, producers: ProducerState) -> None:
         """Writes the state at `producers.end_offset`, unless the last snapshot already has this offset.
@@ -44,7 +49,27 @@ class ProducerSnapshots:
         offset = producers.end_offset
         if offset <= producers.last_snapshot_offset:
             return
-        content = producers.encode()
+        self._write(offset, producers.content().encode())
+        producers.last_snapshot_offset = offset
+
+    def write_soon(self, producers: ProducerState) -> None:
+        """Writes the state at `producers.end_offset` like `write`. If there are many producers, only copies the state,
+        and `sync` writes the file. The caller must then call `sync` in another thread.
+
+        If a crash comes first, the next start uses the snapshot before it, and reads more batches.
+        """
+        offset = producers.end_offset
+        if len(producers) < MANY_PRODUCERS:
+            self.write(producers)
+        elif offset > producers.last_snapshot_offset:
+            self._unwritten[offset] = producers.content()
+            producers.last_snapshot_offset = offset
+
+    def is_unwritten(self, offset: Offset) -> bool:
+        """Whether `sync` must first write the snapshot."""
+        return offset in self._unwritten
+
+    def _write(self, offset: Offset, content: bytes) -> None:
         exists = offset in self._offsets or offset in self._doubtful
         file = self._disk.open(self.path(offset), create=True)
         try:
@@ -56,7 +81,26 @@ class ProducerSnapshots:
         finally:
             file.close()
         self._offsets.add(offset)
-        producers.last_snapshot_offset = offset
+
+    def _write_late(self, offset: Offset, content: SnapshotContent) -> None:
+        """Writes a snapshot, unless it was removed meanwhile. The file has its name only when it is complete. Before,
+        it has a name that every start removes."""
+        path = self.path(offset)
+        unfinished = path + DELETED_SUFFIX
+        encoded = content.encode()
+        file = self._disk.open(unfinished, create=True)
+        try:
+            file.write_at(0, encoded)
+            file.truncate(len(encoded))
+        finally:
+            file.close()
+        with self._guard:
+            if self._unwritten.get(offset) is content:
+                self._disk.rename(unfinished, path)
+                self._offsets.add(offset)
+                del self._unwritten[offset]
+                return
+        self._disk.remove(unfinished)
 
     def copy(self) -> ProducerSnapshots:
         """Returns a copy of this object, for a reader in another thread."""
@@ -73,12 +117,12 @@ class ProducerSnapshots:
             if offset > end_offset:
                 continue
             try:
-                entries = read_snapshot(self._disk, self.path(offset))
+                stored = read_snapshot(self._disk, self.path(offset))
             except CorruptRecordError:
                 if removes_invalid:
                     self.remove(offset)
                 continue
-            producers.load(entries, offset, now_ms)
+            producers.load(stored, offset, now_ms)
             return
 
     def doubt_after(self, offset: Offset) -> None:
@@ -104,11 +148,17 @@ class ProducerSnapshots:
         this snapshot contains the producers after a restart. Without this snapshot, a batch that is sent again would be
         appended twice.
         """
+        with self._guard:
+            for offset in list(self._unwritten):
+                if not log_start_offset <= offset <= end_offset:
+                    del self._unwritten[offset]
         for offset in self.offsets():
             if not log_start_offset <= offset <= end_offset:
                 self.remove(offset)
 
     def remove_all(self) -> None:
+        with self._guard:
+            self._unwritten.clear()
         for offset in self.offsets():
             self.remove(offset)
 
@@ -116,6 +166,8 @@ class ProducerSnapshots:
         """Renames the snapshot at `offset` to a name with `.deleted`. Returns the new path in a list, which is empty if
         there is no such snapshot.
         """
+        with self._guard:
+            self._unwritten.pop(offset, None)
         if offset not in self._offsets:
             return []
         self._offsets.discard(offset)
@@ -124,6 +176,9 @@ class ProducerSnapshots:
         return [path + DELETED_SUFFIX]
 
     def sync(self, offset: Offset) -> None:
+        """Makes a snapshot durable. First writes it, if `write_soon` did not. May block, and may run in any thread."""
+        if (content := self._unwritten.get(offset)) is not None:
+            self._write_late(offset, content)
         if offset in self._offsets:
             file = self._disk.open(self.path(offset))
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
@@ -36,6 +36,7 @@ from kcli.storage.files import (
 )
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.producer_ids import ProducerIds
 from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.recovery import OffsetOverflow, Recovery
@@ -67,6 +68,7 @@ class LogSettings:
     random_below: Callable[[int], int]
     producer_expiration_ms: int
     validation: Validation = Validation.ALL
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)
 
 
 def create_log(
@@ -130,7 +132,9 @@ def load_log(
         config,
         segments=segments,
         leader_epochs=LeaderEpochCache(disk, f"{path}/{LEADER_EPOCH_FILE}"),
-        producers=ProducerState(f"{topic}-{partition}", settings.producer_expiration_ms),
+        producers=ProducerState(
+            f"{topic}-{partition}", settings.producer_expiration_ms, settings.producer_ids
+        ),
         log_start_offset=max(state.log_start_offset, segments[0].base_offset),
         log_end_offset=segments[-1].base_offset,
         recovery_point=FIRST_OFFSET,

@@ -318,6 +318,14 @@ class LogStore:
 
     # --- logs
 
+    def all_logs(self) -> list[PartitionLog]:
+        """The logs at the time of the call. May be called in any thread.
+
+        Python copies the values of a dictionary without running other code. A copy of its items, in contrast, makes
+        tuples, so the garbage collector may run, and another thread may then change the dictionary.
+        """
+        return list(self.logs.values())
+
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self.logs.get(TopicPartition(topic, partition))
 
@@ -486,7 +494,7 @@ class LogStore:
         """Applies retention to every log except the metadata log, because its retention depends on snapshots. Yields
         after each log. If a disk fails, the logs in other directories are not affected."""
         deleted = 0
-        for log in list(self.logs.values()):
+        for log in self.all_logs():
             if log.topic != CLUSTER_METADATA_TOPIC:
                 deleted += self._safely(lambda log: log.delete_old_segments(now_ms), [log])
             yield
@@ -511,8 +519,8 @@ class LogStore:
         returns their number.
         """
         removed = 0
-        for log in list(self.logs.values()):
-            removed += log.remove_expired_producers(now_ms)
+        for log in self.all_logs():
+            removed += yield from log.remove_expired_producers(now_ms)
             yield
         return removed
 
@@ -520,12 +528,12 @@ class LogStore:
         """Flushes the logs whose `flush.ms` has passed. May block."""
         self._safely(
             lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None,
-            list(self.logs.values()),
+            self.all_logs(),
         )
 
     def flush_all(self) -> None:
         """Flushes all logs. May block."""
-        self._safely(lambda log: log.flush(), list(self.logs.values()))
+        self._safely(lambda log: log.flush(), self.all_logs())
 
     def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
         """Runs `work` on each log whose directory is online. Returns the sum of the results. Logs disk errors."""

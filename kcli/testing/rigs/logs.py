@@ -14,10 +14,11 @@ from kcli.protocol.batches.compression import Codec
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.runtime.disk import Disk
 from kcli.runtime.rng import SystemRng
-from kcli.storage.directory import LogDirectory
+from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
+from kcli.storage.store.store import run_inline
 
 START_MS = 1_800_000_000_000
 """The time of a new ManualClock, in milliseconds."""
@@ -94,6 +95,7 @@ class LogRig:
         clock: ManualClock | None = None,
         topic: str = "t",
         handle_capacity: int = 64,
+        background: Background = run_inline,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -102,6 +104,7 @@ class LogRig:
         self.clock = clock or ManualClock()
         disk.make_dir(path)
         self._handle_capacity = handle_capacity
+        self._background = background
         self._rng = SystemRng(7)
         self.directory = self._directory()
 
@@ -109,7 +112,7 @@ class LogRig:
         return LogDirectory(
             self.path,
             HandlePool(self.disk, self._handle_capacity),
-            background=lambda work: work(),
+            background=self._background,
             monotonic=self.clock.monotonic,
         )
 

@@ -17,7 +17,7 @@ from kcli.protocol.batches.compression import Codec, compress, deflate
 from kcli.protocol.messages import produce
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.partitions import openings
-from kcli.storage.log import record_validation
+from kcli.storage.log import late_opening, record_validation
 from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.validation import UnopenedBatch, check_client_batch
 from rigs.data_path import BrokerRig, topic_image
@@ -146,11 +146,10 @@ def test_one_turn_of_the_loop_opens_a_limited_number_of_bytes(
 ) -> None:
     """The batches after the limit are opened in the thread, and the order of the appends stays."""
     late: list[bool] = []
-    opening_of = openings.opening_of
 
     def noted(unopened: UnopenedBatch) -> object:
         late.append(unopened.is_untried)
-        return opening_of(unopened)
+        return late_opening.opening_of(unopened)
 
     monkeypatch.setattr(openings, "INLINE_BYTES", 1)
     monkeypatch.setattr(openings, "opening_of", noted)

@@ -152,7 +152,9 @@ def test_a_clean_start_reads_the_snapshot_of_idempotent_producers(rig: Rig) -> N
     rig.per_log()
     rig.open()
     assert rig.per_log() == {"list": 1, "open": 4, "read": 4, "stat": 3}
-    assert {tuple(log.producers.producers) for log in rig.store.logs.values()} == {(1,)}
+    assert {
+        tuple(entry.producer_id for entry in log.active_producers()) for log in rig.store.logs.values()
+    } == {(1,)}
 
 
 @pytest.mark.parametrize("producer_id", [NO_PRODUCER_ID, 1])

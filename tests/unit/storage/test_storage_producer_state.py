@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kcli.errors import (
@@ -12,14 +14,25 @@ from kcli.errors import (
     OutOfOrderSequenceException,
     TransactionCoordinatorFencedException,
 )
+from kcli.model.ids import Offset
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
+from kcli.runtime.disk import read_file
+from kcli.storage.log import producer_entries
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
-from kcli.storage.log.producer_state import (
+from kcli.storage.log.producer_entries import (
+    MANY_PRODUCERS,
     ProducerEntry,
-    ProducerState,
-    TransactionEnd,
+    SnapshotContent,
     WrittenBatch,
     decode_snapshot,
+    unpacked,
+)
+from kcli.storage.log.producer_ids import KEPT_PRODUCER_IDS, ProducerIds
+from kcli.storage.log.producer_state import (
+    MAX_VERIFICATIONS,
+    ProducerState,
+    TransactionEnd,
     read_marker,
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
@@ -250,27 +263,25 @@ class TestExpiry:
     def test_idle_producers_are_forgotten(self, log: PartitionLog) -> None:
         produce(log, 0)
         produce(log, 0, producer=2, transactional=True)
-        assert log.remove_expired_producers(START_MS + 86_399_999) == 0
-        assert log.remove_expired_producers(START_MS + 86_400_000) == 1
+        assert last_of(log.remove_expired_producers(START_MS + 86_399_999)) == 0
+        assert last_of(log.remove_expired_producers(START_MS + 86_400_000)) == 1
         assert [entry.producer_id for entry in log.active_producers()] == [2]
         assert produce(log, 50).base_offset == 2
 
 
 class TestSnapshot:
     def entries(self) -> list[ProducerEntry]:
-        plain = ProducerEntry(5, 1, -1, START_MS)
-        plain.batches.append(WrittenBatch(9, 99, 4, START_MS))
-        opened = ProducerEntry(3, 0, 7, START_MS, current_txn_first_offset=90)
-        opened.batches.append(WrittenBatch(0, 90, 0, START_MS))
+        plain = ProducerEntry(5, 1, -1, START_MS, batches=(WrittenBatch(9, 99, 4, START_MS),))
+        opened = ProducerEntry(3, 0, 7, START_MS, 90, (WrittenBatch(0, 90, 0, START_MS),))
         return [opened, plain, ProducerEntry(4, 2, 1, START_MS)]
 
     def state(self) -> ProducerState:
         state = ProducerState("t-0", 1000)
-        state.load(self.entries(), 100, START_MS)
+        state.load([entry.packed() for entry in self.entries()], 100, START_MS)
         return state
 
     def test_the_snapshot_is_read_back_as_it_was_written(self) -> None:
-        found = decode_snapshot(self.state().encode(), "x")
+        found = decode_snapshot(self.state().content().encode(), "x")
         assert {entry.producer_id: entry for entry in found} == {
             entry.producer_id: entry for entry in self.entries()
         }
@@ -278,28 +289,36 @@ class TestSnapshot:
 
     def test_expired_producers_are_not_loaded(self) -> None:
         state = ProducerState("t-0", 1000)
-        state.load(self.entries(), 100, START_MS + 1000)
-        assert list(state.producers) == [3]  # its transaction is open
+        state.load([entry.packed() for entry in self.entries()], 100, START_MS + 1000)
+        assert [entry.producer_id for entry in state.entries()] == [3]  # its transaction is open
 
     def test_order_is_that_of_java_s_hash_table(self) -> None:
         state = ProducerState("t-0", 1000)
-        state.load([ProducerEntry(number, 0, -1, START_MS) for number in (13, 15, 16, 33, 17)], 1, START_MS)
-        assert [entry.producer_id for entry in decode_snapshot(state.encode(), "x")] == [16, 33, 17, 13, 15]
+        state.load(
+            [ProducerEntry(id_, 0, -1, START_MS).packed() for id_ in (13, 15, 16, 33, 17)], 1, START_MS
+        )
+        assert [entry.producer_id for entry in decode_snapshot(state.content().encode(), "x")] == [
+            16,
+            33,
+            17,
+            13,
+            15,
+        ]
 
     def test_a_snapshot_may_have_no_producers(self) -> None:
-        encoded = ProducerState("t-0", 1).encode()
+        encoded = ProducerState("t-0", 1).content().encode()
         assert len(encoded) == 10
         assert decode_snapshot(encoded, "x") == []
 
     @pytest.mark.parametrize("position", range(0, 148, 7))
     def test_a_wrong_bit_is_found(self, position: int) -> None:
-        encoded = bytearray(self.state().encode())
+        encoded = bytearray(self.state().content().encode())
         encoded[position] ^= 4
         with pytest.raises(CorruptRecordError):
             decode_snapshot(bytes(encoded), "x")
 
     def test_a_short_file_is_found(self) -> None:
-        encoded = self.state().encode()
+        encoded = self.state().content().encode()
         for size in range(len(encoded)):
             with pytest.raises(CorruptRecordError):
                 decode_snapshot(encoded[:size], "x")
@@ -327,6 +346,123 @@ class TestSnapshot:
         assert produce(again, 1).duplicate
         with pytest.raises(OutOfOrderSequenceException):
             produce(again, 0)
+
+    def test_five_batches_and_a_later_marker_are_kept_in_the_stored_form(self) -> None:
+        batches = tuple(WrittenBatch(nth, 10 + nth, 0, START_MS + nth) for nth in range(5))
+        entry = ProducerEntry(2**62, 32_767, 9, START_MS + 50, 11, batches)
+        assert unpacked(entry.packed()) == entry
+        assert len(entry.packed()) == 166
+
+    @pytest.mark.parametrize("most", [0, MANY_PRODUCERS * 40])
+    def test_many_producers_have_the_same_order_as_few(
+        self, most: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = [nth * 7_919 % 5_003 + (nth % 3 << 40) for nth in range(MANY_PRODUCERS)]
+        producers = [ProducerEntry(id_, 0, -1, START_MS).packed() for id_ in ids]
+        content = SnapshotContent(producers, max(most, len(producers)))
+        many = content.encode()
+        monkeypatch.setattr(producer_entries, "MANY_PRODUCERS", len(producers) + 1)
+        assert content.encode() == many
+        assert len(decode_snapshot(many, "x")) == len(producers)
+
+
+class TestManyProducers:
+    """A snapshot of many producers is written in the background, and any change of the log may come first."""
+
+    @pytest.fixture(autouse=True)
+    def _few_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in ("producer_entries", "snapshots"):
+            monkeypatch.setattr(f"kcli.storage.log.{module}.MANY_PRODUCERS", 3)
+
+    @pytest.fixture
+    def rig(self) -> LogRig:
+        return LogRig(SimDisk(), background=self.jobs.append)
+
+    def setup_method(self) -> None:
+        self.jobs: list[Callable[[], None]] = []
+
+    def write(self, rig: LogRig) -> PartitionLog:
+        log = rig.create()
+        for producer in range(5):
+            produce(log, 0, producer=producer)
+        log.roll()
+        return log
+
+    def snapshots(self, rig: LogRig) -> list[str]:
+        return [each.name for each in rig.disk.list_dir("/data/t-0") if "snapshot" in each.name]
+
+    def test_a_roll_writes_the_snapshot_in_the_background(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        assert self.snapshots(rig) == []
+        produce(log, 0, producer=9)
+        for job in self.jobs:
+            job()
+        assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
+        content = read_file(rig.disk, "/data/t-0/00000000000000000005.snapshot")
+        assert [entry.producer_id for entry in decode_snapshot(content, "x")] == [0, 1, 2, 3, 4]
+
+    def test_a_crash_before_the_write_loses_no_producer(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        produce(log, 0, producer=9)
+        again = rig.load(clean=False)
+        assert [entry.producer_id for entry in again.active_producers()] == [0, 1, 2, 3, 4, 9]
+        assert log.log_end_offset == again.log_end_offset == 6
+
+    @pytest.mark.parametrize("offset", [0, 4, 5])
+    def test_a_truncation_before_the_write_drops_the_snapshot(self, rig: LogRig, offset: int) -> None:
+        log = self.write(rig)
+        produce(log, 0, producer=9)
+        log.truncate_to(offset)
+        for job in self.jobs:
+            job()
+        assert self.snapshots(rig) == (["00000000000000000005.snapshot"] if offset == 5 else [])
+        assert [entry.producer_id for entry in log.active_producers()] == list(range(offset))
+
+    def test_a_deleted_segment_takes_its_unwritten_snapshot_along(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        log.truncate_fully_and_start_at(Offset(20))
+        for job in self.jobs:
+            job()
+        assert self.snapshots(rig) == []
+
+
+class TestLimits:
+    def test_above_the_limit_the_ids_that_wrote_longest_ago_are_forgotten(self) -> None:
+        state = ProducerState("t-0", 1 << 60, ProducerIds(2 * KEPT_PRODUCER_IDS))
+        busy, opened = 0, 1
+        self.write(state, opened, 1, transactional=True)
+        for nth in range(2, 20 * KEPT_PRODUCER_IDS):
+            self.write(state, nth, 2 * nth)
+            self.write(state, busy, 2 * nth + 1)
+        assert KEPT_PRODUCER_IDS < len(state) < 3 * KEPT_PRODUCER_IDS
+        known = [entry.producer_id for entry in state.entries()]
+        assert {busy, opened, 20 * KEPT_PRODUCER_IDS - 1} <= {*known}
+        assert min(set(known) - {busy, opened}) > 15 * KEPT_PRODUCER_IDS
+
+    def test_a_partition_with_few_ids_forgets_none(self) -> None:
+        ids = ProducerIds(2 * KEPT_PRODUCER_IDS)
+        small, large = ProducerState("s-0", 1 << 60, ids), ProducerState("l-0", 1 << 60, ids)
+        for nth in range(10 * KEPT_PRODUCER_IDS):
+            self.write(large, nth, nth)
+            if nth % 100 == 0:
+                self.write(small, nth, nth)
+        assert len(small) == KEPT_PRODUCER_IDS // 10
+        assert len(large) < 3 * KEPT_PRODUCER_IDS
+
+    def test_verifications_are_limited(self) -> None:
+        state = ProducerState("t-0", 1 << 60)
+        first = state.verification(0, 0, 0, from_zero=True, now_ms=1)
+        for nth in range(1, MAX_VERIFICATIONS + 1):
+            newest = state.verification(nth, 0, 0, from_zero=True, now_ms=1)
+        assert not state.is_valid(0, first)
+        assert state.is_valid(MAX_VERIFICATIONS, newest)
+
+    def write(self, state: ProducerState, producer: int, offset: int, *, transactional: bool = False) -> None:
+        header = read_header(HEADER)._replace(producer_id=producer, attributes=0x10 if transactional else 0)
+        state.update(header, Offset(offset))
+
+
+HEADER = batch_of(numbered(1), producer_id=1, producer_epoch=0, sequence=0)
 
 
 def test_header_of_a_marker_is_kafka_s() -> None:

@@ -9,6 +9,7 @@ from kcli.errors import (
     InvalidTxnStateException,
     OutOfOrderSequenceException,
 )
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.storage.log.producer_state import ALREADY_OPEN, ProducerState, Verification, read_marker
@@ -97,9 +98,9 @@ def test_the_second_protocol_begins_at_zero() -> None:
 def test_a_verification_is_forgotten_like_its_producer() -> None:
     producers = state()
     found = verification(producers, now_ms=500)
-    producers.remove_expired(1499)
+    last_of(producers.remove_expired(1499))
     producers.check_verified(header(), found)
-    producers.remove_expired(1500)
+    last_of(producers.remove_expired(1500))
     with pytest.raises(InvalidTxnStateException):
         producers.check_verified(header(), found)
 
