@@ -38,6 +38,10 @@ USED_SECONDS = 20.0
 SERVERS_MAX = 16
 """The most servers in one round of probes. In a larger cluster, the rounds take turns."""
 
+REFUSED_SECONDS = 60.0
+"""The pause before the next probe of a server that refused the login, for example because the password has changed.
+More probes would fill the broker's log with failed logins."""
+
 PATIENCE_SECONDS = 5.0
 """The longest wait for an answer while a server does not answer and other servers do."""
 
@@ -86,6 +90,7 @@ class _Server:
     answered_at: float | None = None
     silent_since: float | None = None
     reason: str = ""
+    rests_until: float = 0.0
     connection: Connection | None = field(default=None, repr=False)
 
 
@@ -166,7 +171,9 @@ class Contact:
                 each.answered_at = each.silent_since = None
 
     async def _round(self) -> None:
-        addresses = list(self._servers)
+        addresses = [address for address, each in self._servers.items() if each.rests_until <= self._now()]
+        if not addresses:
+            return
         first = self._turn % len(addresses)
         self._turn += SERVERS_MAX
         chosen = (addresses[first:] + addresses[:first])[:SERVERS_MAX]
@@ -195,7 +202,9 @@ class Contact:
             async with asyncio.timeout(NO_ANSWER_SECONDS):
                 answer = await self._ask(address, server)
         except AUTHENTICATION_ERRORS:
-            answer = None  # the server answers, although it refuses this user
+            # The server answers, although it refuses this user.
+            answer = None
+            server.rests_until = self._now() + REFUSED_SECONDS
         except (OSError, KafkaError, ProtocolError) as error:
             _hang_up(server)
             if server.silent_since is None:

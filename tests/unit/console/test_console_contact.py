@@ -14,7 +14,7 @@ from kcli.client.config import ClientConfig
 from kcli.console import contact as room
 from kcli.console.contact import Contact, NoAnswer
 from kcli.console.settings import ClusterSettings
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, SaslAuthenticationException
 from kcli.model.addresses import Address
 from kcli.protocol.messages import list_offsets
 from kcli.protocol.wire.api import ApiKey
@@ -155,6 +155,28 @@ def test_a_silent_server_among_others_ends_only_requests_that_wait_long(
             with pytest.raises(NoAnswer, match=r"^127\.0\.0\.1:1 \(connection refused\) does not answer"):
                 await contact.guarded(asyncio.sleep(60), patience_seconds=0.1)
             await contact.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_that_refuses_the_login_answers_and_is_not_asked_again_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Address] = []
+
+    async def refuse(_: Contact, address: Address, *__: object) -> None:
+        asked.append(address)
+        raise SaslAuthenticationException("wrong password")
+
+    async def story() -> None:
+        monkeypatch.setattr(Contact, "_ask", refuse)
+        config = ClientConfig(servers=(Address("127.0.0.1", 1),))
+        contact = Contact(config, SystemNetwork(), asyncio.get_running_loop().time)
+        contact.used()
+        await loops.until(lambda: bool(asked))
+        await asyncio.sleep(0.2)
+        assert (len(asked), contact.silence()) == (1, None)
+        await contact.close()
 
     asyncio.run(story())
 

@@ -83,13 +83,13 @@ async function groupPage(root, context, id, tab) {
   const summary = h("div", { class: "page" });
   const history = h("div");
   const mark = ageMark(context, summary, { seconds: REFRESH_SECONDS });
-  const historyMark = ageMark(context, history, { seconds: REFRESH_SECONDS });
+  const historyMarks = ["records", "time"].map(() => ageMark(context, history, { seconds: REFRESH_SECONDS }));
   const show = async () => {
     mark.show(group);
     fill(summary, summaryOf(group, mark));
     const found = await context.api.get(path`/groups/${id}/history`, {}, context.signal);
-    historyMark.show(found);
-    fill(history, graphs(id, found));
+    for (const each of historyMarks) each.show(found);
+    fill(history, graphs(id, found, historyMarks.map((each) => each.element)));
   };
   root.append(
     pageHead({
@@ -122,7 +122,7 @@ function summaryOf(group, mark) {
   ];
 }
 
-function graphs(id, { points, as_of: asOf, age_ms: ageMs }) {
+function graphs(id, { points, as_of: asOf, age_ms: ageMs }, ages) {
   const times = { every: SAMPLE_SECONDS * 1000, until: asOf + ageMs };
   const at = (value) => points.map((point) => [point.time_ms, value(point)]);
   const topics = [...new Set(points.flatMap((point) => Object.keys(point.topics)))].slice(0, 5);
@@ -131,8 +131,8 @@ function graphs(id, { points, as_of: asOf, age_ms: ageMs }) {
     : [{ name: "lag", points: at((point) => point.lag) }];
   return h(
     "div", { class: "columns" },
-    card("Lag in records", null, lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1, isHalf: true, ...times })),
-    card("Lag in time", null, lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, kind: "seconds", area: true, isHalf: true, ...times })),
+    card("Lag in records", ages[0], lineGraph({ label: `Lag of group ${id} in records`, series, area: series.length === 1, isHalf: true, ...times })),
+    card("Lag in time", ages[1], lineGraph({ label: `Lag of group ${id} in time`, series: [{ name: "lag", points: at((point) => point.lag_seconds) }], format: seconds, kind: "seconds", area: true, isHalf: true, ...times })),
   );
 }
 
