@@ -13,7 +13,9 @@ TOPIC = ["console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "t"
     ("words", "error"),
     [
         (["--where", "value ="], "--where"),
-        (["--partitions", "0,x"], "--partitions 0,x: expected numbers with commas, such as 0,3"),
+        (["--partitions", "0,1_0"], "--partitions 0,1_0: expected numbers with commas, such as 0,3"),
+        (["--by-time", "--offset", "latest"], "--offset latest cannot be used with --by-time"),
+        (["--partition", "0", "--partitions", "1"], "partition and partitions cannot be specified together"),
         (["--by-time", "--group", "g"], "--group cannot be used with --by-time"),
         (["--by-time", "--timeout-ms", "5"], "--timeout-ms cannot be used with --by-time"),
         (["--where", "value == null", "--filter", "key=a"], "--filter cannot be used with --by-time"),

@@ -31,6 +31,7 @@ from kcli.console.messages.rows import Decoders, Json
 from kcli.console.messages.scan import Scan, ScanRequest
 from kcli.console.messages.work import Workers
 from kcli.errors import KafkaError
+from kcli.model.java_text import parse_int, parse_long
 from kcli.rdkafka.objects import ClientError
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ def check_search(options: ConsoleConsumerOptions) -> None:
     for name in ("include", "group", "timeout-ms", "filter", "enable-systest-events"):
         if options.has(name):
             raise UsageError(f"--{name} cannot be used with --by-time, --where or --partitions.")
+    if options.offset is not None and options.offset.lower() == "latest":
+        raise UsageError(
+            "--offset latest cannot be used with --by-time: no record is after the end of the topic."
+        )
+    if options.partition is not None and options.partitions is not None:
+        raise UsageError("Options partition and partitions cannot be specified together.")
     record_filter(options)
     partitions_of(options)
 
@@ -107,10 +114,12 @@ def partitions_of(options: ConsoleConsumerOptions) -> tuple[int, ...] | None:
     """The partitions of --partitions or --partition, or None for all."""
     if options.partitions is None:
         return None if options.partition is None else (options.partition,)
-    parts = options.partitions.split(",")
-    if not all(each.isascii() and each.isdecimal() for each in parts):
-        raise UsageError(f"--partitions {options.partitions}: expected numbers with commas, such as 0,3")
-    return tuple(dict.fromkeys(int(each) for each in parts))
+    try:
+        return tuple(dict.fromkeys(parse_int(each) for each in options.partitions.split(",")))
+    except ValueError:
+        raise UsageError(
+            f"--partitions {options.partitions}: expected numbers with commas, such as 0,3"
+        ) from None
 
 
 async def search(
@@ -186,8 +195,9 @@ def _start(options: ConsoleConsumerOptions) -> Start:
         return Start(Origin.LATEST)
     if from_ms is not None:
         return Start(Origin.TIME, from_ms)
+    # consumer.py has checked that the offset is earliest, latest or a number.
     if options.offset is not None and options.offset.isdecimal():
-        return Start(Origin.OFFSET, int(options.offset))
+        return Start(Origin.OFFSET, parse_long(options.offset))
     return Start(Origin.EARLIEST)
 
 
