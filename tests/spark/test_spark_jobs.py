@@ -240,7 +240,7 @@ def test_a_stream_ends_cleanly_on_a_signal(
     number: signal.Signals,
     send: Callable[[int, int], None],
 ) -> None:
-    """The signals reach the driver too. The JVM and the Python workers go on until the micro-batch is done."""
+    """The signals reach the driver too. The JVM and the Python workers continue until the micro-batch is done."""
     name = topic(1)
     produce(broker.bootstrap, name, [{"value": f"v{nth}"} for nth in range(10)])
     path = tmp_path / "out"

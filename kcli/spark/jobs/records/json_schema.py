@@ -220,7 +220,7 @@ def _type(seen: _Field) -> DataType:
 
 
 def _settled(seen: _Field) -> str:
-    """Returns the kind that SETTLED of the values of a field have, or `string` if there is none."""
+    """Returns the kind that SETTLED of the values of a field have, or else `string`."""
     kinds = Counter(seen.kinds)
     kinds["number"] = kinds.pop("integer", 0) + kinds.pop("double", 0)
     kinds.pop("null", None)
