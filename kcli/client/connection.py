@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 import struct
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from kcli import KAFKA_VERSION
-from kcli.client.login import HANDSHAKE_VERSION, log_in
 from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
@@ -29,8 +28,10 @@ from kcli.protocol.wire.codec import (
 )
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
-from kcli.security.client import ClientSecurity
-from kcli.security.mechanisms.client import ClientCredentials
+
+if TYPE_CHECKING:
+    from kcli.security.client import ClientSecurity
+    from kcli.security.mechanisms.client import ClientCredentials
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 """The largest response. The description of a very large cluster has some tens of megabytes.
@@ -228,6 +229,8 @@ class Connection(asyncio.BufferedProtocol):
         return await _decoded(key, version, frame)
 
     async def _log_in(self, credentials: ClientCredentials) -> None:
+        from kcli.client.login import HANDSHAKE_VERSION, log_in  # a client without SASL starts faster
+
         async def ask(message: Message, key: ApiKey) -> Message:
             version = HANDSHAKE_VERSION if key is ApiKey.SASL_HANDSHAKE else self.version_for(key)
             return await self.request(message, key, version=version, timeout=3600)  # `open` limits the time

@@ -6,23 +6,15 @@ names with the prefix. Errors and the `repr` of the settings contain no secrets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kcli.config.environment import JAAS_FILE, jaas_file
-from kcli.security.allowed_sources import AllowedSources, sources_of_environment
-from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
-from kcli.security.mechanisms.client import (
-    CLIENT_MECHANISMS,
-    GSSAPI,
-    OAUTHBEARER,
-    BearerCredentials,
-    ClientCredentials,
-    Credentials,
-    KerberosCredentials,
-)
-from kcli.security.tls.contexts import ClientTls, client_tls
-from kcli.security.token_sources import extensions, token_source
+if TYPE_CHECKING:
+    # A client without TLS and SASL starts faster without these modules.
+    from kcli.security.allowed_sources import AllowedSources
+    from kcli.security.mechanisms.client import ClientCredentials
+    from kcli.security.tls.contexts import ClientTls
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -103,10 +95,6 @@ WITHOUT_EFFECT = frozenset(
 """Keys of Java's clients that have no effect here. Some name Java classes or algorithms, some set when Java repeats or
 renews a login, and some are used only on brokers. A client of kcli renews a token at 80 % of its lifetime."""
 
-JAAS = "sasl.jaas.config"
-SECTION = "KafkaClient"
-"""The name of the section for clients in a JAAS file."""
-
 _INLINE = {
     "ssl.keystore.type": "ssl.keystore.key",
     "ssl.truststore.type": "ssl.truststore.certificates",
@@ -140,7 +128,7 @@ def client_security(
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None
-    sasl = _credentials(properties, prefix, allowed) if protocol.startswith("SASL") else None
+    sasl = _sasl(properties, prefix, allowed) if protocol.startswith("SASL") else None
     for name in properties if is_strict else ():
         if (name.startswith(f"{prefix}ssl.") and tls is None) or (
             name.startswith(f"{prefix}sasl.") and sasl is None
@@ -163,66 +151,12 @@ def _tls(properties: Mapping[str, str], prefix: str) -> ClientTls:
                 return "PEM"
         return properties.get(f"{prefix}{name}")
 
+    from kcli.security.tls.contexts import client_tls
+
     return client_tls(look_up)
 
 
-def _credentials(
-    properties: Mapping[str, str], prefix: str, allowed: AllowedSources | None
-) -> ClientCredentials:
-    def look_up(name: str) -> str | None:
-        return properties.get(f"{prefix}{name}") or None
+def _sasl(properties: Mapping[str, str], prefix: str, allowed: AllowedSources | None) -> ClientCredentials:
+    from kcli.security.client_login import client_credentials
 
-    mechanism = (look_up("sasl.mechanism") or GSSAPI).strip()
-    if mechanism not in CLIENT_MECHANISMS:
-        raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
-    try:
-        module = _login_module(properties.get(f"{prefix}{JAAS}"), look_up(JAAS_FILE))
-        if mechanism == OAUTHBEARER:
-            sources = sources_of_environment() if allowed is None else allowed
-            return BearerCredentials(token_source(look_up, module, sources), extensions(module))
-        if mechanism == GSSAPI:
-            return _kerberos(look_up, module)
-    except JaasError as error:
-        raise ValueError(f"{prefix}{JAAS}: {error}" if prefix else str(error)) from None
-    found = module.options
-    for name in ("username", "password"):
-        if name not in found:
-            raise ValueError(f'{prefix}{JAAS} has no {name}: expected … required username="…" password="…";')
-    is_token = found.get("tokenauth", "").lower() == "true"
-    return Credentials(mechanism, found["username"], found["password"], is_token)
-
-
-def _login_module(text: str | None, path: str | None) -> LoginModule:
-    """The login module of a client: from its property, or from the section KafkaClient of a JAAS file."""
-    if text is not None:
-        return login_module(text)
-    if path is None:
-        path = jaas_file()
-    missing = (
-        f"Could not find a '{SECTION}' entry in the JAAS configuration. System property '{JAAS_FILE}' is"
-    )
-    if path is None:
-        raise JaasError(f"{missing} not set")
-    try:
-        with open(path, encoding="utf-8") as file:
-            modules = login_sections(file.read()).get(SECTION)
-    except (OSError, UnicodeDecodeError) as error:
-        raise JaasError(f"{path} cannot be read ({type(error).__name__})") from None
-    if not modules:
-        raise JaasError(f"{missing} {path}")
-    return modules[0]
-
-
-def _kerberos(look_up: Callable[[str], str | None], module: LoginModule) -> KerberosCredentials:
-    named, configured = module.options.get("serviceName"), look_up("sasl.kerberos.service.name")
-    if named is not None and configured is not None and named != configured:
-        raise JaasError(
-            "Conflicting serviceName values found in JAAS and Kafka configs value in JAAS file "
-            f"{named}, value in Kafka config {configured}"
-        )
-    service = named or configured
-    if service is None:
-        raise JaasError("No serviceName defined in either JAAS or Kafka config")
-    uses_keytab = module.options.get("useKeyTab", "").lower() == "true"
-    keytab = module.options.get("keyTab") if uses_keytab else None
-    return KerberosCredentials(service, module.options.get("principal"), keytab)
+    return client_credentials(properties, prefix, allowed)
