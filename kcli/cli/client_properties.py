@@ -11,6 +11,7 @@ from kcli.cli.output import warn
 from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import CommandError, UsageError, did_you_mean
 from kcli.model.addresses import read_server
+from kcli.model.java_text import trim
 from kcli.security.tls.files import is_readable_by_all
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ _JAAS, _KEYTAB = "sasl.jaas.config", "keyTab"
 
 def check_bootstrap(servers: str | None) -> None:
     """Raises UsageError, with Kafka's text, if the bootstrap list is missing or is not host:port,host:port."""
-    if not servers or not servers.strip():
+    if not servers or not trim(servers):
         raise UsageError("Error while validating the bootstrap address\n")
-    addresses = [address.strip() for address in servers.split(",") if address.strip()]
+    addresses = [trim(address) for address in servers.split(",") if trim(address)]
     if not addresses or any(read_server(address) is None for address in addresses):
         raise UsageError("Please provide valid host:port like host1:9091,host2:9092\n")
 
@@ -78,7 +79,7 @@ def checked_login(properties: Mapping[str, str]) -> dict[str, str]:
     Returns the properties for librdkafka. If librdkafka does not support the SASL mechanism, these properties name a
     relay in this process. Raises CommandError for a setting that cannot be used, and KafkaError if the login fails.
     """
-    if properties.get("security.protocol", "PLAINTEXT").strip().upper() == "PLAINTEXT":
+    if trim(properties.get("security.protocol", "PLAINTEXT")).upper() == "PLAINTEXT":
         return dict(properties)
     from kcli.cli.record_links import (
         log_in_once,

@@ -10,6 +10,7 @@ import sys
 
 from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError
+from kcli.model.java_text import trim
 
 
 def can_ask() -> bool:
@@ -24,7 +25,7 @@ def confirm(loss: str, *, yes: bool, refused: str = "Nothing was deleted.") -> N
     warn(loss)
     sys.stderr.write("Continue? [y/N] ")
     sys.stderr.flush()
-    if _line().strip().lower() not in ("y", "yes"):
+    if trim(_line()).lower() not in ("y", "yes"):
         raise CommandError(refused)
 
 

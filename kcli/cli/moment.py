@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from kcli.model.java_text import parse_double, parse_long, trim
+
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = r"\d+(?:\.\d+)?\s*(?:ms|s|m|h|d|w)"
 _AGO = re.compile(rf"((?:{_PART}\s*)+?)(?:\s*ago)?", re.ASCII)
@@ -19,18 +21,20 @@ FORMS = (
 
 def epoch_ms(text: str, now_ms: int) -> int:
     """Returns the time in milliseconds since the epoch, at least 0. Raises ValueError with the valid forms."""
-    text = text.strip()
+    text = trim(text)
     if text.isascii() and text.isdecimal():
-        moment = int(text)
-        if moment >= 2**63:
-            raise ValueError(f"'{text}' is not a time: it exceeds the largest timestamp of a record")
-        return moment
+        try:
+            return parse_long(text)
+        except ValueError:
+            raise ValueError(
+                f"'{text}' is not a time: it exceeds the largest timestamp of a record"
+            ) from None
     if text == "now":
         return now_ms
     ago = _AGO.fullmatch(text)
     if ago is not None:
         parts = _AMOUNT.findall(ago[1])
-        return max(0, now_ms - round(sum(float(amount) * _UNITS_MS[unit] for amount, unit in parts)))
+        return max(0, now_ms - round(sum(parse_double(amount) * _UNITS_MS[unit] for amount, unit in parts)))
     if text.startswith(("P", "-P", "+P")):
         from kcli.cli.java.date_times import milliseconds_of
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
 from kcli.command.rows import Json
+from kcli.model.java_json import json_int
 from kcli.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -38,6 +39,22 @@ def entries(listed: object, name: str) -> list[dict[str, Json]]:
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise FileError(f"The field {name} must be a list of objects, not {json.dumps(listed)}")
     return listed
+
+
+def check_version(document: dict[str, Json], expected: int) -> None:
+    """Raises FileError with Kafka's message if the document has another version."""
+    version = document.get("version", expected)
+    if isinstance(version, bool) or not isinstance(version, int) or version != expected:
+        raise FileError(f"Not supported version field value {json.dumps(version)}")
+
+
+def number_field(entry: dict[str, Json], name: str, kind: Callable[[object], int] = json_int) -> int:
+    """Returns a whole number: an int, or a long if `kind` is `json_long`. Raises FileError for any other value."""
+    try:
+        return kind(entry.get(name))
+    except ValueError:
+        size = "int" if kind is json_int else "long"
+        raise FileError(f"The field {name} of {json.dumps(entry)} must be of type {size}") from None
 
 
 def field(entry: dict[str, Json], name: str, kind: type[T]) -> T:

@@ -42,7 +42,8 @@ def log_in_once(properties: Mapping[str, str]) -> dict[str, str]:
         failed = _tried(config, address)
         if failed is None:
             break
-        if isinstance(failed, (*AUTHENTICATION_ERRORS, WrongPeer)):
+        is_last = address == config.servers[-1]
+        if isinstance(failed, AUTHENTICATION_ERRORS) or (is_last and isinstance(failed, WrongPeer)):
             hint = explain(address, config.security, failed)
             logger().error(
                 "Connection to %s failed authentication due to: %s%s",

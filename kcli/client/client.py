@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from kcli.client.config import ClientConfig
-from kcli.client.connection import Connection
+from kcli.client.connection import Connection, WrongPeer
 from kcli.errors import (
     ErrorCode,
     IllegalSaslStateException,
@@ -369,12 +369,18 @@ class Client:
             if _is_usable(connection):
                 return connection
         own = [Address(node.host, node.port) for node in self._known.nodes.values()]
+        addresses = [*own, *(each for each in self.config.servers if each not in own)]
         last: KafkaError | ProtocolError | None = None
-        for address in [*own, *(each for each in self.config.servers if each not in own)]:
+        for address in addresses:
             try:
                 return await self._to_address(address)
             except (_NoNode, ProtocolError) as error:
                 last = error
+            except WrongPeer as error:
+                if len(addresses) > 1:
+                    await self._warn(address, error)
+                # Another attempt may reach a server that is down now, so its error takes precedence.
+                last = last or error
         assert last is not None
         raise last
 
@@ -389,7 +395,8 @@ class Client:
                 opened = await Connection.open(
                     self._network, address, self.config.client_id, timeout, self.config.security
                 )
-            except (OSError, NetworkException) as error:  # includes TimeoutError, which is an OSError
+            except (OSError, NetworkException, UnicodeError) as error:
+                # A TimeoutError is an OSError. UnicodeError: the text cannot be the name of a host.
                 hint = await self._warn(address, error)
                 raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
             except AUTHENTICATION_ERRORS as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kcli.config.properties import Properties
 from kcli.errors import KcliError
 from kcli.model.addresses import MAX_PORT, Address, read_server
+from kcli.model.java_text import parse_int, trim
 from kcli.security.client import ClientSecurity, client_security
 
 
@@ -44,17 +45,17 @@ class ClientConfig:
 
 def parse_address(text: str, setting: str = "bootstrap.servers") -> Address:
     """Parses `host:port` or `[ipv6]:port`. Raises ClientConfigError if it is invalid."""
-    address = read_server(text.strip())
+    address = read_server(trim(text))
     if address is None:
         raise ClientConfigError(
-            f"Invalid url in {setting}: {text.strip()} (expected host:port with a port from 1 to {MAX_PORT})"
+            f"Invalid url in {setting}: {trim(text)} (expected host:port with a port from 1 to {MAX_PORT})"
         )
     return address
 
 
 def parse_addresses(text: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:
     """Parses a comma-separated list of addresses. Raises ClientConfigError if it is empty or invalid."""
-    addresses = tuple(parse_address(part, setting) for part in text.split(",") if part.strip())
+    addresses = tuple(parse_address(part, setting) for part in text.split(",") if trim(part))
     if not addresses:
         raise ClientConfigError(f"No bootstrap urls given in {setting}")
     return addresses
@@ -127,7 +128,7 @@ def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
     if text is None:
         return default
     try:
-        value = int(text)
+        value = parse_int(trim(text))
     except ValueError:
         raise ClientConfigError(
             f"Invalid value {text} for configuration {key}: Not a number of type INT{_where(properties, key)}"

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from kcli.command.options import Argument, Option
+from kcli.model.java_text import trim
 
 WIDTH_COLUMNS = 80
 HELP_COLUMN = 25
@@ -59,7 +60,7 @@ def _folded(head: str, parts: list[str]) -> list[str]:
     """Joins the parts to lines of limited width. The second and later lines are indented to the first part."""
     lines = [head]
     for part in parts:
-        if len(lines[-1]) + 1 + len(part) > WIDTH_COLUMNS and lines[-1].strip():
+        if len(lines[-1]) + 1 + len(part) > WIDTH_COLUMNS and trim(lines[-1]):
             lines.append(" " * len(head))
         lines[-1] += f" {part}"
     return lines

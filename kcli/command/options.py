@@ -20,10 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-SHORT_MIN, SHORT_MAX = -(1 << 15), (1 << 15) - 1
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
-LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
-
+from kcli.model.java_text import parse_boolean, parse_double, parse_int, parse_long, parse_short
 
 OptionValue = bool | int | float | str | tuple["OptionValue", ...] | None
 """The value of an option. An option that can be repeated has a tuple of values."""
@@ -45,34 +42,15 @@ class Kind(Enum):
             case Kind.STRING:
                 return text
             case Kind.SHORT:
-                return _java_short(text)
+                return parse_short(text)
             case Kind.INTEGER:
-                return _java_integer(text, INT_MIN, INT_MAX)
+                return parse_int(text)
             case Kind.LONG:
-                return _java_integer(text, LONG_MIN, LONG_MAX)
+                return parse_long(text)
             case Kind.DOUBLE:
-                return float(text)
+                return parse_double(text)
             case Kind.BOOLEAN:
-                return text.lower() == "true"
-
-
-def _java_short(text: str) -> int:
-    """Parses a number as Java's `parseShort` does, which has its own message for numbers out of range."""
-    value = _java_integer(text, INT_MIN, INT_MAX)
-    if not SHORT_MIN <= value <= SHORT_MAX:
-        raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
-    return value
-
-
-def _java_integer(text: str, least: int, most: int) -> int:
-    """Parses a number as Java's `parseInt` and `parseLong` do: only a sign and digits, and in range."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isdecimal():
-        raise ValueError(f'For input string: "{text}"')
-    value = int(text)
-    if not least <= value <= most:
-        raise ValueError(f'For input string: "{text}"')
-    return value
+                return parse_boolean(text)
 
 
 class Argument(Enum):

@@ -20,6 +20,7 @@ from kcli.command.options import (
     ParseError,
     did_you_mean,
 )
+from kcli.model.java_text import parse_double
 
 OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
@@ -88,7 +89,7 @@ class Reader:
         if self.grammar.spaced_arguments and " " in word and not _names_one(word, known):
             return False
         try:
-            float(word)
+            parse_double(word)
         except ValueError:
             return True
         return False

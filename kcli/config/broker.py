@@ -27,8 +27,12 @@ from kcli.config.properties import Properties
 from kcli.config.topic import server_default
 from kcli.model.addresses import Address
 from kcli.model.ids import BrokerId
+from kcli.model.java_text import trim
 
 __all__ = ["BROKER", "DYNAMIC_ONLY", "NEWER", "BrokerConfig"]
+
+UNLIMITED_RATE = (1 << 63) - 1
+"""The rate of replication without a limit: the largest long, which is Kafka's default."""
 
 BROKER_ROLE = "broker"
 CONTROLLER_ROLE = "controller"
@@ -44,7 +48,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         try:
             self._values = BROKER.parse(texts)
         except ConfigError as error:
-            raise error.at(texts.place(error.key)) from None
+            raise texts.blamed(error) from None
 
     def replaced(self, texts: Mapping[str, str]) -> BrokerConfig:
         """A copy in which some keys have new values, such as dynamic configs. Raises ConfigError for an invalid
@@ -105,6 +109,12 @@ class BrokerConfig(Mapping[str, ConfigValue]):
         if scoped in self.texts:
             return BROKER[name].parse(self.texts[scoped])
         return self._values[name]
+
+    def throttle(self, name: str) -> int:
+        """The bytes per second of a key of DYNAMIC_ONLY."""
+        rate = DYNAMIC_ONLY[name].parse(self.texts.get(name, str(UNLIMITED_RATE)))
+        assert isinstance(rate, int)
+        return rate
 
     # --- the node
 
@@ -235,7 +245,7 @@ class BrokerConfig(Mapping[str, ConfigValue]):
     def metrics_address(self) -> Address | None:
         """The address of the metrics endpoint (kcli.metrics.listener), or None if there is no endpoint."""
         key = "kcli.metrics.listener"
-        text = self.text(key).strip()
+        text = trim(self.text(key))
         return parse_bind_address(text, key) if text else None
 
     @property

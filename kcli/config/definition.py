@@ -7,12 +7,21 @@ clients and scripts read that text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum, StrEnum
 from typing import Protocol
+
+from kcli.model.java_text import (
+    parse_boolean,
+    parse_double,
+    parse_int,
+    parse_long,
+    parse_short,
+    split_list,
+    trim,
+)
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -60,12 +69,22 @@ class ConfigError(ValueError):
         return ConfigError(self.message, key=self.key, where=self.where or where)
 
     def located(self) -> str:
-        return f"{self.where}: {self.message}" if self.where else self.message
+        """The text with the place of the value, and with the name of the key."""
+        text = self.message if self.key is None or self.key in self.message else f"{self.key}: {self.message}"
+        return f"{self.where}: {text}" if self.where else text
 
 
 def invalid_value(key: str, value: object, reason: str) -> ConfigError:
     shown = java_string(value)
     return ConfigError(f"Invalid value {shown} for configuration {key}: {reason}", key=key)
+
+
+def invalid_change(reason: str, key: str | None = None) -> ConfigError:
+    """The error of a part of a broker that refuses a change of dynamic configs, with Kafka's text."""
+    exception = "org.apache.kafka.common.config.ConfigException"
+    return ConfigError(
+        f"Invalid value {exception}: {reason} for configuration Invalid dynamic configuration", key=key
+    )
 
 
 class Validator(Protocol):
@@ -183,9 +202,11 @@ class Expression:
     Kafka."""
 
     def check(self, key: str, value: ConfigValue) -> None:
+        from kcli.model.java_regex import JavaRegexError, compile_java
+
         try:
-            re.compile(java_string(value))
-        except re.error as error:
+            compile_java(java_string(value))
+        except JavaRegexError as error:
             message = f"JMX filter for configuration {key} is not a valid regular expression: {error}"
             raise ConfigError(message, key=key) from None
 
@@ -255,35 +276,26 @@ class ConfigDef(Mapping[str, ConfigKey]):
         return values
 
 
-_BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DOUBLE = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)", re.ASCII
-)
-_COMMA = re.compile(r"\s*,\s*")
+_INTEGERS = {ConfigType.INT: parse_int, ConfigType.SHORT: parse_short, ConfigType.LONG: parse_long}
 
 
 def parse_type(key: str, text: str | None, kind: ConfigType) -> ConfigValue:
     """Converts a text to a value of `kind` by the rules of Java's ConfigDef. The text is trimmed first."""
     if text is None:
         return None
-    trimmed = text.strip()
+    trimmed = trim(text)
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
                 raise invalid_value(key, text, "Expected value to be either true or false")
-            return trimmed.lower() == "true"
-        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
-            limit = 1 << _BITS[kind]
-            if not _INTEGER.fullmatch(trimmed) or not -limit <= int(trimmed) < limit:
-                raise invalid_value(key, text, f"Not a number of type {kind.name}")
-            return int(trimmed)
-        case ConfigType.DOUBLE:
-            if not _DOUBLE.fullmatch(trimmed):
-                raise invalid_value(key, text, "Not a number of type DOUBLE")
-            return float(trimmed.rstrip("dDfF") if not trimmed.endswith("y") else trimmed)
+            return parse_boolean(trimmed)
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
+            try:
+                return parse_double(trimmed) if kind is ConfigType.DOUBLE else _INTEGERS[kind](trimmed)
+            except ValueError:
+                raise invalid_value(key, text, f"Not a number of type {kind.name}") from None
         case ConfigType.LIST:
-            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+            return split_list(trimmed)
         case _:
             return trimmed
 

@@ -98,14 +98,15 @@ def describe_broker_defaults(layers: BrokerLayers) -> tuple[ConfigEntry, ...]:
     invalid is described as it was stored."""
     only = BrokerLayers(dynamic_default=layers.dynamic_default)
     return tuple(
-        _broker_entry(name, only, _parsed_text(name, text), defaults={})
+        _broker_entry(name, only, _stored_text(BROKER[name], text) if name in BROKER else text, defaults={})
         for name, text in sorted(layers.dynamic_default.items())
     )
 
 
-def _parsed_text(name: str, text: str) -> str | None:
+def _stored_text(key: ConfigKey, text: str) -> str | None:
+    """A stored value as DescribeConfigs sends it. A value that is invalid is sent as it was stored."""
     try:
-        return value_text(BROKER[name].parse(text)) if name in BROKER else text
+        return value_text(key.parse(text))
     except ConfigError:
         return text
 
@@ -148,7 +149,7 @@ def _topic_entry(
     names = [synonym.name for synonym in SERVER_SYNONYMS.get(key.name, ())]
     synonyms = _synonyms(names[0], names, layers, sensitive=False) if names else ()
     if key.name in overrides:
-        value = value_text(key.parse(overrides[key.name]))
+        value = _stored_text(key, overrides[key.name])
         own = ConfigSynonym(key.name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG)
         synonyms = (own, *synonyms)
     else:
@@ -241,7 +242,7 @@ def _described(
     entries = []
     for key in table.values():
         if key.name in overrides:
-            value = value_text(key.parse(overrides[key.name]))
+            value = _stored_text(key, overrides[key.name])
             synonym = ConfigSynonym(key.name, value, source)
         else:
             default = defaults.get(key.name)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
-from kcli.config.definition import ConfigError, ConfigKey, UpdateMode
+from kcli.config.definition import ConfigError, ConfigKey, UpdateMode, invalid_change
 from kcli.config.describe import (
     BrokerLayers,
     ConfigEntry,
@@ -28,6 +28,7 @@ from kcli.config.describe import (
 from kcli.config.not_built import ONE_LOOP, feature_not_built
 from kcli.config.security_keys import is_security_key, is_store_key
 from kcli.config.start_up import check
+from kcli.config.stored import usable
 from kcli.config.topic import KAFKA_DEFAULTS, TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.java_order import hash_order_steps
@@ -68,6 +69,7 @@ class DynamicConfig:
         self.layers = BrokerLayers(static=dict(static.texts))
         self._listeners: list[Listener] = []
         self._checks: list[Callable[[BrokerConfig], None]] = []
+        self._limits: list[Callable[[BrokerConfig, BrokerConfig], None]] = []
         self._preparations: list[Callable[[BrokerConfig], None]] = []
         self._log_defaults = LogConfig.resolve({}, static)
         self._ignored: tuple[str, ...] = ()
@@ -86,23 +88,55 @@ class DynamicConfig:
         self._checks.append(checks)
         self._preparations.append(prepares)
 
+    def limit_with(self, limits: Callable[[BrokerConfig, BrokerConfig], None]) -> None:
+        """Adds a check of values: `limits(static, after)` raises ConfigError if a part of the node cannot work with
+        `after`. A stored value is checked too, before the node applies it."""
+        self._limits.append(limits)
+
+    def _check_limits(self, after: BrokerConfig) -> None:
+        for limits in self._limits:
+            limits(self.static, after)
+
     def update(self, *, default: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Applies the metadata's configs for the cluster (`default`) and for this broker (`own`).
 
-        A stored value that is invalid for this broker is logged and skipped, because a newer release may have stored
-        it. Keys that this broker never changes while it runs are skipped too.
+        A stored value that this broker cannot apply is logged and skipped, because another release may have stored it.
+        A node that stopped at such a value would never start again. Keys that this broker never changes while it runs
+        are skipped too.
         """
         self.layers = BrokerLayers(own, default, self.layers.static)
         self._warn_of_ignored({**default, **own})
-        self._usable_default, self._usable_own = _usable(default), _usable(own)
-        usable = {**self._usable_default, **self._usable_own}
-        before, self.current = self.current, self.static.replaced(usable)
-        stores = {name: text for name, text in usable.items() if is_store_key(name)}
+        before, self.current = self.current, self._applicable(_usable(default), _usable(own))
+        stored = {**self._usable_default, **self._usable_own}
+        stores = {name: text for name, text in stored.items() if is_store_key(name)}
         self.links = self.static.replaced(stores)
         self._log_defaults = LogConfig.resolve({}, self.current)
         if dict(before) != dict(self.current) or dict(before.texts) != dict(self.current.texts):
             for listener in self._listeners:
-                listener(before, self.current)
+                _notify(listener, before, self.current)
+
+    def _applicable(self, default: dict[str, str], own: dict[str, str]) -> BrokerConfig:
+        """The configuration with the stored configs, without those that do not fit to the other keys."""
+        while True:
+            self._usable_default, self._usable_own = default, own
+            try:
+                after = self.static.replaced({**default, **own})
+                check(after)
+                self._check_limits(after)
+            except ConfigError as error:
+                bad = {name for name in (*default, *own) if error.key in (name, base_name(name))}
+                _log.error(
+                    "Stored dynamic configs are not applied, the broker's file or Kafka's defaults take their place: "
+                    "%s: %s",
+                    ", ".join(sorted(bad or {*default, *own})),
+                    error.message,
+                )
+                if not default and not own:
+                    return self.static
+                default = {name: text for name, text in default.items() if bad and name not in bad}
+                own = {name: text for name, text in own.items() if bad and name not in bad}
+            else:
+                return after
 
     def validate(self, overrides: Mapping[str, str], *, own: bool) -> Generator[None, None, None]:
         """Checks all dynamic configs as they will be after a change. Yields after each name of each check.
@@ -119,7 +153,11 @@ class DynamicConfig:
             fixed = yield from _fixed_steps(names)
             after = self._after(known, own=own)
             check(after)
-            _check_threads(self.current, after)
+            try:
+                _check_threads(self.current, after)
+                self._check_limits(after)
+            except ConfigError as error:
+                raise invalid_change(error.message, error.key) from None
             for checks in self._checks:
                 checks(after)
             # Here the running listeners have already refused the keys of TLS that they cannot apply, with their own
@@ -128,6 +166,20 @@ class DynamicConfig:
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
         yield from _warn_of_features_not_built(overrides)
+
+    def validate_values(self, changed: Mapping[str, str]) -> Generator[None, None, None]:
+        """Checks the new values of some keys. The controller has no more to check, because it does not have the files
+        of the brokers. Yields after each name. Raises InvalidRequestException with Kafka's text."""
+        try:
+            known = yield from _parsed(changed, changed)
+            after = self.static.replaced({**self._usable_default, **self._usable_own, **known})
+            check(after)
+            try:
+                self._check_limits(after)
+            except ConfigError as error:
+                raise invalid_change(error.message, error.key) from None
+        except ConfigError as error:
+            raise InvalidRequestException(error.message) from None
 
     def preparation(
         self, overrides: Mapping[str, str], *, own: bool
@@ -171,7 +223,10 @@ class DynamicConfig:
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The configuration of a log whose topic has these overrides, with the present broker values as defaults."""
-        return self._log_defaults.overridden(overrides)
+        try:
+            return self._log_defaults.overridden(overrides)
+        except ConfigError:
+            return self._log_defaults.overridden(usable(TOPIC, overrides))
 
     def describe_topic(self, overrides: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
         return describe_topic(overrides, self.layers, self.current)
@@ -335,6 +390,16 @@ def _check_threads(before: BrokerConfig, after: BrokerConfig) -> None:
         raise ConfigError(
             f"Log cleaner threads cannot be increased to more than double the current value {old}",
             key="log.cleaner.threads",
+        )
+
+
+def _notify(listener: Listener, before: BrokerConfig, after: BrokerConfig) -> None:
+    """Calls a listener. If it fails, the other parts of the broker still get the change, and the broker runs on."""
+    try:
+        listener(before, after)
+    except Exception as error:
+        _log.error(
+            "A part of the broker keeps its old configuration, because it failed on the new one: %r", error
         )
 
 

@@ -72,6 +72,8 @@ GROUP = ConfigDef((
 ))
 # fmt: on
 
+_KINDS = ("consumer", "share", "streams")
+
 _WITHOUT_BROKER_KEY = frozenset({"share.auto.offset.reset", "share.isolation.level"})
 """The group keys without a broker key. Every other group key gets its default from the broker key `group.<name>`."""
 
@@ -89,7 +91,7 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, 
     values = GROUP.parse(overrides)
     for name in overrides:
         _check_limit(name, values[name], broker)
-    for kind in ("consumer", "share", "streams"):
+    for kind in _KINDS:
         heartbeat, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
         beats, lasts = _effective(heartbeat, overrides, broker), _effective(session, overrides, broker)
         if lasts <= beats and (heartbeat in overrides or session in overrides):
@@ -122,7 +124,7 @@ def _check_limit(name: str, value: ConfigValue, broker: Mapping[str, ConfigValue
 REBALANCE_PROTOCOLS = "group.coordinator.rebalance.protocols"
 CONSUMER_SESSION = "consumer.session.timeout.ms"
 CONSUMER_HEARTBEAT = "consumer.heartbeat.interval.ms"
-_CONSUMER_BOUNDS = (
+_BOUNDS = (
     (
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.heartbeat.interval.ms",
@@ -132,6 +134,16 @@ _CONSUMER_BOUNDS = (
         "group.consumer.min.session.timeout.ms",
         "group.consumer.session.timeout.ms",
         "group.consumer.max.session.timeout.ms",
+    ),
+    *(
+        (f"group.{kind}.min.{name}", f"group.{kind}.{name}", f"group.{kind}.max.{name}")
+        for kind in ("share", "streams")
+        for name in ("heartbeat.interval.ms", "session.timeout.ms")
+    ),
+    (
+        "group.share.min.record.lock.duration.ms",
+        "group.share.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
     ),
 )
 """Rows of keys: (lower bound, default value, upper bound)."""
@@ -159,7 +171,7 @@ class ConsumerGroupKeys:
 
 def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
     """The broker's settings of consumer groups. Raises ConfigError if the keys contradict each other."""
-    _check_consumer_bounds(config)
+    check_bounds(config)
     protocols = config.listed(REBALANCE_PROTOCOLS)
     if "classic" not in protocols:
         raise ConfigError(
@@ -191,17 +203,21 @@ def _assignors(config: BrokerConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _check_consumer_bounds(config: BrokerConfig) -> None:
-    """Raises ConfigError, with Kafka's texts, for bounds that contradict each other."""
-    for low, own, high in _CONSUMER_BOUNDS:
+def check_bounds(config: BrokerConfig) -> None:
+    """Raises ConfigError, with Kafka's texts, for bounds of groups that contradict each other."""
+    for low, own, high in _BOUNDS:
         for smaller, larger in ((low, high), (low, own)):
             if config.integer(smaller) > config.integer(larger):
                 raise _broken(config, larger, f"greater than or equal to {smaller}")
         if config.integer(own) > config.integer(high):
             raise _broken(config, own, f"less than or equal to {high}")
-    (_, heartbeat, _), (_, session, _) = _CONSUMER_BOUNDS
-    if config.integer(heartbeat) >= config.integer(session):
-        raise _broken(config, heartbeat, f"less than {session}")
+    for kind in _KINDS:
+        heartbeat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+        if config.integer(heartbeat) >= config.integer(session):
+            raise _broken(config, heartbeat, f"less than {session}")
+    standby, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+    if config.integer(standby) > config.integer(most):
+        raise _broken(config, standby, f"less than or equal to {most}")
 
 
 def _broken(config: BrokerConfig, key: str, bound: str) -> ConfigError:

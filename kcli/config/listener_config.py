@@ -69,6 +69,11 @@ class ListenerConfig:
         assert isinstance(value, bool), f"{name} is not a boolean"
         return value
 
+    def blamed(self, error: ConfigError) -> ConfigError:
+        """The same error with the full name of its key for this listener, and with the place of the key."""
+        key = self.key_of(error.key) or error.key if error.key else None
+        return self.config.texts.blamed(ConfigError(error.message, key=key, where=error.where))
+
     def refusal(self, name: str, message: str, mechanism: str | None = None) -> ConfigError:
         """An error about the value of a key, with the place of the key in the properties."""
         key = self.key_of(name, mechanism) or name

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from kcli.config.definition import ConfigError
 from kcli.model.addresses import Address, read_address, read_server
+from kcli.model.java_text import INT_MAX, natural, trim
 
 WILDCARD_HOST = "0.0.0.0"
 """The address of all interfaces, for a server that listens. Other machines cannot connect to this address."""
@@ -34,7 +35,7 @@ class Listener:
 
 def split_list(text: str | None) -> tuple[str, ...]:
     """Splits a text at commas and trims the items. Empty items are left out."""
-    return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
+    return tuple(word for word in (trim(part) for part in (text or "").split(",")) if word)
 
 
 def parse_protocol_map(text: str, key: str) -> dict[str, str]:
@@ -45,18 +46,18 @@ def parse_protocol_map(text: str, key: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for item in split_list(text):
         name, colon, protocol = item.partition(":")
-        if not colon or not name.strip():
+        if not colon or not trim(name):
             raise ConfigError(
                 f"Invalid value {text} for configuration {key}: '{item}' is not name:protocol", key=key
             )
-        if protocol.strip().upper() not in SECURITY_PROTOCOLS:
+        if trim(protocol).upper() not in SECURITY_PROTOCOLS:
             valid = ", ".join(SECURITY_PROTOCOLS)
             raise ConfigError(
-                f"Invalid value {text} for configuration {key}: '{protocol.strip()}' is not a security protocol; "
+                f"Invalid value {text} for configuration {key}: '{trim(protocol)}' is not a security protocol; "
                 f"valid are {valid}",
                 key=key,
             )
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        protocols[trim(name).upper()] = trim(protocol).upper()
     return protocols
 
 
@@ -110,7 +111,7 @@ def parse_bind_address(text: str, key: str) -> Address:
 
     Raises ConfigError if the text is invalid.
     """
-    address = read_address(text.strip())
+    address = read_address(trim(text))
     if address is None:
         raise ConfigError(
             f"Invalid value {text} for configuration {key}: it must be host:port, or :port for every interface",
@@ -124,13 +125,14 @@ def parse_voters(text: Iterable[str], key: str) -> dict[int, Address]:
     voters: dict[int, Address] = {}
     for item in text:
         node, at, address = item.partition("@")
-        if not at or not node.strip().isdigit():
+        node_id = natural(node)
+        if not at or node_id is None or node_id > INT_MAX:
             raise ConfigError(
                 f"Invalid value {item} for configuration {key}: "
                 "Each entry should be in the form `{id}@{host}:{port}`.",
                 key=key,
             )
-        voters[int(node)] = parse_address(address.strip(), key)
+        voters[node_id] = parse_address(address, key)
     return voters
 
 

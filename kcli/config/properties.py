@@ -54,11 +54,9 @@ class Properties(MutableMapping[str, str]):
         entry = self._entries.get(key)
         return entry.where if entry else ""
 
-    def place(self, key: str | None) -> str:
-        """The place where the key is set. If the key is missing, the name of the file in which it is missing."""
-        if key is None:
-            return ""
-        return self.where(key) if key in self else self.source
+    def blamed(self, error: ConfigError) -> ConfigError:
+        """The same error with the place of its key, or with the file if the key is missing there."""
+        return error.at((self.where(error.key) if error.key else "") or self.source)
 
     def __getitem__(self, key: str) -> str:
         return self._entries[key].value

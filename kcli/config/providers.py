@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kcli.config.definition import ConfigError
+from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
 from kcli.config.properties import Properties, load
+from kcli.model.java_text import trim
 
 PROVIDERS = "config.providers"
 _PREFIX = "config.providers."
@@ -61,11 +62,11 @@ def _replacement(match: re.Match[str], providers: Mapping[str, Provider]) -> str
 
 def _provider(name: str, texts: Properties) -> Provider:
     key = f"{_PREFIX}{name}.class"
-    java_class = texts.get(key, "").strip()
+    java_class = trim(texts.get(key, ""))
     parameters = f"{_PREFIX}{name}.param."
     match java_class.removeprefix(_PACKAGE):
         case "EnvVarConfigProvider":
-            return Provider(name, _Environment(texts.get(f"{parameters}allowlist.pattern", "").strip()).read)
+            return Provider(name, _environment(f"{parameters}allowlist.pattern", texts).read)
         case "FileConfigProvider":
             return Provider(name, _Files(_allowed(texts, parameters)).read)
         case "DirectoryConfigProvider":
@@ -81,14 +82,24 @@ def _allowed(texts: Properties, parameters: str) -> tuple[str, ...]:
     return split_list(texts.get(f"{parameters}allowed.paths"))
 
 
+def _environment(key: str, texts: Properties) -> _Environment:
+    from kcli.model.java_regex import JavaRegexError, compile_java
+
+    pattern = trim(texts.get(key, ""))
+    try:
+        return _Environment(compile_java(pattern) if pattern else None)
+    except JavaRegexError as error:
+        raise invalid_value(key, pattern, str(error)) from None
+
+
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    allowlist: str
+    allowlist: re.Pattern[str] | None
 
     def read(self, path: str, key: str) -> str | None:
         if path:
             raise ConfigError(f"a variable of the environment has no path, found '{path}'")
-        if self.allowlist and not re.fullmatch(self.allowlist, key):
+        if self.allowlist is not None and self.allowlist.fullmatch(key) is None:
             return None
         return os.environ.get(key)
 

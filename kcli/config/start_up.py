@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.broker import DYNAMIC_ONLY, BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.group import consumer_group_keys
-from kcli.config.listeners import WILDCARD_HOST, split_list
+from kcli.config.listeners import WILDCARD_HOST
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
+from kcli.model.java_text import parse_int, split_list, trim
 
 REMOVED: Mapping[str, str] = {
     "zookeeper.connect": "process.roles, node.id, controller.listener.names and controller.quorum.bootstrap.servers: "
@@ -65,7 +66,7 @@ def node_config(properties: Mapping[str, str], overrides: Mapping[str, str] | No
     try:
         check(config)
     except ConfigError as error:
-        raise error.at(texts.place(error.key)) from None
+        raise texts.blamed(error) from None
     return config
 
 
@@ -89,6 +90,7 @@ def check_removed(texts: Mapping[str, str]) -> None:
 def check(config: BrokerConfig) -> None:
     """Checks that the keys fit together. Raises ConfigError for the first rule that is broken."""
     _check_node_id(config)
+    _check_roles(config)
     _check_durations(config)
     _check_log_dirs(config)
     _check_replication(config)
@@ -105,6 +107,8 @@ def check(config: BrokerConfig) -> None:
         _check_groups(config)
         _check_replica_selector(config)
     _check_limits(config)
+    for throttle in DYNAMIC_ONLY:
+        config.throttle(throttle)  # raises ConfigError if the rate is invalid
     _ = config.metrics_address  # raises ConfigError if the address is invalid
 
 
@@ -140,6 +144,16 @@ def _check_node_id(config: BrokerConfig) -> None:
         f"You must set `node.id` to the same value as `broker.id`: they are {config.node_id} "
         f"and {config.integer('broker.id')}",
         "broker.id",
+    )
+
+
+def _check_roles(config: BrokerConfig) -> None:
+    roles = config.listed("process.roles")
+    _require(bool(roles), "process.roles must be broker, controller, or broker,controller", "process.roles")
+    _require(
+        len(set(roles)) == len(roles),
+        f"Duplicate role names found in `process.roles`: {','.join(roles)}",
+        "process.roles",
     )
 
 
@@ -333,6 +347,22 @@ def _check_groups(config: BrokerConfig) -> None:
     )
 
 
+def parse_per_ip_overrides(text: str) -> dict[str, int]:
+    """Parses the value `host:count,…` of max.connections.per.ip.overrides. Raises ConfigError."""
+    key = "max.connections.per.ip.overrides"
+    overrides = {}
+    for item in split_list(text):
+        host, _, count = item.rpartition(":")
+        try:
+            overrides[trim(host)] = parse_int(trim(count))
+        except ValueError:
+            overrides[""] = -1
+        _require(
+            "" not in overrides and min(overrides.values()) >= 0, f"{key}: '{item}' is not address:count", key
+        )
+    return overrides
+
+
 def _check_limits(config: BrokerConfig) -> None:
     queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
     _require(
@@ -345,13 +375,12 @@ def _check_limits(config: BrokerConfig) -> None:
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
         "max.connections.per.ip",
     )
-    for item in split_list(config.text("max.connections.per.ip.overrides")):
-        host, _, count = item.rpartition(":")
-        _require(
-            bool(host) and count.isdigit(),
-            f"max.connections.per.ip.overrides: '{item}' is not address:count",
-            "max.connections.per.ip.overrides",
-        )
+    overrides = parse_per_ip_overrides(config.text("max.connections.per.ip.overrides"))
+    _require(
+        config.integer("max.connections.per.ip") > 0 or any(overrides.values()),
+        "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides lets an address in.",
+        "max.connections.per.ip",
+    )
     delay, idle = (
         config.integer("connection.failed.authentication.delay.ms"),
         config.integer("connections.max.idle.ms"),

@@ -27,6 +27,7 @@ from kcli.config.definition import (
     Validator,
     parse_type,
 )
+from kcli.model.java_text import parse_int, trim
 
 MAX_LONG = (1 << 63) - 1
 
@@ -35,7 +36,16 @@ _THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?", re.ASCII)
 
 def _is_throttled_replicas(value: ConfigValue) -> bool:
     assert isinstance(value, tuple)
-    return value == ("*",) or all(_THROTTLED_REPLICA.fullmatch(item.strip()) for item in value)
+    return value == ("*",) or all(map(_is_throttled_replica, value))
+
+
+def _is_throttled_replica(item: str) -> bool:
+    if not _THROTTLED_REPLICA.fullmatch(trim(item)):
+        return False
+    try:
+        return all(parse_int(number) >= 0 for number in trim(item).split(":") if number)
+    except ValueError:
+        return False  # the brokers could not read a number of this size
 
 
 THROTTLED_REPLICAS = Matching(

@@ -14,6 +14,7 @@ from kcli.console.failures import LOGIN_NEEDED, ConsoleError
 from kcli.console.identity import LoginRules
 from kcli.console.sessions import Session, Sessions
 from kcli.http.server import HttpError, Request, Response
+from kcli.model.java_text import trim
 from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 
@@ -194,7 +195,7 @@ class Visitors:
 
 def _host_name(value: str) -> str:
     """The name or address in a Host header, without the port."""
-    value = value.strip().lower()
+    value = trim(value).lower()
     if value.startswith("["):
         return value[1:].partition("]")[0]
     return value.rpartition(":")[0] if ":" in value else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shlex
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -19,6 +20,7 @@ from kcli.console.listing import ROWS_DEFAULT, ROWS_MAX, SEARCH_CHARACTERS_MAX, 
 from kcli.console.settings import ConsoleSettings
 from kcli.console.shared import Shared
 from kcli.http.server import HttpError, Request
+from kcli.model.java_text import parse_long, trim
 from kcli.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -187,8 +189,9 @@ def bad_request(message: str) -> HttpError:
 
 
 def _integer(name: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) < 20:
-        value = int(value)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = parse_long(trim(value))
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise bad_request(f"{name}: expected a number from {least} to {most}")
     return value

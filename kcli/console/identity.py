@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from kcli.client.config import ClientConfig, ClientConfigError, client_config
 from kcli.console.settings import READ_MECHANISMS, ClusterSettings
+from kcli.model.java_text import trim
 from kcli.security.mechanisms.client import Credentials
 
 CALL_MAX_MS = 15_000
@@ -69,7 +70,7 @@ class LoginRules:
     def __init__(self, settings: ClusterSettings, *, is_loopback: bool) -> None:
         self.settings = settings
         properties = settings.properties
-        protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+        protocol = trim(properties.get("security.protocol", "PLAINTEXT")).upper()
         self.needs_login = protocol in _SASL_TO_PLAIN
         self.mechanism = _typed_mechanism(properties.get("sasl.mechanism")) if self.needs_login else ""
         self._protocol = protocol
@@ -87,7 +88,7 @@ class LoginRules:
         properties = self.settings.properties
         if self.needs_login:
             # OAUTHBEARER and GSSAPI may log in without the property.
-            is_other = properties.get("sasl.mechanism", "GSSAPI").strip() not in READ_MECHANISMS
+            is_other = trim(properties.get("sasl.mechanism", "GSSAPI")) not in READ_MECHANISMS
             return Given.LOGIN if is_other or properties.get(_JAAS) else Given.NOTHING
         is_certificate = self._protocol == "SSL" and any(properties.get(key) for key in _KEY_STORES)
         return Given.CERTIFICATE if is_certificate else Given.NOTHING
@@ -130,7 +131,7 @@ def is_loopback(host: str) -> bool:
 
 def _typed_mechanism(mechanism: str | None) -> str:
     """The mechanism that the login page offers first."""
-    found = (mechanism or "").strip()
+    found = trim(mechanism or "")
     return found if found in READ_MECHANISMS else READ_MECHANISMS[0]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from kcli.config.client_metrics import CLIENT_METRICS
@@ -19,6 +18,7 @@ from kcli.errors import (
 from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.java_text import parse_int, trim
 
 NewValues = Mapping[str, str | None]
 """The value of each key, by the key's name. None deletes the key."""
@@ -67,7 +67,7 @@ def _check_broker_name(name: str) -> None:
     if not name:
         return
     try:
-        broker_id = int(name, 10)
+        broker_id = parse_int(name)
     except ValueError:
         raise InvalidRequestException("Unable to parse broker name as a base 10 number.") from None
     if broker_id < 0:
@@ -102,11 +102,13 @@ def _validate_client_metrics(config: Mapping[str, str]) -> None:
 
 def _check_client_match(pattern: str) -> None:
     name, equals, expression = pattern.partition("=")
-    if not equals or name.strip() not in CLIENT_MATCH_NAMES or not expression or "=" in expression:
+    if not equals or trim(name) not in CLIENT_MATCH_NAMES or not expression or "=" in expression:
         raise InvalidConfigurationException(f"Illegal client matching pattern: {pattern}")
+    from kcli.model.java_regex import JavaRegexError, compile_java
+
     try:
-        re.compile(expression.strip())
-    except re.error:
+        compile_java(trim(expression))
+    except JavaRegexError:
         raise InvalidConfigurationException(f"Illegal client matching pattern: {pattern}") from None
 
 
@@ -125,6 +127,6 @@ def check_exists(image: MetadataImage, resource: ConfigResource) -> None:
     if (
         resource.type is ConfigResourceType.BROKER
         and resource.name
-        and int(resource.name) not in image.brokers
+        and parse_int(resource.name) not in image.brokers
     ):
         raise BrokerIdNotRegisteredException(f"No broker with id {resource.name} found.")

@@ -39,6 +39,7 @@ from kcli.errors import (
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
 from kcli.model.java_order import hash_order, hash_order_steps
+from kcli.model.java_text import trim
 from kcli.model.steps import last_of
 from kcli.protocol.records.metadata import (
     ClearElrRecord,
@@ -114,7 +115,7 @@ def _listed(resource: ConfigResource, change: ConfigChange, present: str | None)
 
 
 def _items(text: str | None) -> list[str]:
-    return [item.strip() for item in (text or "").split(",") if item.strip()]
+    return [trim(item) for item in (text or "").split(",") if trim(item)]
 
 
 def replacing_values(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM, ISR_SHRINK_WITHOUT_NEW_EPOCH_FROM
+from kcli.config.stored import usable
 from kcli.config.topic import TOPIC
 from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
 from kcli.controller.controller import Controller
@@ -64,7 +65,7 @@ def topic_setting(image: MetadataImage, settings: ControllerSettings, topic: str
     """The value of a topic's configuration key, for keys whose broker key has the same name. The value is taken from
     the first of these places that sets the key: the topic, the cluster's default, this node's file, Kafka's default."""
     for layer in (image.topic_config(topic), image.config(CLUSTER_DEFAULT), settings.static_config):
-        if name in layer:
+        if name in usable(TOPIC, {name: layer[name]} if name in layer else {}):
             return layer[name]
     default = TOPIC[name].default
     assert default is not None

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar, cast
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.errors import KafkaError, UnknownServerException
+from kcli.model.java_text import trim
 from kcli.security.plugins import made
 
 Request = TypeVar("Request")
@@ -96,7 +97,7 @@ def configured_policies(config: BrokerConfig) -> Policies:
 
 
 def _made(config: BrokerConfig, key: str, group: str) -> object | None:
-    name = config.text(key).strip()
+    name = trim(config.text(key))
     if not name:
         return None
     try:

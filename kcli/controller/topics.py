@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kcli.config.broker import BROKER
 from kcli.config.definition import ConfigValue
 from kcli.config.describe import BrokerLayers, describe_topic
 from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
+from kcli.config.stored import usable
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
 from kcli.controller.decision import NO_ERROR, ApiError, Decision, StepCounter, Steps, decide
@@ -349,7 +351,7 @@ def _described(context: TopicContext, overrides: dict[str, str]) -> tuple[ct.Cre
     described = context.described.get(key)
     if described is None:
         layers = broker_layers(context.image, context.settings)
-        broker: dict[str, ConfigValue] = {**context.settings.config, **layers.merged()}
+        broker: dict[str, ConfigValue] = {**context.settings.config, **usable(BROKER, layers.merged())}
         described = context.described[key] = tuple(
             ct.CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=int(entry.source))
             for entry in describe_topic(overrides, layers, broker)

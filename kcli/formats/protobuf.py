@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
@@ -148,9 +149,16 @@ def _scalar(field: FieldDescriptor, value: Value) -> Value:
     return _whole(field, value) if field.cpp_type == field.CPPTYPE_UINT64 else value
 
 
+# A whole number of 64 bits, which JSON may have as a text.
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
+
+
 def _whole(field: FieldDescriptor, value: Value) -> int:
-    if not isinstance(value, (int, float, str, decimal.Decimal)):
-        raise ValueError(f"field {field.full_name}: expected a whole number, not {value!r}")
+    wrong = ValueError(f"field {field.full_name}: expected a whole number, not {value!r}")
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = decimal.Decimal(value)
+    if not isinstance(value, (int, float, decimal.Decimal)) or value != value or value % 1 != 0:
+        raise wrong
     return int(value)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KafkaError
 from kcli.model.addresses import Address
+from kcli.model.java_text import trim
 from kcli.model.object_name import ObjectName, unquoted
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ async def _get_json(address: Address, target: str, access: MetricsAccess) -> dic
     response = await _get(address, target, access)
     if response.status != HTTPStatus.OK:
         raise MetricsUnavailable(
-            f"{address} answered {response.status}: {response.body[:200].decode('utf-8', 'replace').strip()}"
+            f"{address} answered {response.status}: {trim(response.body[:200].decode('utf-8', 'replace'))}"
         )
     try:
         found = json.loads(response.body)

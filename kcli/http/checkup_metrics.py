@@ -10,6 +10,7 @@ from kcli.client.diagnosis.checkup.gather import MetricsSource
 from kcli.client.diagnosis.checkup.snapshot import ClientSoftware, Metrics
 from kcli.http.broker_metrics import ANYBODY, BeanValues, MetricsAccess, MetricsUnavailable, fetch_beans
 from kcli.model.addresses import Address
+from kcli.model.java_text import natural, parse_int
 from kcli.model.topic_partition import TopicPartition
 
 ASK_MAX_SECONDS = 10.0
@@ -55,7 +56,7 @@ def metrics_of(beans: Mapping[int, Sequence[BeanValues]], without: Mapping[int, 
 def _broker(beans: Sequence[BeanValues]) -> int:
     """The id of the broker that sent these beans, or -1. The bean app-info has this id."""
     ids = [each.properties.get("id", "") for each in beans if each.type == "app-info"]
-    return next((int(each) for each in ids if each.isdecimal()), -1)
+    return next((found for each in ids if (found := natural(each)) is not None), -1)
 
 
 def _software(broker: int, beans: Sequence[BeanValues]) -> list[ClientSoftware]:
@@ -74,7 +75,7 @@ def _software(broker: int, beans: Sequence[BeanValues]) -> list[ClientSoftware]:
 def _segments(beans: Sequence[BeanValues]) -> list[tuple[TopicPartition, int]]:
     return [
         (
-            TopicPartition(each.properties["topic"], int(each.properties["partition"])),
+            TopicPartition(each.properties["topic"], parse_int(each.properties["partition"])),
             int(each.attributes["Value"]),
         )
         for each in beans

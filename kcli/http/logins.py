@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from kcli.errors import KcliError
+from kcli.model.java_text import trim
 from kcli.security.login_delays import LoginDelays, address_of
 
 REALM = "kcli"
@@ -110,7 +111,7 @@ def _credentials(header: str | None) -> tuple[bytes, bytes]:
     if scheme.lower() != "basic" or len(encoded) > CREDENTIALS_MAX_BYTES * 4 // 3:
         return b"", b""
     try:
-        decoded = base64.b64decode(encoded.strip(), validate=True)
+        decoded = base64.b64decode(trim(encoded), validate=True)
     except (binascii.Error, ValueError):
         return b"", b""
     name, _, password = decoded.partition(b":")

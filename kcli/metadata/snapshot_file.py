@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import FIRST_LEADER_EPOCH, FIRST_OFFSET, LeaderEpoch, Offset
+from kcli.model.java_text import natural
 from kcli.protocol.batches.batch import (
     BatchHeader,
     Record,
@@ -41,7 +42,7 @@ RECORD_OVERHEAD_BYTES = 21
 CHECKPOINT_SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
-_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +65,10 @@ BOOTSTRAP_SNAPSHOT_ID = SnapshotId(FIRST_OFFSET, FIRST_LEADER_EPOCH)
 def snapshot_id_of(file_name: str) -> SnapshotId | None:
     """The id in the file name of a finished snapshot. None for other file names."""
     match = _NAME.fullmatch(file_name)
-    return None if match is None else SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
+    end_offset, epoch = (None, None) if match is None else (natural(match[1]), natural(match[2]))
+    if end_offset is None or epoch is None:
+        return None
+    return SnapshotId(Offset(end_offset), LeaderEpoch(epoch))
 
 
 def encode_snapshot(

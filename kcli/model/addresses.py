@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kcli.model.java_text import natural
+
 MAX_PORT = 65535
 
 # The characters that Kafka allows in a host (Utils.HOST_PORT_PATTERN).
@@ -29,9 +31,10 @@ def read_address(text: str) -> Address | None:
     The host may be empty and the port 0. The caller decides whether such an address is valid.
     """
     match = _HOST_PORT.fullmatch(text)
-    if match is None or int(match[2]) > MAX_PORT:
+    port = None if match is None else natural(match[2])
+    if match is None or port is None or port > MAX_PORT:
         return None
-    return Address(match[1], int(match[2]))
+    return Address(match[1], port)
 
 
 def read_server(text: str) -> Address | None:

@@ -19,12 +19,9 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _TRIMMED = "".join(map(chr, range(0x21)))
 # The white space that `\s` matches in Java's regular expressions.
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
-_DECIMAL = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)", re.ASCII
-)
-_HEXADECIMAL = re.compile(
-    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?", re.ASCII
-)
+# The patterns of doubles are compiled at their first use, because every tool imports this module.
+_DECIMAL = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
+_HEXADECIMAL = r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?"
 # The first character outside the Basic Multilingual Plane: Java's parsers look at UTF-16 units, so they take no digit
 # from there on.
 _SUPPLEMENTARY = "\U00010000"
@@ -48,14 +45,24 @@ def parse_long(text: str) -> int:
     return _integer(text, LONG_MIN, LONG_MAX)
 
 
+def natural(text: str) -> int | None:
+    """The number in a text of ASCII digits, as in the name of a file. None for any other text, and above 2⁶³ - 1."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    try:
+        return parse_long(text)
+    except ValueError:
+        return None
+
+
 def parse_double(text: str) -> float:
     """`Double.parseDouble`: a decimal or hexadecimal number, NaN or Infinity. The text is trimmed first."""
     trimmed = trim(text)
     if not trimmed:
         raise ValueError("empty String")
-    if _DECIMAL.fullmatch(trimmed):
+    if re.fullmatch(_DECIMAL, trimmed):
         return float(trimmed if trimmed.endswith("y") else trimmed.rstrip("dDfF"))
-    if _HEXADECIMAL.fullmatch(trimmed):
+    if re.fullmatch(_HEXADECIMAL, trimmed):
         return _hexadecimal(trimmed)
     raise ValueError(f'For input string: "{text}"')
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from kcli.command.options import did_you_mean
 from kcli.errors import BY_CODE, ErrorCode, KafkaError, TimeoutException
+from kcli.model.java_text import parse_long, trim
 from kcli.rdkafka.configuration import JAVA_NAMES, RECEIVE_BYTES, within_transaction
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
@@ -33,14 +34,14 @@ def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]
         try:
             return make({**config, "logger": logger()})
         except KafkaException as error:
-            text = error.args[0].str().strip()
+            text = trim(error.args[0].str())
             if (unknown := _UNKNOWN.search(text)) and unknown[1] in config:
                 words = f"The configuration {unknown[1]} was supplied but is not known here."
                 logger().warning("%s", f"{words} {did_you_mean(unknown[1], _known_names())}".rstrip())
                 del config[unknown[1]]
             elif (limits := _OUTSIDE.search(text)) and limits[1] in config:
-                name, least, most = limits[1], int(limits[2]), int(limits[3])
-                fitted = min(max(int(str(config[name])), least), most)
+                name, least, most = limits[1], parse_long(limits[2]), parse_long(limits[3])
+                fitted = min(max(parse_long(str(config[name])), least), most)
                 assert str(fitted) != str(config[name])
                 known_as = JAVA_NAMES.get(name, name)
                 logger().warning("%s is %s, which librdkafka limits to %s", known_as, config[name], fitted)

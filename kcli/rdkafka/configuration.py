@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kcli.model.java_text import parse_int, parse_long, trim
 from kcli.rdkafka import java_config
 
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -84,20 +85,20 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
         name = _RENAMED.get(key, key)
         match key:
             case "buffer.memory":
-                config[name] = max(1, int(value) // 1024)
+                config[name] = max(1, parse_long(value) // 1024)
             case "receive.buffer.bytes" | "send.buffer.bytes" | "connections.max.idle.ms":
                 # Java's -1 means "system default" or "never"; in librdkafka, 0 means this.
-                config[name] = max(0, int(value))
+                config[name] = max(0, parse_long(value))
             case "fetch.max.bytes":
-                config[name] = max(_MESSAGE_BYTES_MIN, int(value))
+                config[name] = max(_MESSAGE_BYTES_MIN, parse_long(value))
                 # librdkafka requires room for one message, because a broker always sends the first message whole.
-                config["message.max.bytes"] = min(_MESSAGE_BYTES, max(_MESSAGE_BYTES_MIN, int(value)))
-                received = min(int(value) + _BESIDE_RECORDS_BYTES, _RECEIVE_BYTES_MAX)
+                config["message.max.bytes"] = min(_MESSAGE_BYTES, max(_MESSAGE_BYTES_MIN, parse_long(value)))
+                received = min(parse_long(value) + _BESIDE_RECORDS_BYTES, _RECEIVE_BYTES_MAX)
                 if received > RECEIVE_BYTES:
                     config.setdefault("receive.message.max.bytes", received)
             case "partition.assignment.strategy":
                 config[name] = ",".join(
-                    dict.fromkeys(_ASSIGNORS.get(each.strip(), each.strip()) for each in value.split(","))
+                    dict.fromkeys(_ASSIGNORS.get(trim(each), trim(each)) for each in value.split(","))
                 )
             case "auto.offset.reset":
                 config[name] = "error" if value == "none" else value
@@ -118,6 +119,6 @@ def within_transaction(config: dict[str, object]) -> dict[str, object]:
     """
     if "transactional.id" not in config:
         return config
-    limit_ms = int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
-    timeout_ms = int(str(config.get("message.timeout.ms", limit_ms)))
+    limit_ms = parse_int(str(config.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+    timeout_ms = parse_int(str(config.get("message.timeout.ms", limit_ms)))
     return {**config, "message.timeout.ms": min(timeout_ms, limit_ms)}

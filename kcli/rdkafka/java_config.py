@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcli.model.addresses import read_server
+from kcli.model.java_text import trim
 from kcli.rdkafka.errors import ConfigurationError, DurationResetError
 
 _EXCEPTION = "org.apache.kafka.common.config.ConfigException"
@@ -49,7 +50,7 @@ def _checked(key: str, value: str) -> str:
         parsed = definition.parse(value)
     except ConfigError as error:
         raise ConfigurationError(f"{_EXCEPTION}: {error}") from None
-    text = java_string(parsed) if isinstance(parsed, (bool, int)) else value.strip()
+    text = java_string(parsed) if isinstance(parsed, (bool, int)) else trim(value)
     if key == "auto.offset.reset":
         return _reset(text.lower())
     if key == "bootstrap.servers":
@@ -64,7 +65,7 @@ def _reset(reset: str) -> str:
 
 
 def _check_servers(servers: str) -> None:
-    addresses = [address.strip() for address in servers.split(",") if address.strip()]
+    addresses = [trim(address) for address in servers.split(",") if trim(address)]
     for address in addresses:
         if read_server(address) is None:
             raise ConfigurationError(f"{_EXCEPTION}: Invalid url in bootstrap.servers: {address}")

@@ -7,6 +7,7 @@ import re
 import sys
 from datetime import datetime
 
+from kcli.model.java_text import parse_int
 from kcli.protocol.wire.peer import speaks_tls
 
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
@@ -98,7 +99,7 @@ def _name_peer(record: logging.LogRecord) -> bool:
     """
     found = _WRONG_SIZE.search(record.getMessage())
     if found is not None:
-        first = int(found[1]).to_bytes(4, "big", signed=True)
+        first = parse_int(found[1]).to_bytes(4, "big", signed=True)
         if first == b"HTTP":
             record.msg, record.args = (
                 f"{record.getMessage()}: the port speaks HTTP, it is not a Kafka listener",

@@ -7,10 +7,10 @@ brokers match the patterns with RE2, and internal topics match too.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 
+from kcli.model.java_text import parse_int
 from kcli.model.topic_names import is_internal
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.errors import PatternError
@@ -28,16 +28,18 @@ Subscribe = Callable[[list[str]], None]
 def matcher(include: str) -> Callable[[str], bool]:
     """Returns a function that tests whether a topic name matches `include`. It returns False for internal topics.
     Raises PatternError if `include` is not a regular expression."""
+    from kcli.model.java_regex import JavaRegexError, compile_java
+
     try:
-        compiled = re.compile(include)
-    except re.error as error:
+        compiled = compile_java(include, ascii_only=True)
+    except JavaRegexError as error:
         raise PatternError(f"{include}: not a regular expression: {error}") from None
     return lambda name: not is_internal(name) and compiled.fullmatch(name) is not None
 
 
 def max_age_s(config: dict[str, object]) -> float:
     """Returns the interval in seconds at which the list of topics is requested, from a consumer's configuration."""
-    return int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
+    return parse_int(str(config.get("metadata.max.age.ms", METADATA_MAX_AGE_MS))) / 1000
 
 
 class MatchingTopics:

@@ -15,13 +15,13 @@ from kcli.errors import (
     TimeoutException,
     TopicAuthorizationException,
 )
+from kcli.model.java_text import INT_MAX, parse_int, parse_long, trim
 from kcli.rdkafka.client import is_fatal, kafka_error
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import warn_as_java
 from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
 
-INT_MAX = 2**31 - 1  # the largest Java int
 PARTITION_UA = -1  # librdkafka then chooses the partition
 
 # The Java producer's defaults that differ from librdkafka's, so that a command behaves as in Kafka.
@@ -58,15 +58,15 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
     """
     config = {**translate(properties), **more}
     may_be_idempotent = (
-        properties.get("acks", "all").strip() in ("all", "-1")
-        and int(properties.get("retries", INT_MAX)) != 0
-        and int(properties.get("max.in.flight.requests.per.connection", IN_FLIGHT_MAX)) <= IN_FLIGHT_MAX
+        trim(properties.get("acks", "all")) in ("all", "-1")
+        and _integer(properties, "retries", INT_MAX) != 0
+        and _integer(properties, "max.in.flight.requests.per.connection", IN_FLIGHT_MAX) <= IN_FLIGHT_MAX
     )
     # A record may wait for its batch (linger.ms) and then for the response (request.timeout.ms). So the default must be
     # at least the sum of both times.
-    linger_ms = int(properties.get("linger.ms", LINGER_MS))
-    needed_ms = min(INT_MAX, linger_ms + int(properties.get("request.timeout.ms", REQUEST_TIMEOUT_MS)))
-    if int(properties.get("delivery.timeout.ms", needed_ms)) < needed_ms:
+    linger_ms = _integer(properties, "linger.ms", LINGER_MS)
+    needed_ms = min(INT_MAX, linger_ms + _integer(properties, "request.timeout.ms", REQUEST_TIMEOUT_MS))
+    if _integer(properties, "delivery.timeout.ms", needed_ms) < needed_ms:
         raise ConfigurationError(
             "org.apache.kafka.common.config.ConfigException: "
             "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
@@ -77,6 +77,11 @@ def producer_config(properties: Mapping[str, str], **more: object) -> dict[str, 
         "message.timeout.ms": max(DELIVERY_TIMEOUT_MS, needed_ms),
     }
     return {**JAVA_DEFAULTS, **defaults, **config}
+
+
+def _integer(properties: Mapping[str, str], key: str, default: int) -> int:
+    """The value of a key that `translate` has checked."""
+    return parse_long(trim(properties.get(key, str(default))))
 
 
 class Destination:
@@ -90,11 +95,11 @@ class Destination:
         self._produce = producer.produce
         self._refused: type[Exception] = KafkaException
         self._topic = topic
-        self._max_bytes = int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
-        self._batch_bytes = int(str(config.get("batch.size", BATCH_BYTES)))
+        self._max_bytes = parse_int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
+        self._batch_bytes = parse_int(str(config.get("batch.size", BATCH_BYTES)))
         self._client_id = str(config.get("client.id", ""))
         self._issue: ErrorCode | None = None  # the error of the topic that was reported last
-        self._max_block_ms = int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
+        self._max_block_ms = parse_int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
         self._partitions: list[int] = []
         self._partition = 0
         self._left_bytes = 0

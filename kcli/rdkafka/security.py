@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
+from kcli.model.java_text import trim
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import logger
 from kcli.security.client import ClientSecurity, client_security, unused_settings
@@ -52,7 +53,7 @@ def translate_security(properties: Mapping[str, str]) -> dict[str, object]:
     As in Java, properties of TLS or SASL have no effect if security.protocol does not need them. Raises
     ConfigurationError for a property that cannot be used.
     """
-    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    protocol = trim(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol == "PLAINTEXT":
         return {"security.protocol": "plaintext"} if "security.protocol" in properties else {}
     own_credentials = not _OWN_CREDENTIALS.isdisjoint(properties)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.model.ids import BrokerId
+from kcli.model.java_text import parse_int, trim
 
 ALL_REPLICAS = "*"
 
@@ -30,10 +31,10 @@ def throttled_replicas(entries: Iterable[str], broker: BrokerId) -> ThrottledRep
     """The throttled replicas on `broker`, from the entries of a valid list."""
     partitions = set()
     for entry in entries:
-        text = entry.strip()
+        text = trim(entry)
         if text == ALL_REPLICAS:
             return ThrottledReplicas(is_all=True)
         partition, _, replica = text.partition(":")
-        if partition and int(replica) == broker:
-            partitions.add(int(partition))
+        if partition and parse_int(replica) == broker:
+            partitions.add(parse_int(partition))
     return ThrottledReplicas(partitions=frozenset(partitions))

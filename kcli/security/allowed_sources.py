@@ -14,6 +14,7 @@ from pathlib import PurePath
 from urllib.parse import unquote, urlsplit
 
 from kcli.config.environment import KAFKA_OPTS, system_property
+from kcli.model.java_text import trim
 
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
@@ -65,7 +66,7 @@ def sources_of_environment(environment: Mapping[str, str] | None = None) -> Allo
 
 def _listed(name: str, variables: Mapping[str, str]) -> frozenset[str]:
     texts = (variables.get(_VARIABLES[name]), system_property(name, variables))
-    return frozenset(entry.strip() for text in texts if text for entry in text.split(",") if entry.strip())
+    return frozenset(trim(entry) for text in texts if text for entry in text.split(",") if trim(entry))
 
 
 def _not_allowed(key: str, value: str, what: str) -> SourceNotAllowed:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.model.java_text import trim
+
 if TYPE_CHECKING:
     # A client without TLS and SASL starts faster without these modules.
     from kcli.security.allowed_sources import AllowedSources
@@ -124,7 +126,7 @@ def client_security(
     is an error. `allowed` contains the URLs and files that OAUTHBEARER may use. If `allowed` is None, these lists come
     from the environment.
     """
-    protocol = properties.get(f"{prefix}security.protocol", "PLAINTEXT").strip().upper()
+    protocol = trim(properties.get(f"{prefix}security.protocol", "PLAINTEXT")).upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"{prefix}security.protocol is {protocol}; {', '.join(PROTOCOLS)} are known")
     tls = _tls(properties, prefix) if protocol.endswith("SSL") else None

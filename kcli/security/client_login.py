@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kcli.config.environment import JAAS_FILE, jaas_file
+from kcli.model.java_text import trim
 from kcli.security.allowed_sources import AllowedSources, sources_of_environment
 from kcli.security.jaas import JaasError, LoginModule, login_module, login_sections
 from kcli.security.mechanisms.client import (
@@ -31,7 +32,7 @@ def client_credentials(
     def look_up(name: str) -> str | None:
         return properties.get(f"{prefix}{name}") or None
 
-    mechanism = (look_up("sasl.mechanism") or GSSAPI).strip()
+    mechanism = trim(look_up("sasl.mechanism") or GSSAPI)
     if mechanism not in CLIENT_MECHANISMS:
         raise ValueError(f"{prefix}sasl.mechanism is {mechanism}; {', '.join(CLIENT_MECHANISMS)} can be used")
     try:

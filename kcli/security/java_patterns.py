@@ -3,36 +3,23 @@ Kerberos).
 
 Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
 pattern with such a feature runs in Python's `re`. Such a pattern may take exponential time, so it is used only for
-names of limited length.
+names of limited length. Both get the pattern from the translator of kcli/model/java_regex.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
+
+from kcli.model import java_regex
+from kcli.model.java_text import parse_int
 
 BACKTRACKING_NAME_MAX = 1024
 """The longest name to which a pattern is applied that RE2 cannot run. Usual names have less than 200 characters."""
 
-_REFERENCE = re.compile(r"\$(?:(\d+)|\{(\w+)\})")
-_NAMED_GROUP = re.compile(r"(\\.)|\(\?<([A-Za-z]\w*)>")
-_POSIX_CLASS = re.compile(
-    r"\\([pP])\{(?:Is)?(Lower|Upper|Alpha|Digit|Alnum|Punct|Space|Blank|XDigit|ASCII)\}"
-)
-_POSIX_RANGES: Mapping[str, str] = {
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "Alpha": "A-Za-z",
-    "Digit": "0-9",
-    "Alnum": "A-Za-z0-9",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Space": r"\t-\r ",
-    "Blank": r" \t",
-    "XDigit": "0-9A-Fa-f",
-    "ASCII": r"\x00-\x7f",
-}
+_REFERENCE = re.compile(r"\$(?:([0-9]+)|\{([a-zA-Z][a-zA-Z0-9]*)\})")
 
 
 class Match(Protocol):
@@ -88,41 +75,24 @@ class JavaPattern:
 
 
 def compile_java(pattern: str) -> JavaPattern:
-    """Compiles a pattern. Raises re.error if it is invalid."""
-    compiled = _compiled_by_re2(pattern)
-    return (
-        JavaPattern(_compiled_by_re(pattern), backtracks=True) if compiled is None else JavaPattern(compiled)
-    )
+    """Compiles a pattern. Raises JavaRegexError if it is invalid, or if it has no exact translation."""
+    compiled = _compiled_by_re2(java_regex.translate(pattern))
+    if compiled is None:
+        return JavaPattern(java_regex.compile_java(pattern), backtracks=True)
+    return JavaPattern(compiled)
 
 
-def _compiled_by_re2(pattern: str) -> Pattern | None:
-    """Compiles a pattern. Returns None if the pattern is invalid, or has a feature that RE2 does not have."""
+def _compiled_by_re2(translated: str) -> Pattern | None:
+    """Compiles a translated pattern. Returns None if the pattern has a feature that RE2 does not have."""
     import re2  # imported late, because few brokers have rules
 
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled: Pattern = re2.compile(_POSIX_CLASS.sub(_ranges, pattern), options)
-    except re2.error:
+        compiled: Pattern = re2.compile(translated, options)
+    except (re2.error, UnicodeEncodeError):  # UnicodeEncodeError: half of a surrogate pair
         return None
     return compiled
-
-
-def _compiled_by_re(pattern: str) -> Pattern:
-    named = _NAMED_GROUP.sub(lambda found: found[1] or f"(?P<{found[2]}>", pattern)
-    # A \d, \w or \s of Java matches ASCII characters only.
-    return re.compile(_POSIX_CLASS.sub(_ranges, named), re.ASCII)
-
-
-def _ranges(found: re.Match[str]) -> str:
-    """The characters of a Java class such as \\p{Alpha}, in the syntax of `re`. If the class is within brackets, the
-    result has no brackets, because RE2 and `re` have no nested classes.
-    """
-    ranges = _POSIX_RANGES[found[2]]
-    before = re.sub(r"\\.", "", found.string[: found.start()])
-    if before.rfind("[") > before.rfind("]"):
-        return ranges if found[1] == "p" else found[0]
-    return f"[{'^' if found[1] == 'P' else ''}{ranges}]"
 
 
 def _expanded(replacement: str, match: Match, groups: int) -> str:
@@ -155,10 +125,10 @@ def _reference(replacement: str, at: int, match: Match, groups: int) -> tuple[st
             raise ValueError(f"No group with name {{{found[2]}}}") from None
     digits = found[1]
     # Java takes only as many digits as give the number of an existing group.
-    while len(digits) > 1 and int(digits) > groups:
+    while len(digits) > 1 and parse_int(digits) > groups:
         digits = digits[:-1]
-    if int(digits) > groups:
+    if parse_int(digits) > groups:
         if groups == 0:
             raise ValueError(f"No group {digits}")
         return f"${found[1]}", found.end()
-    return match.group(int(digits)) or "", at + 1 + len(digits)
+    return match.group(parse_int(digits)) or "", at + 1 + len(digits)

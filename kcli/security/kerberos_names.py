@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kcli.model.java_regex import JavaRegexError
+from kcli.model.java_text import parse_int, trim
 from kcli.security.java_patterns import JavaPattern, compile_java
 
 _NAME = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
@@ -24,7 +26,7 @@ _RULE = re.compile(
     r"RULE:\[(?P<parts>\d+):(?P<format>[^\]]*)\](?:\((?P<regex>[^)]*)\))?"
     r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
 )
-_PARAMETER = re.compile(r"\$(\d+)")
+_PARAMETER = re.compile(r"\$([0-9]{1,9})")
 _NOT_SIMPLE = re.compile(r"[/@]")
 _DEFAULT = "DEFAULT"
 
@@ -120,7 +122,7 @@ class KerberosNames:
 
 def parse_rules(texts: Iterable[str], default_realm: str | None) -> KerberosNames:
     """Parses the rules of the list. Raises ValueError with Kafka's text if a rule is invalid."""
-    return KerberosNames(tuple(_rule(text.strip()) for text in texts), default_realm)
+    return KerberosNames(tuple(_rule(trim(text)) for text in texts), default_realm)
 
 
 def default_realm(environment: Mapping[str, str], path: str = "/etc/krb5.conf") -> str | None:
@@ -150,7 +152,7 @@ def _rule(text: str) -> Rule:
     try:
         return Rule(
             text,
-            int(found["parts"]),
+            parse_int(found["parts"]),
             found["format"],
             None if found["regex"] is None else compile_java(found["regex"]),
             None if found["from"] is None else compile_java(found["from"]),
@@ -158,13 +160,13 @@ def _rule(text: str) -> Rule:
             found["all"] is not None,
             found["case"],
         )
-    except re.error as error:
+    except JavaRegexError as error:
         raise ValueError(f"Invalid rule: {text}: {error}") from None
 
 
 def _formatted(text: str, parameters: tuple[str, ...]) -> str:
     def parameter(found: re.Match[str]) -> str:
-        number = int(found[1])
+        number = parse_int(found[1])
         if number >= len(parameters):
             raise NoName(
                 f"index {number} from {text} is outside of the valid range 0 to {len(parameters) - 1}"

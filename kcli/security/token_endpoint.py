@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kcli.config.definition import ConfigError
 from kcli.errors import SaslAuthenticationException
+from kcli.model.java_text import parse_int, trim
 from kcli.model.secret_text import without_logins
 from kcli.security.http_calls import called
 from kcli.security.jaas import LoginModule
@@ -224,8 +225,8 @@ def jwt_bearer(look_up: LookUp, module: LoginModule, url: str) -> TokenSource:
         (look_up(f"{_ASSERTION}algorithm") or "RS256").upper(),
         {name: value for name, value in claims.items() if value is not None},
         look_up(f"{_ASSERTION}template.file"),
-        int(look_up(f"{_ASSERTION}claim.exp.seconds") or 300),
-        int(look_up(f"{_ASSERTION}claim.nbf.seconds") or 60),
+        parse_int(look_up(f"{_ASSERTION}claim.exp.seconds") or "300"),
+        parse_int(look_up(f"{_ASSERTION}claim.nbf.seconds") or "60"),
         (look_up(f"{_ASSERTION}claim.jti.include") or "").lower() == "true",
     )
 
@@ -244,4 +245,4 @@ def _endpoint(look_up: LookUp, module: LoginModule, url: str) -> Endpoint:
         from kcli.security.tls.contexts import client_tls
 
         tls = client_tls(module.options.get)
-    return Endpoint(url, int(timeout_ms) / 1000 if timeout_ms else TIMEOUT_S, tls)
+    return Endpoint(url, parse_int(trim(timeout_ms)) / 1000 if timeout_ms else TIMEOUT_S, tls)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kcli.errors import SaslAuthenticationException
+from kcli.model.java_text import trim
 
 TOKEN_BYTES_MAX = 1 << 20
 """The most characters that are read from a token file. Tokens have a few thousand characters."""
@@ -32,4 +33,4 @@ def read_text(path: str, key: str) -> str:
         ) from None
     if len(text) > TOKEN_BYTES_MAX:
         raise SaslAuthenticationException(f"{key}: {path} has more than {TOKEN_BYTES_MAX} characters")
-    return text.strip()
+    return trim(text)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.java_text import parse_double
 from kcli.security.allowed_sources import AllowedSources
 from kcli.security.jaas import LoginModule
 from kcli.security.token_source import LookUp, TokenSource, read_text
@@ -128,8 +129,9 @@ def expiry(token: str, now: float) -> float:
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return float(claims["exp"])
-    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        expires_at = claims["exp"]
+        return float(expires_at) if isinstance(expires_at, int | float) else now
+    except (RecursionError, OverflowError, IndexError, KeyError, TypeError, ValueError, binascii.Error):
         return now
 
 
@@ -140,13 +142,13 @@ def _unsecured(module: LoginModule) -> UnsecuredTokens:
         if name.startswith(prefix := _CLAIM.format("String")):
             claims[name.removeprefix(prefix)] = value
         elif name.startswith(prefix := _CLAIM.format("Number")):
-            claims[name.removeprefix(prefix)] = float(value)
+            claims[name.removeprefix(prefix)] = parse_double(value)
         elif name.startswith(prefix := _CLAIM.format("List")):
             # As in Kafka, the first character separates the items.
             separator = value[:1]
             claims[name.removeprefix(prefix)] = value[1:].split(separator) if separator else []
         elif name == "unsecuredLoginLifetimeSeconds":
-            lifetime_s = float(value)
+            lifetime_s = parse_double(value)
     principal = module.options.get("unsecuredLoginPrincipalClaimName", "sub")
     if principal not in claims:
         raise ValueError(

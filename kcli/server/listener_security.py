@@ -84,7 +84,7 @@ class NodeSecurity:
             try:
                 made = self._tls[config.listener] = ListenerTls(config)
             except ConfigError as error:
-                raise error.at(self._config.texts.where(error.key) if error.key else "") from None
+                raise config.blamed(error) from None
         return made.served
 
     def prepare_change(self, after: BrokerConfig) -> None:

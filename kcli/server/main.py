@@ -114,8 +114,17 @@ async def _serve(config: BrokerConfig, *, leaves_console: bool) -> int:
         starting.result()
         garbage.start()
         garbage.watch(lambda: node.sockets.last_active)
+    except ConfigError as error:
+        _log.critical("Exiting because the server cannot start: %s", config.texts.blamed(error).located())
+        return 1
     except (StorageError, QuorumError, KafkaError, OSError) as error:
         _log.critical("Exiting because the server cannot start: %s", error)
+        return 1
+    except Exception as error:
+        # One line, and the traceback at the level DEBUG, because users cannot read a traceback.
+        _log.critical(
+            "Exiting because the server cannot start with %s", config.texts.source or "it", exc_info=error
+        )
         return 1
     if leaves_console:
         server_logging.leave_console()

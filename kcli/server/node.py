@@ -51,6 +51,7 @@ from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import (
+    check_limits,
     connection_limits,
     idle_max_seconds,
     listener_settings,
@@ -509,6 +510,7 @@ class Node:
         image = self.metadata
         # Subscribe first, so that stored configs take effect in the same way as later changes.
         self.dynamic_config.subscribe(self._reconfigure)
+        self.dynamic_config.limit_with(check_limits)
         self.dynamic_config.check_with(self.security.check_change, self.security.prepare_change)
         self._update_config(image)
         self.quotas.load(image)

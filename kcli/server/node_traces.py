@@ -10,6 +10,7 @@ import os
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.model.java_text import trim
 from kcli.runtime.clock import Clock
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.connection import Serve
@@ -55,7 +56,7 @@ def _settings(config: BrokerConfig) -> TraceSettings:
         return settings_of(
             os.environ,
             SERVICE,
-            endpoint=config.text(key).strip() or None,
+            endpoint=trim(config.text(key)) or None,
             attributes=(("service.instance.id", str(config.node_id)),),
         )
     except TracingError as error:

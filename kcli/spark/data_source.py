@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from kcli.model.java_text import trim
 from kcli.spark.options import sink_options, source_options
 from kcli.spark.source.readers import FIELDS, HEADERS, KcliReader, KcliStreamReader, checked_schema
 from kcli.spark.worker_memory import freeze_imports
@@ -37,7 +38,7 @@ class KcliDataSource(DataSource):
         return "kcli"
 
     def schema(self) -> StructType:
-        wanted = self.options.get("includeheaders", "false").strip().lower() == "true"
+        wanted = trim(self.options.get("includeheaders", "false")).lower() == "true"
         return StructType([*FIELDS, HEADERS] if wanted else list(FIELDS))
 
     def reader(self, schema: StructType) -> KcliReader:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcli.config.environment import JAAS_FILE
+from kcli.model.java_json import json_int, json_long, parse_json
+from kcli.model.java_text import parse_int, parse_long, trim
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec, codec_named
@@ -310,7 +312,7 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
     listed = json.loads(options.get("paths", "[]"))  # the form in which Spark passes load([…])
-    paths = (*filter(None, (each.strip() for each in options.get("path", "").split(","))), *listed)
+    paths = (*filter(None, (trim(each) for each in options.get("path", "").split(","))), *listed)
     if paths and "kafka.bootstrap.servers" in options:
         raise ValueError("path (log directories) and kafka.bootstrap.servers (a cluster) exclude each other")
     if "readupto" in options and not paths:
@@ -353,19 +355,21 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
         )
     text = options[given[0].lower()]
     if given[0] == "subscribe":
-        topics = tuple(filter(None, (topic.strip() for topic in text.split(","))))
+        topics = tuple(filter(None, (trim(topic) for topic in text.split(","))))
         if not topics:
             raise ValueError("subscribe names no topic (expected topic1,topic2)")
         return Subscription(topics=topics)
     if given[0] == "subscribePattern":
+        from kcli.model.java_regex import JavaRegexError, compile_java
+
         try:
-            re.compile(text)
-        except re.error as error:
+            compile_java(text, ascii_only=True)
+        except JavaRegexError as error:
             raise ValueError(f"subscribePattern {text!r} is not a regular expression: {error}") from None
         return Subscription(pattern=text)
     wanted = _json(options, "assign", '{"topic":[0,1]}')
     try:
-        parts = [TopicPartition(topic, int(part)) for topic, parts in wanted.items() for part in parts]
+        parts = [TopicPartition(topic, json_int(part)) for topic, parts in wanted.items() for part in parts]
     except (TypeError, ValueError):
         raise ValueError(f'assign is {text!r}; expected {{"topic":[0,1]}}') from None
     if not parts:
@@ -386,7 +390,7 @@ def _position(options: Mapping[str, str], side: str, default: int) -> Position:
     text = options.get(f"{side}offsets")
     if text is None:
         return Position(default)
-    match text.strip().lower():
+    match trim(text).lower():
         case "earliest":
             return Position(EARLIEST)
         case "latest":
@@ -416,7 +420,7 @@ def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition,
     wanted = _json(options, name, expected)
     try:
         return {
-            TopicPartition(topic, int(part)): int(value)
+            TopicPartition(topic, _partition(part)): json_long(value)
             for topic, values in wanted.items()
             for part, value in values.items()
         }
@@ -427,7 +431,7 @@ def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition,
 def _json(options: Mapping[str, str], name: str, expected: str) -> dict[str, dict[str, int]]:
     text = options[name.lower()]
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -436,7 +440,7 @@ def _json(options: Mapping[str, str], name: str, expected: str) -> dict[str, dic
 
 
 def _boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
-    text = options.get(name.lower(), str(default)).strip().lower()
+    text = trim(options.get(name.lower(), str(default))).lower()
     if text not in ("true", "false"):
         raise ValueError(f"{name} is {text!r}; expected true or false")
     return text == "true"
@@ -456,22 +460,29 @@ def _duration_ms(options: Mapping[str, str], name: str, default: float) -> float
     text = options.get(name.lower())
     if text is None:
         return default
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    match = re.fullmatch(r"([0-9]{1,18})\s*([a-z]*)", trim(text).lower(), re.ASCII)
     if match is None or (match[2] or "ms") not in _UNITS_MS:
         raise ValueError(f"{name} is {text!r}; expected a duration like 30s or 15m")
-    return int(match[1]) * _UNITS_MS[match[2] or "ms"]
+    return parse_long(match[1]) * _UNITS_MS[match[2] or "ms"]
 
 
 def _integer(text: str, name: str) -> int:
     try:
-        return int(text)
+        return parse_long(text)
     except ValueError:
         raise ValueError(f"{name} is {text!r}; expected a whole number") from None
 
 
+def _partition(text: str) -> int:
+    number = parse_int(text)
+    if number < 0:
+        raise ValueError(f"partition {text}")
+    return number
+
+
 def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
     """Reads an option that must be one of `values`. The first value is the default."""
-    text = options.get(name.lower(), values[0]).strip().lower()
+    text = trim(options.get(name.lower(), values[0])).lower()
     if text not in values:
         raise ValueError(f"{name} is {text!r}; expected {' or '.join(values)}")
     return text

@@ -29,6 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from kcli.model.java_text import parse_int
 from kcli.spark.command_line import CommandLine, SubmitError
 
 JOBS = {
@@ -146,7 +147,7 @@ def java_version(java: str) -> int:
         found = re.search(r'version "([^"]+)"', done.stderr)
     if found is None:
         raise SubmitError(f"{java} reports no version: it may not be a Java runtime")
-    numbers = [int(part) for part in re.findall(r"\d+", found[1])]
+    numbers = [parse_int(part) for part in re.findall(r"[0-9]{1,9}", found[1])]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 

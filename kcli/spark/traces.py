@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from kcli.model.java_text import trim
 from kcli.spark.micro_batch import BATCH_ID, QUERY_ID
 from kcli.tracing.export_queue import ExportQueue
 from kcli.tracing.record_spans import (
@@ -58,7 +59,7 @@ def spark_traces(option: str | None, environ: Mapping[str, str] = os.environ) ->
 
     Raises ValueError if traces cannot be exported.
     """
-    text = None if option is None else option.strip()
+    text = None if option is None else trim(option)
     is_address = text is not None and text.lower().startswith(("http://", "https://"))
     if text is not None and not is_address and text.lower() not in ("true", "false"):
         # The value may be an address with a password, so it is not shown.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import re
 import uuid
 from collections.abc import Iterable, Mapping
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import NO_BROKER_EPOCH, LeaderEpoch, Offset
+from kcli.model.java_json import json_long, json_object, parse_json
+from kcli.model.java_text import parse_int, parse_long, trim
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
@@ -32,6 +33,10 @@ CONTENTS_SEEN_MAX = 100
 the same topic id, and thousands of logs have the same epochs."""
 
 VERSION = 0
+# The ends of lines and the white space of Java. Python's own functions split at more characters.
+_LINE_END = re.compile("\r\n|\n|\r")
+_BLANK = re.compile(r"\s+", re.ASCII)
+_COLON = re.compile(r":\s+", re.ASCII)
 _USUAL_METADATA = f"version: {VERSION}\ntopic_id: ".encode()
 
 
@@ -40,7 +45,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:
     offsets = {}
     for line, fields in _read_table(disk, path, columns=3):
         try:
-            offsets[TopicPartition(fields[0], int(fields[1]))] = Offset(int(fields[2]))
+            offsets[TopicPartition(fields[0], parse_int(fields[1]))] = Offset(parse_long(fields[2]))
         except ValueError:
             raise _malformed(path, line, "'<topic> <partition> <offset>'", " ".join(fields)) from None
     return offsets
@@ -79,7 +84,7 @@ def _parsed_epochs(content: bytes, path: str) -> list[tuple[LeaderEpoch, Offset]
     epochs = []
     for line, fields in _parsed_table(content, path, columns=2):
         try:
-            epochs.append((LeaderEpoch(int(fields[0])), Offset(int(fields[1]))))
+            epochs.append((LeaderEpoch(parse_int(fields[0])), Offset(parse_long(fields[1]))))
         except ValueError:
             raise _malformed(path, line, "'<epoch> <start offset>'", " ".join(fields)) from None
     return epochs
@@ -104,16 +109,18 @@ def _parsed_table(content: bytes, path: str, *, columns: int) -> list[tuple[int,
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptRecordError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    lines = text.splitlines()
+    lines = _LINE_END.split(text)
+    if lines[-1] == "":
+        lines.pop()
     if not lines:
         return []
-    if lines[0].strip() != str(VERSION):
+    if trim(lines[0]) != str(VERSION):
         raise _malformed(path, 1, f"version {VERSION}", lines[0])
-    rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
+    rows = [(number, _BLANK.split(line)) for number, line in enumerate(lines[2:], 3)]
     for number, fields in rows:
         if len(fields) != columns:
             raise _malformed(path, number, f"{columns} fields", lines[number - 1])
-    count = lines[1].strip() if len(lines) > 1 else ""
+    count = trim(lines[1]) if len(lines) > 1 else ""
     if count != str(len(rows)):
         raise _malformed(path, 2, f"the number of entries, which is {len(rows)}", count)
     return rows
@@ -137,11 +144,11 @@ def read_partition_metadata(disk: Disk, path: str) -> uuid.UUID | None:
     if usual is not None:
         return usual
     # Other content is read as Kafka reads it, which takes longer.
-    lines = content.decode("utf-8", "replace").splitlines()
-    fields = dict(re.split(r":\s+", line, maxsplit=1) for line in lines if re.search(r":\s+", line))
+    lines = _LINE_END.split(content.decode("utf-8", "replace"))
+    fields = dict(_COLON.split(line, maxsplit=1) for line in lines if _COLON.search(line))
     try:
-        version = int(fields["version"])
-        topic_id = uuid_from_text(fields["topic_id"].strip())
+        version = parse_int(fields["version"])
+        topic_id = uuid_from_text(trim(fields["topic_id"]))
     except (KeyError, ValueError):
         raise CorruptRecordError(
             f"{path}: expected 'version: 0' and 'topic_id: <id>', found {lines}"
@@ -172,8 +179,8 @@ def read_clean_shutdown(disk: Disk, path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        fields = json.loads(content)
-        return int(fields["brokerEpoch"]) if fields["version"] == VERSION else NO_BROKER_EPOCH
+        found = json_object(parse_json(content.decode()))
+        return json_long(found["brokerEpoch"]) if found["version"] == VERSION else NO_BROKER_EPOCH
     except (ValueError, KeyError, TypeError):
         return NO_BROKER_EPOCH  # Kafka before 3.7 wrote an empty file
 

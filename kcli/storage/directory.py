@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from kcli.errors import ShortageError, StorageError
+from kcli.model.java_text import natural
 from kcli.model.observations import Observations
 from kcli.runtime.descriptors import is_shortage
 from kcli.runtime.disk import Disk
@@ -225,9 +226,10 @@ def parse_partition_dir_name(name: str) -> tuple[str, int, str] | None:
         suffix = match[4]
         name = name.rpartition(".")[0]
     topic, dash, partition = name.rpartition("-")
-    if not (dash and topic and partition.isascii() and partition.isdigit()):
+    number = natural(partition)
+    if not dash or not topic or number is None:
         return None
-    return topic, int(partition), suffix
+    return topic, number, suffix
 
 
 def suffixed_dir_name(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:

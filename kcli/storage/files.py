@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 
 from kcli.model.ids import Offset
+from kcli.model.java_text import natural
 from kcli.runtime.descriptors import is_last_reserved, is_shortage
 from kcli.runtime.disk import Disk, File
 
@@ -36,8 +37,8 @@ def offset_name(offset: Offset, suffix: str) -> str:
 
 def offset_of(name: str) -> Offset | None:
     """The offset at the start of a file name such as `00000000000000000042.log`. None for other names."""
-    digits = name.partition(".")[0]
-    return Offset(int(digits)) if digits.isascii() and digits.isdigit() else None
+    offset = natural(name.partition(".")[0])
+    return None if offset is None else Offset(offset)
 
 
 def default_handle_capacity() -> int:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from kcli.config import properties
 from kcli.errors import StorageError
+from kcli.model.java_text import parse_int
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.runtime.disk import Disk, read_file, replace_file
 
@@ -99,19 +101,13 @@ def _integer(fields: Mapping[str, str], name: str, path: str) -> int | None:
     if text is None:
         return None
     try:
-        return int(text)
+        return parse_int(text)
     except ValueError:
         raise StorageError(f"{path}: {name} should be a number, found {text!r}") from None
 
 
 def _parse(text: str) -> dict[str, str]:
-    fields = {}
-    for line in text.splitlines():
-        line = line.strip()
-        if line and line[0] not in "#!":
-            name, _, value = line.partition("=")
-            fields[name.strip()] = re.sub(r"\\(.)", r"\1", value.strip())
-    return fields
+    return dict(properties.parse(text))
 
 
 def _escape(value: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kcli.model.java_text import trim
 from kcli.tracing.trace_context import TRACEPARENT, Header, of_headers
 
 _SINGLE = {"b3": "-", "uber-trace-id": ":"}
@@ -26,7 +27,7 @@ def trace_id_of(headers: Iterable[Header]) -> tuple[str, str] | None:
             text = text.replace("%3A", ":").replace("%3a", ":").partition(_SINGLE[lower])[0]
         elif lower != _B3_ID:
             continue
-        digits = text.strip().lower()
+        digits = trim(text).lower()
         if 0 < len(digits) <= _LONG and set(digits) <= _DIGITS and digits.strip("0"):
             return name, digits.rjust(_LONG, "0")
     return None

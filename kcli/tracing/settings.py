@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kcli.errors import KcliError
+from kcli.model.java_text import natural, trim
 
 EXPORTER, DISABLED = "OTEL_TRACES_EXPORTER", "OTEL_SDK_DISABLED"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -59,14 +60,14 @@ class TraceSettings:
 def asked(environ: Mapping[str, str]) -> bool:
     """Whether the environment switches traces on. Raises TracingError if it names an exporter that kcli does not
     have."""
-    if environ.get(DISABLED, "").strip().lower() == "true":
+    if trim(environ.get(DISABLED, "")).lower() == "true":
         return False
-    exporter = environ.get(EXPORTER, "").strip().lower()
+    exporter = trim(environ.get(EXPORTER, "")).lower()
     if exporter == "none":
         return False
     if exporter not in ("", "otlp"):
         raise TracingError(f"{EXPORTER}={exporter}: kcli exports only with otlp")
-    return bool(exporter) or any(environ.get(name, "").strip() for name in ENDPOINTS)
+    return bool(exporter) or any(trim(environ.get(name, "")) for name in ENDPOINTS)
 
 
 def settings_of(
@@ -81,7 +82,7 @@ def settings_of(
     `endpoint` is the address of a collector, such as http://localhost:4318, and takes precedence over the environment.
     Raises TracingError for a setting that cannot be used, or if opentelemetry is not installed.
     """
-    protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), _HTTP).strip().lower()
+    protocol = trim(next((environ[name] for name in PROTOCOLS if environ.get(name)), _HTTP)).lower()
     if protocol != _HTTP:
         raise TracingError(
             f"{PROTOCOLS[1]}={protocol}: kcli exports with {_HTTP}, to which a collector listens on port 4318"
@@ -116,21 +117,21 @@ def check_installed() -> None:
 def traces_url(endpoint: str) -> str:
     """Returns the URL to which spans are sent: the address of a collector and /v1/traces."""
     _check_address(endpoint)
-    plain = endpoint.strip().rstrip("/")
+    plain = trim(endpoint).rstrip("/")
     return plain if plain.endswith("/v1/traces") else f"{plain}/v1/traces"
 
 
 def names_service(environ: Mapping[str, str]) -> bool:
     """Whether the environment has a service name."""
     pairs = environ.get(RESOURCE, "").split(",")
-    return bool(environ.get(SERVICE_NAME)) or any(pair.strip().startswith("service.name=") for pair in pairs)
+    return bool(environ.get(SERVICE_NAME)) or any(trim(pair).startswith("service.name=") for pair in pairs)
 
 
 def _check_address(address: str | None) -> None:
-    if not address or not address.strip():
+    if not address or not trim(address):
         return
     try:
-        parts = urlsplit(address.strip())
+        parts = urlsplit(trim(address))
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False
@@ -142,9 +143,10 @@ def _check_address(address: str | None) -> None:
 
 
 def _number(environ: Mapping[str, str], name: str, default: int) -> int:
-    text = environ.get(name, "").strip()
+    text = trim(environ.get(name, ""))
     if not text:
         return default
-    if not text.isdecimal() or int(text) < 1:
+    number = natural(text)
+    if not number:
         raise TracingError(f"{name}={json.dumps(text)}: expected a positive number")
-    return int(text)
+    return number

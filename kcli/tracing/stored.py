@@ -14,6 +14,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kcli.model.java_text import natural
+
 Json = object
 
 SPANS_MAX = 20_000
@@ -247,8 +249,8 @@ def _shown(value: Json) -> str:
 
 def _number(value: Json) -> int | None:
     """Returns a whole number from JSON, or None if it is invalid. A number with 64 bits may be a text in JSON."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
-        return int(value)
+    if isinstance(value, str):
+        return natural(value)
     return (
         int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
     )

@@ -205,6 +205,15 @@ async def test_invalid_changes_are_refused_in_kafkas_words(tmp_path: Path) -> No
         for kind, name, operations, message in (
             (BROKER, "9", [("num.io.threads", SET, "9")], "Unexpected broker id, expected 1, but received 9"),
             (BROKER, "x", [("num.io.threads", SET, "9")], "Node id must be an integer, but it is: x"),
+            (BROKER, "1_0", [("num.io.threads", SET, "9")], "Node id must be an integer, but it is: 1_0"),
+            (BROKER, " 1", [("num.io.threads", SET, "9")], "Node id must be an integer, but it is:  1"),
+            (
+                BROKER,
+                "1\u00a0",
+                [("num.io.threads", SET, "9")],
+                "Node id must be an integer, but it is: 1\u00a0",
+            ),
+            (LOGGER, "0_1", [("root", SET, "INFO")], "Node id must be an integer, but it is: 0_1"),
             (BROKER, "1", [("node.id", SET, "5")], "Cannot update these configs dynamically: Set(node.id)"),
             (
                 BROKER,

@@ -70,7 +70,11 @@ SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
 
 
 async def alter(
-    node: RunningNode, kind: int, name: str, *operations: tuple[str, int, str | None]
+    node: RunningNode,
+    kind: int,
+    name: str,
+    *operations: tuple[str, int, str | None],
+    listener: str = "PLAINTEXT",
 ) -> tuple[str, str | None]:
     """Changes configs of one resource by tuples (key, operation, value). Returns the name of the error, and the
     message."""
@@ -83,5 +87,7 @@ async def alter(
         ),
     )
     request = IncrementalAlterConfigsRequest(resources=(resource,))
-    answer = await call(node, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
+    answer = await call(
+        node, incremental_alter_configs, request, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, listener=listener
+    )
     return answer.responses[0].error_code.name, answer.responses[0].error_message

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
+from kcli.model.java_text import parse_int, parse_long
+
 _DATETIME = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})T(\d{1,2}):(\d{1,2}):(\d{1,2})\.(\d{1,3})(Z|[+-]\d{2}(?::?\d{2})?)",
     re.ASCII,
@@ -30,7 +32,7 @@ def epoch_ms_of(text: str) -> int:
     unparseable = ValueError(f'java.text.ParseException: Unparseable date: "{zoned}"')
     if match is None:
         raise unparseable
-    year, month, day, hour, minute, second, millisecond = map(int, match.groups()[:7])
+    year, month, day, hour, minute, second, millisecond = map(parse_int, match.groups()[:7])
     try:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8]))
     except ValueError:
@@ -41,7 +43,7 @@ def epoch_ms_of(text: str) -> int:
 def _zone(text: str) -> timezone:
     if text == "Z":
         return UTC
-    minutes = int(text[1:3]) * 60 + int(text[3:].lstrip(":") or 0)
+    minutes = parse_int(text[1:3]) * 60 + parse_int(text[3:].lstrip(":") or "0")
     return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
 
 
@@ -51,10 +53,12 @@ def milliseconds_of(text: str) -> int:
     if match is None or not any(match.group(2, 4, 5, 6)) or (match[3] is not None and len(match[3]) == 1):
         raise ValueError("Text cannot be parsed to a Duration")
     sign, days, _, hours, minutes, seconds, fraction = match.groups()
-    whole = timedelta(
-        days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=int(seconds or 0)
-    )
-    nanoseconds = int((fraction or "").ljust(9, "0"))
+    try:
+        counts = [parse_long(each or "0") for each in (days, hours, minutes, seconds)]
+        whole = timedelta(days=counts[0], hours=counts[1], minutes=counts[2], seconds=counts[3])
+    except (ValueError, OverflowError):
+        raise ValueError("Text cannot be parsed to a Duration") from None
+    nanoseconds = parse_int((fraction or "").ljust(9, "0"))
     milliseconds = whole // timedelta(milliseconds=1)
     milliseconds += (
         -(nanoseconds // 1_000_000) if (seconds or "").startswith("-") else nanoseconds // 1_000_000

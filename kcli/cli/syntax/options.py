@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 from kcli.command.examples import Example, ExitStatus
 from kcli.command.options import (
     COMMON,
-    INT_MAX,
-    LONG_MAX,
-    LONG_MIN,
     Argument,
     CommonOptions,
     Exclusive,
@@ -39,9 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMON",
-    "INT_MAX",
-    "LONG_MAX",
-    "LONG_MIN",
     "Argument",
     "CallingOptions",
     "Command",

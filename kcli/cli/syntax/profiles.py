@@ -94,7 +94,7 @@ class Profile:
             place = (self.name, command.name, name)
             if name not in names:
                 hint = did_you_mean(name, sorted(names))
-                raise self.file.error(f"{command.name} has no option {name}. {hint}".strip(), *place)
+                raise self.file.error(f"{command.name} has no option {name}. {hint}".strip(" "), *place)
             option = next((each for each in known if each.name == name), None)
             if option is not None and name not in taken:
                 words += [(name, text) for text in self._texts(option, value, place)]
@@ -145,7 +145,7 @@ class ProfilesFile:
         if name not in self.tables:
             known = ", ".join(self.tables) or "none"
             hint = did_you_mean(name, self.names())
-            raise CommandError(f"{self.path}: there is no profile '{name}', only: {known}. {hint}".strip())
+            raise CommandError(f"{self.path}: there is no profile '{name}', only: {known}. {hint}".strip(" "))
         table = self.tables[name]
         if not isinstance(table, dict):
             raise self.error(f"{name} must be a table: write [{name}] above its settings", name)
@@ -154,7 +154,7 @@ class ProfilesFile:
             if key not in keys:
                 hint = did_you_mean(key, list(keys))
                 wanted = f"{BOOTSTRAP}, {COMMAND_CONFIG}, {PROPERTIES} and the names of commands"
-                raise self.error(f"a profile has no {key}, only {wanted}. {hint}".strip(), name, key)
+                raise self.error(f"a profile has no {key}, only {wanted}. {hint}".strip(" "), name, key)
         if not isinstance(table.get(BOOTSTRAP, ""), str):
             raise self.error("bootstrap-server must be text: host:port,host:port", name, BOOTSTRAP)
         return Profile(name, self, table, self._properties(name, table))

@@ -14,6 +14,7 @@ from kcli.cli.output import Output, java_text
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, forbid, option, require
 from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError
+from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -219,10 +220,10 @@ def _principals(texts: tuple[str, ...]) -> list[UserName]:
     """Parses principals. Raises CommandError with Kafka's message."""
     principals = []
     for text in texts:
-        kind, colon, name = text.strip().partition(":")
+        kind, colon, name = trim(text).partition(":")
         if not (kind and colon and name):
             raise CommandError(
-                f"expected a string in format principalType:principalName but got {text.strip()}"
+                f"expected a string in format principalType:principalName but got {trim(text)}"
             )
         principals.append((kind, name))
     return principals

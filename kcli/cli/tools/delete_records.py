@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from kcli.cli.confirm import confirm
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.partitions_file import (
+    FileError,
+    check_version,
+    entries,
+    field,
+    number_field,
+    partition_names,
+    read_text,
+    repeated,
+)
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.amounts import listed
+from kcli.model.java_json import json_long, parse_json
 from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
@@ -84,18 +93,19 @@ def _line(row: DeletedRow) -> str:
 def _parse(text: str) -> dict[TopicPartition, int]:
     """Returns the offset for each partition of the file. Raises FileError with Kafka's message."""
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError:
         document = None
     if not isinstance(document, dict):
         raise FileError("The input string is not a valid JSON")
-    version = document.get("version", VERSION)
-    if version != VERSION:
-        raise FileError(f"Not supported version field value {version}")
+    check_version(document, VERSION)
     if "partitions" not in document:
         raise FileError("Missing partitions field")
     pairs = [
-        (TopicPartition(field(each, "topic", str), field(each, "partition", int)), field(each, "offset", int))
+        (
+            TopicPartition(field(each, "topic", str), number_field(each, "partition")),
+            number_field(each, "offset", json_long),
+        )
         for each in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partition for partition, _ in pairs):

@@ -9,7 +9,7 @@ from kcli.cli.connect import admin
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, Exclusive, Family, Subcommand, flag, option
 from kcli.cli.tools.quorum_options import QuorumOptions
-from kcli.cli.tools.storage.features import MAX_LEVEL, FeatureDependenciesOptions, VersionMappingOptions
+from kcli.cli.tools.storage.features import FeatureDependenciesOptions, VersionMappingOptions
 from kcli.client.admin.features import FeatureDescription
 from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 from kcli.config.features import (
@@ -21,6 +21,7 @@ from kcli.config.features import (
     metadata_version,
     metadata_version_of_release,
 )
+from kcli.model.java_text import parse_short, trim
 from kcli.model.request_values import UpgradeType
 
 OFF = 0
@@ -111,11 +112,13 @@ def feature_dependencies(options: FeatureDependencies, output: Output) -> int:
 
     for text in options.feature:
         name, _, level = text.partition("=")
-        if name in FEATURES and level.lstrip("-").isdecimal():
+        if name in FEATURES:
             try:
-                FEATURES[name].at(int(level), unstable=True)
+                FEATURES[name].at(parse_short(trim(level)), unstable=True)
             except FeatureError as error:
                 raise CommandError(str(error)) from error
+            except ValueError:
+                continue  # feature_dependencies reports the level
     return storage_features.feature_dependencies(FeatureDependenciesOptions(feature=options.feature), output)
 
 
@@ -184,12 +187,9 @@ def _level(text: str) -> tuple[str, int]:
     if not equals:
         raise CommandError(problem + "equals sign not found.")
     try:
-        value = int(level.strip())
+        return trim(name), parse_short(trim(level))
     except ValueError:
-        value = MAX_LEVEL + 1
-    if not -MAX_LEVEL - 1 <= value <= MAX_LEVEL:
-        raise CommandError(problem + f"unable to parse {level} as a short.")
-    return name.strip(), value
+        raise CommandError(problem + f"unable to parse {level} as a short.") from None
 
 
 def _once(wanted: Iterable[tuple[str, int]]) -> dict[str, int]:

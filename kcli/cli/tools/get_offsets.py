@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.options import (
-    LONG_MAX,
-    LONG_MIN,
     Command,
     CommandError,
     OnParseError,
@@ -26,6 +24,7 @@ from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
+from kcli.model.java_text import INT_MAX, parse_int, parse_long
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
@@ -133,15 +132,12 @@ def _time(text: str) -> int:
     if text in _TIMES:
         return _TIMES[text]
     try:
-        value = int(text)
+        return parse_long(text)
     except ValueError:
-        value = LONG_MAX + 1
-    if not LONG_MIN <= value <= LONG_MAX:
         raise ValueError(
             f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "
             "-4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
-        )
-    return value
+        ) from None
 
 
 def _filter(options: GetOffsetsOptions) -> Filter:
@@ -151,7 +147,7 @@ def _filter(options: GetOffsetsOptions) -> Filter:
     if options.partitions:
         for part in java_split(options.partitions):
             try:
-                numbers.add(int(part))
+                numbers.add(parse_int(part))
             except ValueError:
                 raise ValueError(
                     f"--partitions expects a comma separated list of numeric partition ids, but received: "
@@ -174,9 +170,9 @@ def _rule(text: str) -> Filter:
     topic, single, lower, upper = match.groups()
     by_topic = topic_filter(topic or ".*")
     if single:
-        only = int(single)
+        only = parse_int(single)
         return lambda name, partition: by_topic(name) and partition == only
-    first, end = int(lower or 0), int(upper or LONG_MAX)
+    first, end = parse_int(lower or "0"), parse_int(upper) if upper else INT_MAX
     return lambda name, partition: by_topic(name) and first <= partition < end
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text
-from kcli.cli.partitions_file import FileError, entries, field, partition_names, read_text, repeated
+from kcli.cli.partitions_file import (
+    FileError,
+    entries,
+    field,
+    number_field,
+    partition_names,
+    read_text,
+    repeated,
+)
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option
 from kcli.client.admin.admin import AdminClient
 from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.java_json import parse_json
 from kcli.model.java_order import map_order, partition_hash
 from kcli.model.topic_partition import TopicPartition
 
@@ -111,13 +119,13 @@ def _read(path: str) -> str:
 
 def _parse(text: str) -> list[TopicPartition]:
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError:
         raise FileError("Replica election data is empty") from None
     if not isinstance(document, dict) or "partitions" not in document:
         raise FileError('Replica election data is missing "partitions" field')
     partitions = [
-        TopicPartition(field(each, "topic", str), field(each, "partition", int))
+        TopicPartition(field(each, "topic", str), number_field(each, "partition"))
         for each in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partitions):

@@ -20,6 +20,7 @@ from kcli.client.admin.quorum import Endpoint, QuorumDescription, QuorumReplica
 from kcli.command.examples import USUAL, Example
 from kcli.errors import KafkaError, KcliError
 from kcli.model.ids import ZERO_ID
+from kcli.model.java_text import trim
 from kcli.model.uuids import uuid_to_text
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def _controller_config(path: str) -> BrokerConfig:
         raise CommandError(
             "node.id not found in configuration file. Is this a valid controller configuration file?"
         )
-    if "controller" not in [role.strip() for role in properties.get("process.roles", "").split(",")]:
+    if "controller" not in [trim(role) for role in properties.get("process.roles", "").split(",")]:
         raise CommandError(
             "process.roles did not contain 'controller' in configuration file. "
             "Is this a valid controller configuration file?"

@@ -15,6 +15,7 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
 from kcli.command.examples import Example
 from kcli.config.environment import EXTRA_ARGS, LOG_DIR, logs_directory
+from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
@@ -104,9 +105,9 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
+        if not equals or not trim(name):
             raise CommandError(f"Invalid command line properties: {text}; --override takes property=value")
-        found[name.strip()] = value.strip()
+        found[trim(name)] = trim(value)
     return found
 
 

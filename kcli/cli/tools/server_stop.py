@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
 from kcli.command.examples import Example
+from kcli.model.java_text import natural, parse_int, trim
 
 PROC = "/proc"
 SERVER_MODULE = "kcli.server.main"
@@ -87,20 +88,20 @@ def _processes(proc: str) -> Iterator[tuple[int, list[str]]]:
     if not os.path.isdir(proc):
         yield from _processes_by_ps()
         return
-    for name in sorted((name for name in os.listdir(proc) if name.isdigit()), key=int):
+    for number in sorted(number for name in os.listdir(proc) if (number := natural(name)) is not None):
         try:
-            with open(f"{proc}/{name}/cmdline", "rb") as file:
+            with open(f"{proc}/{number}/cmdline", "rb") as file:
                 argv = file.read().split(b"\0")[:-1]
         except OSError:  # the process has ended, or belongs to another user
             continue
-        yield int(name), [word.decode(errors="surrogateescape") for word in argv]
+        yield number, [word.decode(errors="surrogateescape") for word in argv]
 
 
 def _processes_by_ps() -> Iterator[tuple[int, list[str]]]:
     listed = subprocess.run(["ps", "axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     for line in listed.stdout.splitlines():
         pid, *argv = line.split()
-        yield int(pid), argv
+        yield parse_int(pid), argv
 
 
 def _directory(proc: str, pid: int) -> str:
@@ -113,13 +114,13 @@ def _directory(proc: str, pid: int) -> str:
 def _matches(server: Server, options: ServerStopOptions) -> bool:
     texts = _properties(server)
     if options.node_id is not None:
-        return texts.get("node.id", texts.get("broker.id", "")).strip() == str(options.node_id)
+        return trim(texts.get("node.id", texts.get("broker.id", ""))) == str(options.node_id)
     assert options.process_role is not None
     return _roles(texts.get("process.roles", "")) == _roles(options.process_role)
 
 
 def _roles(text: str) -> set[str]:
-    return {role.strip() for role in text.split(",") if role.strip()}
+    return {trim(role) for role in text.split(",") if trim(role)}
 
 
 def _properties(server: Server) -> dict[str, str]:
@@ -146,7 +147,8 @@ def _properties(server: Server) -> dict[str, str]:
 
 def _signal(name: str) -> int:
     try:
-        return int(name) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"].value
+        number = natural(name)
+        return signal.Signals[f"SIG{name.removeprefix('SIG')}"].value if number is None else number
     except KeyError:
         raise CommandError(f"SIGNAL={name} is not a signal: expected one such as TERM, INT or KILL") from None
 

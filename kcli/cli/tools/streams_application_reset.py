@@ -23,6 +23,7 @@ from kcli.client.admin.groups import CommittedOffset
 from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 from kcli.errors import GroupIdNotFoundException, KafkaError
 from kcli.model.java_order import map_order, partition_hash, string_hash
+from kcli.model.java_text import trim
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
 
@@ -126,7 +127,7 @@ def _check(options: StreamsApplicationResetOptions, output: Output) -> None:
 
 
 def _split(arguments: Iterable[str]) -> list[str]:
-    return [name.strip() for argument in arguments for name in argument.split(",") if name.strip()]
+    return [trim(name) for argument in arguments for name in argument.split(",") if trim(name)]
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from kcli.client.admin.parts import ask_in_parts
 from kcli.client.client import Destination, error_of, raise_for
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_text import parse_int
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ async def list_config_resources(client: Client, types: Iterable[ConfigResourceTy
 
 def _target(resource: ConfigResource) -> int | Destination:
     if resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
-        return int(resource.name)
+        return parse_int(resource.name)
     return Destination.ANY
 
 

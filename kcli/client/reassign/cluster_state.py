@@ -13,6 +13,7 @@ from kcli.client.reassign.balance import BrokerPlace, PlacedPartition
 from kcli.client.reassign.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, throttles_of
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_text import parse_int
 from kcli.model.topic_partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
@@ -144,7 +145,7 @@ async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[s
         values = {each.name: each for each in settings}
         if MIN_ISR not in values or values[MIN_ISR].value is None:
             raise ReassignError(f"The cluster does not report {MIN_ISR} of topic {resource.name}.")
-        min_isr[resource.name] = int(values[MIN_ISR].value or 0)
+        min_isr[resource.name] = parse_int(values[MIN_ISR].value or "0")
         if any(
             name in values and values[name].value and values[name].source in _DYNAMIC
             for name in (LEADER_REPLICAS, FOLLOWER_REPLICAS)
@@ -154,4 +155,4 @@ async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[s
 
 
 async def _throttled_brokers(client: AdminClient, brokers: list[int]) -> tuple[int, ...]:
-    return tuple(int(resource.name) for resource in await throttles_of(client, brokers, ()))
+    return tuple(parse_int(resource.name) for resource in await throttles_of(client, brokers, ()))

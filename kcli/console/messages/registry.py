@@ -23,6 +23,7 @@ from kcli.formats.avro import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value
 from kcli.http.client import NotHttp, ResponseTooLong, get
 from kcli.model.addresses import Address, read_server
+from kcli.model.java_json import json_int
 
 ANSWER_MAX_BYTES = 4 << 20
 """The largest answer of a registry. A large schema has some hundred kilobytes."""
@@ -192,7 +193,7 @@ class SchemaRegistry:
                 continue
             if len(found) >= MAX_IMPORTS:
                 raise FormatError(f"the schema imports more than {MAX_IMPORTS} schemas")
-            place = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{int(version)}"
+            place = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{json_int(version)}"
             described = await self._json(place)
             found[str(name)] = _descriptor(await self._json(f"{place}?format=serialized"))
             await self._imports(described.get("references"), found)

@@ -14,6 +14,7 @@ from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from kcli.model.command_words import option
+from kcli.model.java_text import trim
 from kcli.security.acls.entry import number_name
 from kcli.security.acls.filters import AclFilter
 from kcli.security.acls.grants import TYPES, spelt
@@ -165,9 +166,9 @@ def _arguments(action: Action, verb: str, acls: Sequence[AclEntry]) -> list[str]
     """The options of `kcli acls` for these ACLs. All ACLs must be of one principal."""
     first = acls[0]
     kind = "allow" if first.permission_type == AclPermissionType.ALLOW else "deny"
-    words = [verb, f"--{kind}-principal", first.principal]
+    words = [verb, *option(f"{kind}-principal", first.principal)]
     if first.host != "*":
-        words += [f"--{kind}-host", first.host]
+        words += option(f"{kind}-host", first.host)
     use = action.text("use", "")
     if use:
         words.append(f"--{use}")
@@ -202,7 +203,7 @@ def _member(kind: type[EnumT], name: str) -> EnumT:
 
 
 def _named(action: Action, field: str) -> str:
-    name = action.text(field).strip()
+    name = trim(action.text(field))
     if not name or len(name) > NAME_MAX:
         raise bad_request(f"{field}: expected 1 to {NAME_MAX} characters")
     return name

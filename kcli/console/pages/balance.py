@@ -30,6 +30,7 @@ from kcli.errors import KafkaError
 from kcli.model.amounts import counted
 from kcli.model.command_words import option, topic_pattern
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.java_text import parse_int
 from kcli.model.topic_partition import TopicPartition
 
 MOVES_SHOWN_MAX = 500
@@ -226,10 +227,10 @@ def _planned_moves(found: ClusterState, changes: Assignment) -> list[PlannedMove
 
 
 def _leaving(action: Action) -> frozenset[int]:
-    texts = action.texts("leaving")
-    if not all(text.isdecimal() and len(text) < 10 for text in texts):
-        raise bad_request("leaving: expected ids of brokers")
-    return frozenset(map(int, texts))
+    try:
+        return frozenset(map(parse_int, action.texts("leaving")))
+    except ValueError:
+        raise bad_request("leaving: expected ids of brokers") from None
 
 
 def _matching(action: Action) -> Callable[[str], bool]:

@@ -9,7 +9,7 @@ from kcli.client.client import Node
 from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.settings import (
-    change_arguments,
+    change_command,
     changes_summary,
     config_changes,
     settings_of,
@@ -18,6 +18,7 @@ from kcli.console.pages.storage import Storage, kept_storage
 from kcli.console.pages.topology import Topology, kept_topology
 from kcli.console.routes import Change, Read
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_text import parse_int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +94,7 @@ async def change_settings(action: Action) -> Outcome:
     if (error := result[resource]) is not None:
         raise error
     return Outcome(
-        command=action.command(
-            "configs",
-            "--alter",
-            "--entity-type",
-            "brokers",
-            "--entity-name",
-            broker,
-            *change_arguments(changes),
-        ),
+        command=change_command(action, ("--entity-type", "brokers", "--entity-name", broker), changes),
         summary=changes_summary(f"broker {broker}", changes, is_preview=action.is_preview),
     )
 
@@ -141,9 +134,10 @@ def _node(topology: Topology, text: str) -> Node:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 10:
-        raise bad_request(f"{text[:20]!r} is not the id of a broker")
-    return int(text)
+    try:
+        return parse_int(text)
+    except ValueError:
+        raise bad_request(f"{text[:20]!r} is not the id of a broker") from None
 
 
 ROUTES = (

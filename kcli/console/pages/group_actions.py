@@ -14,6 +14,7 @@ from kcli.console.pages.groups import memory_of
 from kcli.console.routes import Change
 from kcli.errors import GroupIdNotFoundException, GroupNotEmptyException, KafkaError
 from kcli.model.command_words import option
+from kcli.model.java_text import INT_MAX, natural
 from kcli.model.topic_partition import TopicPartition, numbers_by_topic
 
 INACTIVE = ("Empty", "Dead")
@@ -125,10 +126,10 @@ def _edits(action: Action) -> dict[TopicPartition, int]:
         raise bad_request(f"edits: expected at most {EDITS_MAX} partitions")
     found = {}
     for name, text in given.items():
-        partitions = _partitions(name)
-        if len(partitions) != 1 or text is None or not text.isdecimal() or len(text) > 18:
+        partitions, offset = _partitions(name), natural(text or "")
+        if len(partitions) != 1 or offset is None:
             raise bad_request(f"edits: {name} = {text}: expected a partition such as orders:3, and an offset")
-        found[partitions[0]] = int(text)
+        found[partitions[0]] = offset
     return found
 
 
@@ -136,9 +137,10 @@ def _partitions(text: str) -> list[TopicPartition]:
     """Returns the partitions in a text such as orders:0,1. For a text with only a topic name, the list is empty."""
     topic, _, numbers = text.partition(":")
     parts = numbers.split(",") if numbers else []
-    if not topic or not all(each.isdecimal() and len(each) < 10 for each in parts):
+    found = [number for each in parts if (number := natural(each)) is not None and number <= INT_MAX]
+    if not topic or len(found) < len(parts):
         raise bad_request(f"{text[:100]!r}: expected a topic, or a topic with partitions such as orders:0,1")
-    return [TopicPartition(topic, int(each)) for each in parts]
+    return [TopicPartition(topic, number) for number in found]
 
 
 async def _scope(action: Action, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:

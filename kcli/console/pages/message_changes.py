@@ -16,6 +16,7 @@ from kcli.console.pages.message_sharing import refusals, workers_of
 from kcli.console.routes import Change
 from kcli.errors import KafkaError
 from kcli.model.command_words import option
+from kcli.model.java_text import INT_MAX, natural, parse_long
 from kcli.model.topic_partition import TopicPartition
 
 COMMAND_BYTES = 4_096
@@ -170,11 +171,15 @@ def _offsets(action: Action) -> dict[int, int]:
     offsets = {}
     for partition, offset in found.items():
         text = offset or ""
-        if not partition.isdecimal() or len(partition) > 10:
+        number = natural(partition)
+        if number is None or number > INT_MAX:
             raise bad_request(f"before: {partition[:20]!r} is no partition")
-        if not text.removeprefix("-").isdecimal() or len(text) > 19 or int(text) < END:
+        try:
+            offsets[number] = parse_long(text)
+        except ValueError:
+            raise bad_request(f"before: {text[:20]!r} is no offset") from None
+        if offsets[number] < END:
             raise bad_request(f"before: {text[:20]!r} is no offset")
-        offsets[int(partition)] = int(text)
     return offsets
 
 

@@ -15,6 +15,7 @@ from kcli.console.messages.positions import Origin, Start
 from kcli.console.messages.rows import Decoders, Json
 from kcli.console.pages.message_sharing import schemas_of
 from kcli.model.command_words import option
+from kcli.model.java_text import natural, trim
 
 PARTITIONS_MAX = 10_000
 """The most partitions that a URL can name."""
@@ -29,7 +30,7 @@ def wanted_of(call: Call, *, is_download: bool = False) -> Wanted:
 
 def filter_of(call: Call) -> RecordFilter | None:
     """The filter, or None if it is empty. Raises FilterSyntaxError."""
-    text = call.query("filter").strip()
+    text = trim(call.query("filter"))
     return RecordFilter(text) if text else None
 
 
@@ -121,6 +122,7 @@ def _numbers(text: str, name: str) -> list[int]:
 
 
 def _number(text: str, name: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+    number = natural(text)
+    if number is None:
         raise bad_request(f"{name}: expected numbers, not {text[:40]!r}")
-    return int(text)
+    return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +22,8 @@ KEYS = {
 _TYPES = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
 """The types of entities, as `kcli configs` names them."""
 _ORDER = tuple(_TYPES)
+_WHOLE_MAX = 1e15
+"""Below this number, a double has all digits of a whole number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,9 @@ def _limits(action: Action) -> dict[str, float | None]:
     limits: dict[str, float | None] = {}
     for key, value in found.items():
         if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 < value <= sys.float_info.max
         ):
             raise bad_request(f"{key[:40]}: expected a number above 0, or null")
         limits[key] = None if value is None else float(value)
@@ -117,8 +121,13 @@ def _entity_words(entity: QuotaEntity) -> list[str]:
     return words
 
 
+def _number(value: float) -> str:
+    """The number with all its digits, as a whole number if it is one."""
+    return f"{value:.0f}" if value.is_integer() and value < _WHOLE_MAX else repr(value)
+
+
 def _limit_words(limits: dict[str, float | None]) -> list[str]:
-    added = [f"{key}={value:g}" if value < 1e6 else f"{key}={value:.0f}" for key, value in _set(limits)]
+    added = [f"{key}={_number(value)}" for key, value in _set(limits)]
     deleted = [key for key, value in limits.items() if value is None]
     return [
         *(["--add-config", ",".join(added)] if added else []),

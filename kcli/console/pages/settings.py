@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.config.describe import broker_key
+from kcli.config.properties import editable
 from kcli.config.topic import TOPIC
 from kcli.console.answers import Rows
 from kcli.console.calls import Action, Call, bad_request
@@ -80,16 +82,25 @@ def config_changes(action: Action) -> list[AlterConfig]:
     ]
 
 
-def change_arguments(changes: Iterable[AlterConfig]) -> list[str]:
-    """The options of `kcli configs` for these changes. A value with a comma is in brackets, and a placeholder replaces
-    a secret."""
+def change_command(action: Action, entity: Sequence[str], changes: Iterable[AlterConfig]) -> str:
+    """The command line of `kcli configs` for these changes. `entity` has the options that name the resource. A
+    placeholder replaces a secret."""
     changes = list(changes)
-    added = [setting_text(each.name, each.value or "") for each in changes if each.op is ConfigOperation.SET]
+    added = {
+        each.name: _shown(each.name, each.value or "") for each in changes if each.op is ConfigOperation.SET
+    }
     deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]
-    return [
-        *(["--add-config", ",".join(added)] if added else []),
-        *(["--delete-config", ",".join(deleted)] if deleted else []),
+    removed = ["--delete-config", ",".join(deleted)] if deleted else []
+    if any(mark in value for value in added.values() for mark in "[]"):
+        # --add-config removes brackets, so the values are in a file.
+        command = action.command("configs", "--alter", *entity, "--add-config-file", "/dev/stdin", *removed)
+        return f"printf '%s' {shlex.quote(editable(added))} | {command}"
+    texts = [
+        f"{name}=[{value}]" if set(value) & set(",=") else f"{name}={value}" for name, value in added.items()
     ]
+    return action.command(
+        "configs", "--alter", *entity, *(["--add-config", ",".join(texts)] if texts else []), *removed
+    )
 
 
 def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: bool) -> str:
@@ -102,12 +113,14 @@ def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: 
     )
 
 
-def setting_text(name: str, value: str, *, in_list: bool = True) -> str:
-    """A setting for a command line. The value of a sensitive or unknown key may be a secret, so a placeholder replaces
-    it. In a list (`configs --add-config`), brackets are around a value with a comma."""
+def setting_text(name: str, value: str) -> str:
+    """A setting for `kcli topics --create --config`. A placeholder replaces a secret."""
+    return f"{name}={_shown(name, value)}"
+
+
+def _shown(name: str, value: str) -> str:
+    """The value of a setting, or a placeholder if the key is sensitive or unknown: the value may then be a secret."""
     key = TOPIC.get(name) or broker_key(name)
     if key is None:
-        return f"{name}=VALUE"
-    if key.sensitive:
-        return f"{name}=PASSWORD"
-    return f"{name}=[{value}]" if in_list and "," in value else f"{name}={value}"
+        return "VALUE"
+    return "PASSWORD" if key.sensitive else value

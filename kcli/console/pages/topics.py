@@ -10,7 +10,7 @@ from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
 from kcli.console.pages.partitions import kept_partitions
 from kcli.console.pages.settings import (
-    change_arguments,
+    change_command,
     changes_summary,
     config_changes,
     setting_text,
@@ -156,7 +156,7 @@ async def create(action: Action) -> Outcome:
     if replication > 0:
         arguments += ["--replication-factor", str(replication)]
     for key, value in configs.items():
-        arguments += ["--config", setting_text(key, value, in_list=False)]
+        arguments += ["--config", setting_text(key, value)]
     return Outcome(
         command=action.command("topics", *arguments),
         summary=f"The cluster accepts the new topic {name}, {_counts(partitions, replication)}."
@@ -212,14 +212,7 @@ async def change_settings(action: Action) -> Outcome:
     if (error := result[resource]) is not None:
         raise error
     return Outcome(
-        command=action.command(
-            "configs",
-            "--alter",
-            "--entity-type",
-            "topics",
-            *option("entity-name", name),
-            *change_arguments(changes),
-        ),
+        command=change_command(action, ("--entity-type", "topics", *option("entity-name", name)), changes),
         summary=changes_summary(f"the topic {name}", changes, is_preview=action.is_preview),
     )
 

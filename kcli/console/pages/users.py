@@ -12,6 +12,7 @@ from kcli.console.calls import Action, Call, bad_request
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
 from kcli.model.command_words import option
+from kcli.model.java_text import trim
 from kcli.security.mechanisms.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 NAME_MAX = 1000
@@ -126,7 +127,7 @@ def _entity(name: str) -> tuple[str, ...]:
 
 def _name(action: Action) -> str:
     name = action.text("name")
-    if not name.strip() or len(name) > NAME_MAX:
+    if not trim(name) or len(name) > NAME_MAX:
         raise bad_request(f"name: expected 1 to {NAME_MAX} characters")
     return name
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kcli.errors import KcliError
+from kcli.model.java_text import natural
 from kcli.model.topic_partition import TopicPartition
 
 QUERIES_MAX = 200
@@ -110,7 +111,7 @@ def _newest(directory: str) -> int | None:
     except FileNotFoundError:
         return None
     numbers = (each.name for _, each in zip(range(BATCHES_MAX), entries, strict=False))
-    return max((int(name) for name in numbers if name.isdecimal()), default=None)
+    return max((number for name in numbers if (number := natural(name)) is not None), default=None)
 
 
 def _plan(path: str) -> tuple[dict[str, object], list[str]]:
@@ -127,9 +128,10 @@ def _offsets_of(line: str) -> dict[TopicPartition, int] | None:
         if not isinstance(partitions, dict):
             return None
         for partition, offset in partitions.items():
-            if not partition.isdecimal() or not isinstance(offset, int) or isinstance(offset, bool):
+            number = natural(partition)
+            if number is None or not isinstance(offset, int) or isinstance(offset, bool):
                 return None
-            found[TopicPartition(topic, int(partition))] = offset
+            found[TopicPartition(topic, number)] = offset
     return found or None
 
 

@@ -6,6 +6,7 @@ from typing import cast
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
+from kcli.model.java_text import trim
 from kcli.security.acls.settings import acl_settings
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
@@ -22,7 +23,7 @@ _REMOVED = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.Simp
 
 def node_authorizer(config: BrokerConfig) -> Authorizer:
     """Returns the authorizer of a node. Raises ConfigError if the class is unknown, or if its settings are invalid."""
-    name = config.text(KEY).strip()
+    name = trim(config.text(KEY))
     try:
         if not name:
             return ALLOW_ALL

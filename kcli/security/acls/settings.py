@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
+from kcli.model.java_text import trim
 
 SUPER_USERS = "super.users"
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -24,10 +25,10 @@ class AclSettings:
 
 def acl_settings(texts: Mapping[str, str]) -> AclSettings:
     """Reads the settings of a node. Raises ConfigError if a super user has no type."""
-    users = [user.strip() for user in texts.get(SUPER_USERS, "").split(";")]
+    users = [trim(user) for user in texts.get(SUPER_USERS, "").split(";")]
     return AclSettings(
         frozenset(_principal(user) for user in users if user),
-        texts.get(ALLOW_EVERYONE, "").strip().lower() == "true",
+        trim(texts.get(ALLOW_EVERYONE, "")).lower() == "true",
     )
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from kcli.model.java_text import trim
 from kcli.security.mechanisms.oauthbearer import TokenRefused
 
 Claims = Mapping[str, object]
@@ -66,7 +67,7 @@ def text(claims: Claims, name: str) -> str:
     "admin".
     """
     value = claims.get(name)
-    if not isinstance(value, str) or not value or value != value.strip():
+    if not isinstance(value, str) or not value or value != trim(value):
         raise TokenRefused(f"the claim {name} is missing, or is not a string, or is blank")
     return value
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kcli.model.java_text import trim
 from kcli.security.bearer import claims
 from kcli.security.bearer.key_set import ALGORITHMS, VerificationKey
 from kcli.security.mechanisms.oauthbearer import BearerToken, TokenRefused
@@ -92,5 +93,5 @@ class SignedCheck:
         Scopes have no other effect.
         """
         scopes = claims.texts(found, self._settings.scope_claim)
-        if len(set(scopes)) != len(scopes) or not all(scope.strip() for scope in scopes):
+        if len(set(scopes)) != len(scopes) or not all(trim(scope) for scope in scopes):
             raise TokenRefused(f"the claim {self._settings.scope_claim} has an empty or repeated scope")

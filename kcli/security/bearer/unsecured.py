@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kcli.model.java_text import natural
 from kcli.security.bearer import claims
 from kcli.security.mechanisms.oauthbearer import BearerToken, TokenRefused
 
@@ -29,9 +30,10 @@ class UnsecuredCheck:
         self._scope_claim = options.get(_SCOPE_CLAIM) or "scope"
         self._required_scope = tuple(options.get(_REQUIRED_SCOPE, "").split())
         skew = options.get(_SKEW_MS) or "0"
-        if not (skew.isascii() and skew.isdigit()):
+        skew_ms = natural(skew)
+        if skew_ms is None:
             raise ValueError(f"{_SKEW_MS} is {skew}; expected a number of milliseconds from 0 on")
-        self._skew_ms = int(skew)
+        self._skew_ms = skew_ms
 
     def __call__(self, token: str, _extensions: Mapping[str, str]) -> BearerToken:
         header, payload, signature = claims.sections(token)

@@ -30,7 +30,7 @@ _CONFIRMATION = b"\x01"
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _KEY, _VALUE = r"[A-Za-z]+", r"[\x21-\x7e \t\r\n]+"
 _MESSAGE = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:{_KEY}={_VALUE}\x01)*)\x01")
-_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
+_AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 _EXTENSION = re.compile(rf"{_KEY}")
 _EXTENSION_VALUE = re.compile(_VALUE)
 

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from kcli.errors import SaslAuthenticationException
 from kcli.metadata.image import ScramCredential
+from kcli.model.java_text import parse_int
 from kcli.security.mechanisms.scram_decoys import DEFAULT_ITERATIONS as DEFAULT_ITERATIONS
 from kcli.security.mechanisms.scram_decoys import SALT_BITS, Decoys, java_salt
 from kcli.security.mechanisms.server import (
@@ -120,7 +121,7 @@ class ScramClient:
         try:
             challenge = received.decode()
             fields = dict(part.split("=", 1) for part in challenge.split(",") if "=" in part)
-            salt, iterations, both = base64.b64decode(fields["s"]), int(fields["i"]), fields["r"]
+            salt, iterations, both = base64.b64decode(fields["s"]), parse_int(fields["i"]), fields["r"]
         except (KeyError, ValueError):
             raise self._refused("the server's challenge is not one of SCRAM") from None
         if iterations < MIN_ITERATIONS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcli.config.definition import ConfigError
+from kcli.config.definition import ConfigError, invalid_change
 from kcli.security.tls.settings import PEM, STORE_TYPES, StoreSettings
 
 
@@ -160,12 +160,6 @@ def fixed_key(listener: str) -> ConfigError:
     return invalid_change(
         f"Configs cannot be updated dynamically for existing listener ListenerName({listener}), restart broker or "
         "create a new listener for update"
-    )
-
-
-def invalid_change(reason: str) -> ConfigError:
-    return ConfigError(
-        f"Invalid value {_CONFIG_EXCEPTION}: {reason} for configuration Invalid dynamic configuration"
     )
 
 

@@ -290,7 +290,7 @@ def openssl_name(suite: str) -> str | None:
         words = words[:2]
     elif words[-1] == "8":  # AES_128_CCM_8
         words[-2:] = [words[-2] + "8"]
-    if len(words) > 1 and words[1].isdigit():
+    if len(words) > 1 and words[1].isdecimal():
         words[:2] = [words[0] + words[1]]
     name = exchange + "-".join(word for word in words if word != "CBC")
     scratch = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

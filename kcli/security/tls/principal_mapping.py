@@ -16,13 +16,15 @@ import re
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError
+from kcli.model.java_regex import JavaRegexError
+from kcli.model.java_text import trim
 from kcli.security.java_patterns import JavaPattern, compile_java
 
 KEY = "ssl.principal.mapping.rules"
 
 _DEFAULT = "DEFAULT"
 _RULE = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
-_END = re.compile(r"\s*(?:,|\Z)")
+_END = re.compile(r"\s*(?:,|\Z)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,11 @@ class PrincipalMapping:
 
 def parse_rules(text: str | None) -> PrincipalMapping:
     """Parses the value of ssl.principal.mapping.rules. Raises ConfigError with Kafka's text if a rule is invalid."""
-    text = (_DEFAULT if text is None else text).strip()
+    text = trim(_DEFAULT if text is None else text)
     rules: list[Rule] = []
     at = 0
     while at < len(text):
-        at += len(text[at:]) - len(text[at:].lstrip())
+        at += len(text[at:]) - len(text[at:].lstrip(" \t\n\x0b\f\r"))
         rule, at = _next_rule(text, at)
         if rule is not None:
             rules.append(rule)
@@ -96,5 +98,5 @@ def _next_rule(text: str, at: int) -> tuple[Rule | None, int]:
 def _rule(pattern: str, replacement: str, case: str, *, text: str) -> Rule:
     try:
         return Rule(compile_java(pattern), replacement, case)
-    except re.error as error:
+    except JavaRegexError as error:
         raise ConfigError(f"Invalid rule: `{text}`: the pattern is invalid: {error}", key=KEY) from None

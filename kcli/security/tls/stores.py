@@ -222,7 +222,7 @@ def _alternative_name(name: x509.GeneralName) -> str:
     value = name.value
     if isinstance(value, ipaddress.IPv6Address):
         # Java does not shorten an address.
-        text = ":".join(f"{int(group, 16):x}" for group in value.exploded.split(":"))
+        text = ":".join(group.lstrip("0") or "0" for group in value.exploded.split(":"))
     else:
         text = value.rfc4514_string() if isinstance(value, x509.Name) else str(value)
     return f"[{_NAME_TYPES.get(type(name), 0)}, {text}]"

@@ -6,8 +6,6 @@ these keys if a cluster has too many metrics.
 
 from __future__ import annotations
 
-import re
-
 from kcli.config.broker import BrokerConfig
 from kcli.server.beans.bean import Bean
 
@@ -20,8 +18,10 @@ class BeanFilter:
 
     def __init__(self, config: BrokerConfig) -> None:
         include, exclude = config.text(INCLUDE_KEY), config.text(EXCLUDE_KEY)
-        self._include = None if include in ("", _EVERY) else re.compile(include)
-        self._exclude = re.compile(exclude) if exclude else None
+        from kcli.model.java_regex import compile_java
+
+        self._include = None if include in ("", _EVERY) else compile_java(include)
+        self._exclude = compile_java(exclude) if exclude else None
 
     @property
     def shows_all(self) -> bool:

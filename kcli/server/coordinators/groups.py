@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import GROUP_VERSION
-from kcli.config.group import ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
+from kcli.config.group import GROUP, ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
+from kcli.config.stored import usable
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
 from kcli.coordinator.group.counts import GroupCounts
@@ -157,7 +158,7 @@ class GroupCoordinator:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
             if not overrides:
                 return self._own_times
-            session_ms, heartbeat_ms = effective_consumer_times(overrides, self._config)
+            session_ms, heartbeat_ms = effective_consumer_times(usable(GROUP, overrides), self._config)
             found = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
             self._times[group_id] = found
         return found

@@ -9,6 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterable
 
+from kcli.model.java_text import parse_int, trim
 from kcli.protocol.records.metadata import UserScramCredentialRecord
 from kcli.security.mechanisms.scram import (
     DEFAULT_ITERATIONS,
@@ -26,9 +27,9 @@ from kcli.server.formatting.format import FormatError
 
 def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
     """Returns the credential record for one argument. Raises FormatError with Kafka's text, without the password."""
-    name, equals, config = argument.strip().partition("=")
+    name, equals, config = trim(argument).partition("=")
     if not equals:
-        raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
+        raise FormatError(f"Failed to find equals sign in SCRAM argument '{trim(argument)}'")
     mechanism = MECHANISMS.get(name)
     if mechanism is None:
         raise FormatError(f"The add-scram mechanism {name} is not supported.")
@@ -99,7 +100,7 @@ def _iterations(text: str | None) -> int:
     if text is None:
         return DEFAULT_ITERATIONS
     try:
-        return int(text, 10)
+        return parse_int(text)
     except ValueError:
         raise FormatError(f"Failed to parse iterations count: {text}") from None
 

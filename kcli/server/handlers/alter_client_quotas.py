@@ -20,6 +20,7 @@ from kcli.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 from kcli.runtime.threads import LOOKUPS
+from kcli.security.java_address import parse_literal
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import controller_context
 from kcli.server.requests.answers import finished
@@ -67,7 +68,8 @@ def _resolved(addresses: set[str]) -> frozenset[str]:
 
 def _is_resolvable(address: str) -> bool:
     try:
-        socket.getaddrinfo(address, None)
-    except (OSError, UnicodeError):
+        if parse_literal(address) is None:
+            socket.getaddrinfo(address, None)
+    except (OSError, ValueError):  # ValueError: neither an address nor the name of a host
         return False
     return True

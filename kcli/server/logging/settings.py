@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.definition import invalid_value
+from kcli.model.java_text import trim
 from kcli.server.logging import LogSettings
 from kcli.server.logging.names import LEVELS
 from kcli.server.logging.rotation import FileLimits
@@ -32,7 +33,7 @@ def log_settings(config: BrokerConfig, directory: str | None) -> LogSettings:
 def _levels(items: Iterable[str]) -> Mapping[str, int]:
     levels = {}
     for item in items:
-        name, equals, level = (part.strip() for part in item.partition("="))
+        name, equals, level = (trim(part) for part in item.partition("="))
         if not equals or not name or level not in LEVELS:
             raise invalid_value(LEVELS_KEY, item, f"expected logger=level with one of {', '.join(LEVELS)}")
         levels[name] = LEVELS[level]

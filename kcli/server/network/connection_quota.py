@@ -34,11 +34,18 @@ class ConnectionQuota:
         if name is None:
             self._default = limit
             return
-        import ipaddress  # imported late, because few brokers have a quota
+        from kcli.security.java_address import (
+            parse_literal,  # imported late, because few brokers have a quota
+        )
 
         try:
-            self._set_address(str(ipaddress.ip_address(name)), limit)
-        except ValueError:
+            address = parse_literal(name)
+        except ValueError as error:
+            _log.error("A stored quota is not applied: %s", error)
+            return
+        if address is not None:
+            self._set_address(address, limit)
+        else:
             self._hosts[name] = limit
             # The host name is resolved in a task, because this may take long.
             task = asyncio.get_running_loop().create_task(self._resolve(name), name="resolve-quota")
@@ -83,7 +90,7 @@ class ConnectionQuota:
     async def _resolve(self, name: str) -> None:
         try:
             address = await LOOKUPS.run(socket.gethostbyname, name)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: the text cannot be the name of a host
             _log.warning(
                 "The connection quota of %s has no effect, because the host has no address: %s", name, error
             )

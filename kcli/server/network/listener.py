@@ -68,7 +68,7 @@ class SocketServer:
         self.rate_window_seconds = rate_window_seconds
         self.throttle_seconds = throttle_seconds
         self.shared = shared or LoopShared()
-        self._by_ip: Counter[str] = Counter()
+        self._by_ip: Counter[tuple[str, bool]] = Counter()
         self._most = float("inf")  # the most connections, if the process has too few descriptors for more
         # The connections that have perhaps sent no request yet, the oldest first.
         self._newcomers: dict[Connection, None] = {}
@@ -117,7 +117,8 @@ class SocketServer:
     def count(self, connection: Connection, lines: LimitedLines) -> bool:
         """Counts a new connection. Returns False if its address has too many connections."""
         host = connection.peer_host
-        if self._by_ip[host] >= self.limits.of_ip(host):
+        counted = self._counted_as(connection)
+        if self._by_ip[counted] >= self.limits.of_ip(host):
             ending = lines.ending(self._now())
             if ending is not None:
                 _log.info(
@@ -127,7 +128,7 @@ class SocketServer:
                     ending,
                 )
             return False
-        self._by_ip[host] += 1
+        self._by_ip[counted] += 1
         self.connections[connection] = None
         self._newcomers[connection] = None
         return True
@@ -163,12 +164,18 @@ class SocketServer:
             self._newcomers.pop(connection, None)
             if len(self.connections) < self._most * SHARE_OF_MOST:
                 self._most = float("inf")
-            self._by_ip[connection.peer_host] -= 1
-            if self._by_ip[connection.peer_host] <= 0:
-                del self._by_ip[connection.peer_host]
+            counted = self._counted_as(connection)
+            self._by_ip[counted] -= 1
+            if self._by_ip[counted] <= 0:
+                del self._by_ip[counted]
             self._closing.pop(connection, None)
             if not self._closing:
                 self._are_closed.set()
+
+    def _counted_as(self, connection: Connection) -> tuple[str, bool]:
+        """The address of a client, and whether it is connected to a controller. The limits of addresses count for
+        brokers and for controllers, as in Kafka."""
+        return connection.peer_host, self.listeners[connection.listener].settings.is_controller
 
     def has_place(self, listener: Acceptor) -> bool:
         """Returns True if max.connections allows one more connection.
@@ -178,15 +185,22 @@ class SocketServer:
         """
         if listener.settings.name in self._held_listeners:
             return False
-        served = sum(len(each.served) for each in self.listeners.values())
+        same_role = self._same_role(listener)
+        served = sum(len(each.served) for each in same_role)
         if served < self.limits.connections_max:
             return True
         return listener.settings.name == self._protected_listener and self._make_room(listener)
 
+    def _same_role(self, listener: Acceptor) -> list[Acceptor]:
+        """The listeners with which a listener shares max.connections: those of brokers, or those of controllers. As in
+        Kafka, connections to the broker take no place of the controller, which could not be corrected otherwise."""
+        role = listener.settings.is_controller
+        return [each for each in self.listeners.values() if each.settings.is_controller is role]
+
     def _make_room(self, protected: Acceptor) -> bool:
         others = [
             connection
-            for each in self.listeners.values()
+            for each in self._same_role(protected)
             if each is not protected
             for connection in each.served
         ]

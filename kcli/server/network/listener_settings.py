@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
 from kcli.config.listeners import Listener
+from kcli.config.start_up import parse_per_ip_overrides
 from kcli.runtime.network import BACKLOG
+from kcli.security.java_address import parse_literal
 
 _log = logging.getLogger("kcli.server.SocketServer")
+
+_PER_IP, _OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 
 UNLIMITED = 2**31 - 1
 ENVELOPE_BYTES_MAX = 65_536
@@ -37,6 +43,10 @@ class ListenerSettings:
     backlog: int = BACKLOG
     envelope_bytes_max: int = 0
 
+    @property
+    def is_controller(self) -> bool:
+        return self.envelope_bytes_max > 0
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
@@ -58,16 +68,58 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     )
 
 
+def check_limits(static: BrokerConfig, after: BrokerConfig) -> None:
+    """Raises ConfigError, with Kafka's text, for a dynamic limit that lets no client in, so none could change it back.
+
+    Kafka takes such a limit from the broker's file.
+    """
+    for listener in after.listeners:
+        for name in ("max.connections", "max.connection.creation.rate"):
+            value = after.of_listener(listener.name, name)
+            assert isinstance(value, int)
+            if value <= 0 and value != static.of_listener(listener.name, name):
+                raise ConfigError(f"Invalid {name} {value}", key=name)
+    overrides = parse_per_ip_overrides(after.text(_OVERRIDES))
+    if after.texts.get(_OVERRIDES) != static.texts.get(_OVERRIDES):
+        for host, count in overrides.items():
+            if count == 0 and _is_own(host):
+                reason = "no client on the broker's own machine could connect"
+                raise ConfigError(f"Invalid {_OVERRIDES} {host}:{count}: {reason}", key=_OVERRIDES)
+    if (
+        after.integer(_PER_IP) == 0
+        and static.integer(_PER_IP) > 0
+        and not any(count and _address(host) for host, count in overrides.items())
+    ):
+        reason = f"no host of {_OVERRIDES} has an address"
+        raise ConfigError(f"Invalid {_PER_IP} 0: {reason}", key=_PER_IP)
+
+
+def _is_own(host: str) -> bool:
+    """Whether the host is this machine, as its own programs name it."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(parse_literal(host) or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _address(host: str) -> str | None:
+    """The address of a host, or None if there is no such host."""
+    try:
+        return parse_literal(host) or socket.gethostbyname(host)
+    except (OSError, ValueError):  # ValueError: the text cannot be a host name
+        return None
+
+
 def _per_ip_overrides(text: str) -> dict[str, int]:
     """Parses `host:n,…`. A host name is resolved now."""
     overrides = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        host, _, limit = item.rpartition(":")
-        overrides[host] = int(limit)
-        try:
-            overrides[socket.gethostbyname(host)] = int(limit)
-        except OSError as error:
-            _log.warning("max.connections.per.ip.overrides names %s, which has no address: %s", host, error)
+    for host, limit in parse_per_ip_overrides(text).items():
+        overrides[host] = limit
+        address = _address(host)
+        if address is None:
+            _log.warning("%s names %s, which has no address", _OVERRIDES, host)
+        else:
+            overrides[address] = limit
     return overrides
 
 

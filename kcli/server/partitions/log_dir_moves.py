@@ -111,7 +111,7 @@ class LogDirMoves:
         )
 
     def _bytes_per_second(self) -> int:
-        return int(self._config.layers.merged().get(RATE_KEY, UNLIMITED))
+        return self._config.current.throttle(RATE_KEY)
 
     # Life.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcli.config.broker import BrokerConfig
+from kcli.config.broker import UNLIMITED_RATE, BrokerConfig
 from kcli.model.ids import BrokerId
 from kcli.replica.throttled import ThrottledReplicas, throttled_replicas
 from kcli.runtime.clock import Clock
@@ -18,9 +18,6 @@ from kcli.server.network.rates import SampledRate, Windows
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 
-
-UNLIMITED = (1 << 63) - 1
-"""The limit if the key is not set: the largest long, which is Kafka's default."""
 
 _TOPICS_MAX = 1000
 """The most topics whose parsed list of throttled replicas is in the cache. A reassignment throttles only the topics
@@ -53,7 +50,7 @@ class ReplicationQuota:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Applies a change of the limit, which exists only as a dynamic config."""
-        self._limit = int(config.texts.get(self._rate_key, UNLIMITED))
+        self._limit = config.throttle(self._rate_key)
 
     def throttles(self, topic: str, partition: int, entries: tuple[str, ...]) -> bool:
         """Whether the replica on this broker is throttled. `entries` is the list in the config of the topic."""
@@ -70,7 +67,7 @@ class ReplicationQuota:
     @property
     def is_limited(self) -> bool:
         """Whether there is a limit."""
-        return self._limit < UNLIMITED
+        return self._limit < UNLIMITED_RATE
 
     def seconds_over(self) -> float:
         """The time after which the rate has fallen to the limit, if nothing is recorded. 0 if the rate is lower."""

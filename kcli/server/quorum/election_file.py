@@ -10,6 +10,7 @@ import json
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import ZERO_ID, BrokerId, LeaderEpoch
+from kcli.model.java_json import json_int, json_object, parse_json
 from kcli.model.uuids import uuid_from_text, uuid_to_text
 from kcli.raft.election_state import NO_VOTE, ElectionState
 from kcli.raft.voters import ReplicaKey
@@ -23,15 +24,17 @@ def read_election_state(disk: Disk, path: str) -> ElectionState | None:
     except FileNotFoundError:
         return None
     try:
-        fields = json.loads(content)
-        version = int(fields["data_version"])
-        voted_id = BrokerId(int(fields["votedId"]))
-        directory_id = uuid_from_text(fields["votedDirectoryId"]) if version == 1 else ZERO_ID
-        voters = fields.get("currentVoters") or ()
-        static_voters = tuple(BrokerId(int(voter["voterId"])) for voter in voters)
+        fields = json_object(parse_json(content.decode()))
+        version = json_int(fields["data_version"])
+        voted_id = BrokerId(json_int(fields["votedId"]))
+        directory_id = uuid_from_text(str(fields["votedDirectoryId"])) if version == 1 else ZERO_ID
+        voters = fields.get("currentVoters") or []
+        if not isinstance(voters, list):
+            raise ValueError("currentVoters: expected a list")
+        static_voters = tuple(BrokerId(json_int(json_object(voter)["voterId"])) for voter in voters)
         state = ElectionState(
-            epoch=LeaderEpoch(int(fields["leaderEpoch"])),
-            leader_id=BrokerId(int(fields["leaderId"])),
+            epoch=LeaderEpoch(json_int(fields["leaderEpoch"])),
+            leader_id=BrokerId(json_int(fields["leaderId"])),
             voted=None if voted_id == NO_VOTE else ReplicaKey(voted_id, directory_id),
             static_voters=static_voters if version == 0 else None,
         )

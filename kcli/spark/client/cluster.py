@@ -19,6 +19,7 @@ from kcli.errors import (
     error_for,
 )
 from kcli.model.addresses import Address, read_server
+from kcli.model.java_text import trim
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import READ_UNCOMMITTED, CoordinatorType
 from kcli.model.topic_partition import TopicPartition
@@ -416,7 +417,7 @@ def _topic_error(name: str, code: ErrorCode) -> str:
 def parse_servers(text: str) -> list[Address]:
     """Parses a list of servers such as `host:port,[::1]:port`. Raises ValueError with the invalid part."""
     servers = []
-    for part in filter(None, (each.strip() for each in text.split(","))):
+    for part in filter(None, (trim(each) for each in text.split(","))):
         address = read_server(part)
         if address is None:
             raise ValueError(f"Invalid url in bootstrap.servers: {part} (expected host:port)")

@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
+from kcli.model.java_text import natural
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
@@ -208,8 +209,8 @@ class PartitionFiles:
         """
         names = [name for name in os.listdir(self._directory) if name.endswith(".snapshot")]
         for name in sorted(names, reverse=True):
-            stem = name.removesuffix(".snapshot")
-            if not stem.isdigit() or int(stem) > end:
+            offset = natural(name.removesuffix(".snapshot"))
+            if offset is None or offset > end:
                 continue
             try:
                 with open(os.path.join(self._directory, name), "rb") as file:
@@ -217,7 +218,7 @@ class PartitionFiles:
             except (FileNotFoundError, CorruptRecordError):
                 continue  # the snapshot is being deleted or was never finished, so an older one is read
             opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
-            return int(stem), {producer: first for producer, first in opened if first is not None}
+            return offset, {producer: first for producer, first in opened if first is not None}
         return self.segments()[0].base_offset, {}
 
     def first_at(self, timestamp_ms: int, end: int) -> OffsetAt:
@@ -334,4 +335,5 @@ def _named(name: str) -> TopicPartition | None:
     Returns None for other names, such as names that end with `-delete`, `-future` or `-stray`.
     """
     topic, dash, number = name.rpartition("-")
-    return TopicPartition(topic, int(number)) if dash and topic and number.isdigit() else None
+    partition = natural(number)
+    return TopicPartition(topic, partition) if dash and topic and partition is not None else None

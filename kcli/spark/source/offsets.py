@@ -6,13 +6,13 @@ Spark's checkpoint stores the offsets of a stream as `{"topic": {"0": 23}}`, the
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
 from kcli.errors import KcliError, UnknownTopicOrPartitionException
+from kcli.model.java_text import parse_int
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicPartition
@@ -64,7 +64,9 @@ def subscribed(cluster: OffsetSource, subscription: Subscription) -> list[TopicP
                 raise UnknownTopicOrPartitionException(f"assign names {part}, which does not exist")
         return list(subscription.partitions)
     if subscription.pattern is not None:
-        pattern = re.compile(subscription.pattern)
+        from kcli.model.java_regex import compile_java
+
+        pattern = compile_java(subscription.pattern, ascii_only=True)
         return cluster.partitions(name for name in cluster.topic_names() if pattern.fullmatch(name))
     return cluster.partitions(subscription.topics)
 
@@ -231,7 +233,7 @@ def to_json(offsets: Offsets) -> OffsetJson:
 def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
     """Converts offsets from the form of Spark's checkpoint."""
     return {
-        TopicPartition(topic, int(part)): offset
+        TopicPartition(topic, parse_int(part)): offset
         for topic, each in written.items()
         for part, offset in each.items()
     }

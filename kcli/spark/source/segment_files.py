@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcli.errors import CorruptRecordError
+from kcli.model.java_text import natural
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD
 from kcli.protocol.batches.batch_headers import BatchHeaders, read_headers
 from kcli.spark.source.fetcher import check_order
@@ -38,7 +39,7 @@ NO_END = 1 << 63
 OFFSET_INDEX = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_INDEX = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
-_NAME = re.compile(r"(\d{20})\.log(\.swap)?")
+_NAME = re.compile(r"([0-9]{20})\.log(\.swap)?")
 _PREFIX = struct.Struct(">qi")
 _MAGIC_AT = 16
 _DELTA_AT, _DELTA = 23, struct.Struct(">i")
@@ -159,8 +160,9 @@ def list_segments(directory: str) -> list[SegmentFile]:
     found: dict[int, SegmentFile] = {}
     for name in sorted(os.listdir(directory)):
         match = _NAME.fullmatch(name)
-        if match is not None and (match[2] is not None or int(match[1]) not in found):
-            found[int(match[1])] = SegmentFile(int(match[1]), os.path.join(directory, name))
+        offset = None if match is None else natural(match[1])
+        if match is not None and offset is not None and (match[2] is not None or offset not in found):
+            found[offset] = SegmentFile(offset, os.path.join(directory, name))
     return [found[base] for base in sorted(found)]
 
 

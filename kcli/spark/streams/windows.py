@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from kcli.model.java_text import parse_long, trim
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -26,16 +28,16 @@ _UNITS_MS = {
 """The units of durations, in milliseconds. Months and years are missing, because Spark has no windows whose lengths
 vary."""
 
-_PART = re.compile(rf"\s*(\d+)\s+({'|'.join(_UNITS_MS)})s?", re.IGNORECASE)
+_PART = re.compile(rf"\s*([0-9]+)\s+({'|'.join(_UNITS_MS)})s?", re.IGNORECASE | re.ASCII)
 
 
 def milliseconds(duration: str, what: str) -> int:
     """Parses a duration. Raises ValueError if it is invalid. `what` is the name that the error shows for it."""
     at, total = 0, 0
     while (part := _PART.match(duration, at)) is not None:
-        total += int(part[1]) * _UNITS_MS[part[2].lower()]
+        total += parse_long(part[1]) * _UNITS_MS[part[2].lower()]
         at = part.end()
-    if at == 0 or duration[at:].strip():
+    if at == 0 or trim(duration[at:]):
         raise ValueError(
             f"{what} is {duration!r}: expected a duration like '30 seconds' or '1 hour 30 minutes'"
         )

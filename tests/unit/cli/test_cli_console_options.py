@@ -19,7 +19,9 @@ from kcli.rdkafka.log import logger
 
 NOW_MS = 1_800_000_000_000
 
-NOT_A_PATTERN = "--include a(: not a regular expression: missing ), unterminated subpattern at position 1"
+NOT_A_PATTERN = (
+    "--include a(: not a regular expression: Unclosed group near index 2 of the regular expression a("
+)
 BY_DURATION = (
     "auto.offset.reset=by_duration:pt1h: librdkafka knows no durations; console-consumer has --from-time, and "
     "consumer-groups --reset-offsets --by-duration"

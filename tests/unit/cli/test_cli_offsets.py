@@ -36,6 +36,24 @@ def test_get_offsets_prints_one_partition_a_line(kcli: Kcli) -> None:
             ("--partitions", "x"),
             "--partitions expects a comma separated list of numeric partition ids, but received: x",
         ),
+        *(
+            (
+                ("--partitions", text),
+                f"--partitions expects a comma separated list of numeric partition ids, but received: {text}",
+            )
+            for text in ("0_1", " 0", "0\u00a0", "2147483648")
+        ),
+        *(
+            (
+                ("--time", text),
+                (
+                    f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp "
+                    "/ -4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
+                ),
+            )
+            for text in ("1_0", " 1", "9223372036854775808")
+        ),
+        (("--topic-partitions", "t:99999999999"), 'For input string: "99999999999"'),
         (
             ("--time", "bogus"),
             (
@@ -78,7 +96,21 @@ def test_delete_records_prints_the_result_of_each_partition(
     [
         ("not json", "The input string is not a valid JSON"),
         ('{"version": 7, "partitions": []}', "Not supported version field value 7"),
+        ('{"version": 1.0, "partitions": []}', "Not supported version field value 1.0"),
+        ('{"version": "1", "partitions": []}', 'Not supported version field value "1"'),
+        ('{"version": true, "partitions": []}', "Not supported version field value true"),
         ('{"version": 1}', "Missing partitions field"),
+        ('{"Partitions": []}', "Missing partitions field"),
+        ('{"partitions": NaN}', "The input string is not a valid JSON"),
+        ('\ufeff{"partitions": []}', "The input string is not a valid JSON"),
+        ("[" * 100_000, "The input string is not a valid JSON"),
+        (
+            '{"partitions": [{"topic": "a", "partition": 0, "offset": 9223372036854775808}]}',
+            (
+                'The field offset of {"topic": "a", "partition": 0, "offset": 9223372036854775808} '
+                "must be of type long"
+            ),
+        ),
         (
             (
                 '{"partitions": [{"topic": "a", "partition": 0, "offset": 1},'

@@ -25,6 +25,9 @@ TOOLS = {
         ('{"partitions": ["a-0"]}', 'must be a list of objects, not ["a-0"]'),
         ('{"partitions": [{}]}', "The field topic of {} must be of type str"),
         ('{"partitions": [{"topic": "a", "partition": true}]}', "must be of type int"),
+        ('{"partitions": [{"topic": "a", "partition": 1.0}]}', "must be of type int"),
+        ('{"partitions": [{"topic": "a", "partition": "1"}]}', "must be of type int"),
+        ('{"partitions": [{"topic": "a", "partition": 2147483648}]}', "must be of type int"),
     ],
 )
 def test_invalid_entries_are_refused(

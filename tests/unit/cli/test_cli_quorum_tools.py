@@ -257,6 +257,14 @@ def test_a_refused_feature_refuses_all(kcli: Kcli) -> None:
             "Can't parse feature=level string a=70000: unable to parse 70000 as a short.",
         ),
         (
+            ("upgrade", "--feature", "a=0_1"),
+            "Can't parse feature=level string a=0_1: unable to parse 0_1 as a short.",
+        ),
+        (
+            ("upgrade", "--feature", "a=1\u00a0"),
+            "Can't parse feature=level string a=1\u00a0: unable to parse 1\u00a0 as a short.",
+        ),
+        (
             ("upgrade", "--feature", "a=1", "--feature", "a=2"),
             "Feature a was specified more than once.",
         ),

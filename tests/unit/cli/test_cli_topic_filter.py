@@ -39,7 +39,14 @@ def test_an_invalid_pattern_is_refused(pattern: str) -> None:
         topic_filter(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["[a-z&&[^b]]", "[a[bc]]"])
-def test_sets_within_sets_are_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="sets within sets"):
-        topic_filter(pattern)
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        ("[a-z&&[^b]]+", ["a", "cc"]),
+        ("[a[x-z]]+b?", ["a", "axb"]),
+        (r"\P{Upper}\p{Digit}?", ["a"]),
+        (r"\p{IsAlphabetic}\d", ["A1"]),
+    ],
+)
+def test_sets_within_sets_are_understood(pattern: str, matching: list[str]) -> None:
+    assert list(filter(topic_filter(pattern), NAMES)) == matching

@@ -69,6 +69,14 @@ def test_create_sends_the_topic_and_a_dry_run_only_validates(kcli: Kcli, cluster
         ),
         (("--topic", "x", "--config", "foo=1"), "Unknown topic config name: foo"),
         (
+            ("--topic", "x", "--config", "cleanup.policy=compact\u00a0"),
+            "Invalid value compact\u00a0 for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            ("--topic", "x", "--config", "min.cleanable.dirty.ratio=0_5"),
+            "Invalid value 0_5 for configuration min.cleanable.dirty.ratio: Not a number of type DOUBLE",
+        ),
+        (
             ("--topic", "x", "--config", "retention.ms=abc"),
             "Invalid value abc for configuration retention.ms: Not a number of type LONG",
         ),

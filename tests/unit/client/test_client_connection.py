@@ -251,6 +251,36 @@ def test_a_connection_that_was_lost_is_opened_again() -> None:
         assert len(server.sent(ApiKey.API_VERSIONS)) == 3
 
 
+@pytest.mark.parametrize(
+    "raw", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"SSH-2.0-x\r\n"]
+)
+def test_the_next_server_is_tried_after_a_port_that_is_not_kafka(
+    raw: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(server: ScriptedServer) -> None:
+        async with listening(answers_with(raw)) as other:
+            config = ClientConfig(servers=(other, Address("127.0.0.1", server.port)), retry_backoff_ms=1)
+            async with Client(config) as client:
+                assert (await client.call("metadata", client.metadata)).controller_id == 7
+
+    with ScriptedServer({ApiKey.METADATA: lambda *_: MetadataResponse(controller_id=7)}) as server:
+        asyncio.run(scenario(server))
+
+
+def test_the_protocol_is_named_if_no_server_is_a_kafka_listener() -> None:
+    async def scenario() -> None:
+        answer = answers_with(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        async with (
+            listening(answer) as first,
+            listening(answer) as second,
+            Client(ClientConfig(servers=(first, second))) as client,
+        ):
+            with pytest.raises(WrongPeer, match="speaks HTTP"):
+                await client.call("metadata", client.metadata)
+
+    asyncio.run(scenario())
+
+
 def test_a_server_that_never_answers_times_out() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(100):

@@ -140,6 +140,34 @@ def test_a_listener_key_applies_only_to_its_listener() -> None:
         (COMBINED, {"group.coordinator.rebalance.protocols": ""}, "Disabling the 'classic' protocol"),
         (COMBINED, {"group.consumer.assignors": ""}, "must name an assignor"),
         (COMBINED, {"group.consumer.session.timeout.ms": "5"}, "group.consumer.session.timeout.ms must be"),
+        (
+            COMBINED,
+            {"group.share.max.heartbeat.interval.ms": "1"},
+            (
+                "group.share.max.heartbeat.interval.ms must be greater than or equal to "
+                "group.share.min.heartbeat.interval.ms"
+            ),
+        ),
+        (
+            COMBINED,
+            {"group.share.record.lock.duration.ms": "3600000"},
+            "record.lock.duration.ms must be less than",
+        ),
+        (
+            COMBINED,
+            {"group.streams.heartbeat.interval.ms": "15000", "group.streams.session.timeout.ms": "15000"},
+            "group.streams.session.timeout.ms must be greater than or equal to",
+        ),
+        (COMBINED, {"group.streams.num.standby.replicas": "9"}, "less than or equal to group.streams.max"),
+        (COMBINED, {"process.roles": "broker,broker"}, "Duplicate role names found in `process.roles`"),
+        (COMBINED, {"process.roles": ""}, "process.roles must be broker, controller"),
+        (COMBINED, {"num.io.threads": "8\u00a0"}, "Not a number of type INT"),
+        (COMBINED, {"num.io.threads": "0_8"}, "Not a number of type INT"),
+        (COMBINED, {"log.preallocate": "true\u2003"}, "either true or false"),
+        (COMBINED, {"controller.quorum.voters": "1_0@h:1"}, "Each entry should be in the form"),
+        (COMBINED, {"controller.quorum.voters": " 1@h:1, 1_@h:2"}, "Each entry should be in the form"),
+        (COMBINED, {"listeners": f"PLAINTEXT://h:{'9' * 5000}"}, "Unable to parse"),
+        (COMBINED, {"leader.replication.throttled.rate": "10MB"}, "Not a number of type LONG"),
         (COMBINED, {"offsets.topic.compression.codec": "5"}, "Unknown compression type id: 5"),
         (COMBINED, {"queued.max.request.bytes": "5"}, "at least socket.request.max.bytes"),
         (COMBINED, {"max.connections.per.ip": "0"}, "only if max.connections.per.ip.overrides"),

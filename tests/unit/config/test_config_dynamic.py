@@ -199,6 +199,25 @@ def run(steps: Generator[None, None, None]) -> None:
             True,
             "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
         ),
+        ({"log.roll.ms": "0"}, False, "log.roll.ms must be greater than or equal to 1"),
+        (
+            {"log.retention.ms": "x"},
+            False,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+    ],
+)
+def test_changes_that_are_refused(
+    dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
+) -> None:
+    with pytest.raises(InvalidRequestException) as refused:
+        run(dynamic.validate(overrides, own=own))
+    assert refused.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "own", "message"),
+    [
         (
             {"num.io.threads": "3"},
             True,
@@ -221,20 +240,17 @@ def run(steps: Generator[None, None, None]) -> None:
             True,
             "Log cleaner threads cannot be increased to more than double the current value 1",
         ),
-        ({"log.roll.ms": "0"}, False, "log.roll.ms must be greater than or equal to 1"),
-        (
-            {"log.retention.ms": "x"},
-            False,
-            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
-        ),
     ],
 )
-def test_changes_that_are_refused(
+def test_changes_that_a_part_of_the_broker_refuses(
     dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
 ) -> None:
     with pytest.raises(InvalidRequestException) as refused:
         run(dynamic.validate(overrides, own=own))
-    assert refused.value.message == message
+    assert refused.value.message == (
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {message} "
+        "for configuration Invalid dynamic configuration"
+    )
 
 
 def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture) -> None:

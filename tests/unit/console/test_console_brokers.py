@@ -113,6 +113,21 @@ def test_settings_show_their_defaults_and_hide_secrets() -> None:
     asyncio.run(story())
 
 
+def test_a_value_with_brackets_is_in_a_file() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        async with scripted(cluster) as browser:
+            path = "/api/clusters/main/brokers/1/configs"
+            pattern = {"settings": {"metrics.jmx.include": "a[bc]='x'"}, "preview": True}
+            command = (await browser.post(path, pattern))["command"]
+            assert command.startswith(
+                """printf '%s' 'metrics.jmx.include=a[bc]='"'"'x'"'"'\n' | kcli configs"""
+            )
+            assert command.endswith("--entity-name 1 --add-config-file /dev/stdin")
+
+    asyncio.run(story())
+
+
 def test_a_preview_of_a_change_asks_the_cluster_and_changes_nothing() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()

@@ -87,6 +87,16 @@ def test_quotas_are_listed_and_sorted() -> None:
             ),
         ),
         (
+            {"user": "-x"},
+            {"controller_mutation_rate": 1234567.25},
+            "--entity-type users --entity-name=-x --add-config controller_mutation_rate=1234567.25",
+        ),
+        (
+            {"user": "a'b"},
+            {"request_percentage": 123456.789},
+            """--entity-type users --entity-name 'a'"'"'b' --add-config request_percentage=123456.789""",
+        ),
+        (
             {"ip": "10.0.0.1"},
             {"connection_creation_rate": 5},
             "--entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=5",

@@ -114,6 +114,18 @@ def requests(cluster: ScriptedCluster, key: ApiKey) -> list[Any]:
     return cluster.server.sent(key)
 
 
+def test_a_list_has_no_brackets_in_the_command_that_creates_a_topic() -> None:
+    """Only `kcli configs` removes brackets."""
+
+    async def story() -> None:
+        async with scripted(ScriptedCluster()) as browser:
+            lists = {"name": "new", "configs": {"cleanup.policy": "delete,compact"}, "preview": True}
+            shown = (await browser.post(TOPICS, lists))["command"]
+            assert shown.endswith("--create --topic new --config cleanup.policy=delete,compact")
+
+    asyncio.run(story())
+
+
 def test_a_topic_is_created_after_the_cluster_has_checked_it() -> None:
     async def story() -> None:
         cluster = ScriptedCluster()

@@ -40,6 +40,17 @@ def test_parse_int_refuses_all_other_texts_with_the_text_of_java(text: str) -> N
     assert str(error.value) == f'For input string: "{text}"'
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0), ("007", 7), ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("-1", None),
+        ("", None), ("+1", None), ("1_0", None), ("\N{ARABIC-INDIC DIGIT THREE}", None), ("9" * 5000, None),
+    ],
+)  # fmt: skip
+def test_a_natural_number_has_ascii_digits_only(text: str, value: int | None) -> None:
+    assert java_text.natural(text) == value
+
+
 def test_parse_int_accepts_thousands_of_leading_zeros() -> None:
     assert java_text.parse_int("0" * 5000 + "12") == 12
 

@@ -11,6 +11,7 @@ from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.tools.acls.options import AclsOptions
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
+from kcli.model.java_text import trim
 from kcli.security.acls.entry import WILDCARD, number_name
 from kcli.security.acls.filters import AclFilter
 
@@ -124,7 +125,7 @@ def wanted_bindings(options: AclsOptions) -> Bindings:
 def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
     """The resources that the options name. If the options name no resource and `needed` is True, raises UsageError."""
     pattern_type = pattern_type_of(options.resource_pattern_type)
-    found = [Pattern(ResourceType.TOPIC, name.strip(), pattern_type) for name in options.topic]
+    found = [Pattern(ResourceType.TOPIC, trim(name), pattern_type) for name in options.topic]
     if pattern_type is PatternType.LITERAL and (options.cluster or options.idempotent):
         found.append(CLUSTER)
     for resource_type, names in (
@@ -133,7 +134,7 @@ def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
         (ResourceType.DELEGATION_TOKEN, options.delegation_token),
         (ResourceType.USER, options.user_principal),
     ):
-        found += [Pattern(resource_type, name.strip(), pattern_type) for name in names]
+        found += [Pattern(resource_type, trim(name), pattern_type) for name in names]
     if needed and not found:
         raise UsageError(
             "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
@@ -152,7 +153,7 @@ def pattern_type_of(text: str) -> PatternType:
 
 def operation_of(text: str) -> AclOperation:
     """The operation with this name, such as `AlterConfigs`. UNKNOWN if no operation has this name."""
-    wanted = text.strip().replace("_", "").upper()
+    wanted = trim(text).replace("_", "").upper()
     for operation in AclOperation:
         if operation.name.replace("_", "") == wanted:
             return operation
@@ -161,7 +162,7 @@ def operation_of(text: str) -> AclOperation:
 
 def principal_of(text: str) -> str:
     """Parses a principal `Type:name`. Raises CommandError with Kafka's message if the text has no type."""
-    principal = text.strip()
+    principal = trim(text)
     if ":" not in principal:
         raise CommandError(f"expected a string in format principalType:principalName but got {principal}")
     return principal
@@ -236,7 +237,7 @@ def _entries(options: AclsOptions, operations: Sequence[AclOperation]) -> list[E
             principal = principal_of(text)
             for host in hosts or (WILDCARD,):
                 for operation in operations:
-                    found[Entry(principal, host.strip(), operation, permission)] = None
+                    found[Entry(principal, trim(host), operation, permission)] = None
     return list(found)
 
 

@@ -29,6 +29,7 @@ from kcli.cli.tools.acls.options import AclsOptions, check_options
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.acl import PatternType
+from kcli.model.java_text import trim
 from kcli.security.acls.filters import AclFilter
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _is_confirmed(options: AclsOptions, question: str) -> bool:
     print(question, flush=True)
     if not sys.stdin.isatty():
         raise CommandError("there is no terminal to answer the question. Nothing was removed: add --force")
-    return sys.stdin.readline().strip().lower() == "y"
+    return trim(sys.stdin.readline()).lower() == "y"
 
 
 def _raise_first(results: Iterable[KafkaError | int | None]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, CommonOptions, Exclusive, Kind, Subcommand, flag, option
+from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
     from kcli.local_cluster.directory import ClusterNode, LocalCluster
@@ -233,7 +234,7 @@ def _wanted(options: UpOptions, count: int, overrides: Mapping[str, str]) -> Map
 
 def _racks(options: UpOptions) -> Sequence[str]:
     if options.racks is not None:
-        return [name.strip() for name in options.racks.split(",")]
+        return [trim(name) for name in options.racks.split(",")]
     return [options.rack if options.rack is not None else socket.gethostname()]
 
 
@@ -241,9 +242,9 @@ def _overrides(texts: Sequence[str]) -> dict[str, str]:
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
+        if not equals or not trim(name):
             raise CommandError(f"--override {text}: expected key=value")
-        found[name.strip()] = value.strip()
+        found[trim(name)] = trim(value)
     return found
 
 

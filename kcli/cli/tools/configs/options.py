@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcli.cli.connect import ClusterOptions
 from kcli.cli.syntax.options import CommandError, UsageError, flag, forbid, option
+from kcli.model.java_text import parse_int
 
 TOPICS, CLIENTS, USERS, BROKERS, IPS = "topics", "clients", "users", "brokers", "ips"
 CLIENT_METRICS, GROUPS, BROKER_LOGGERS = "client-metrics", "groups", "broker-loggers"
@@ -165,10 +166,12 @@ def _check_names(options: ConfigsOptions, entity: Entity) -> None:
     named = [name for name in entity.names if name]
     if entity.type in (BROKERS, BROKER_LOGGERS):
         for name in named:
-            if not name.lstrip("+-").isdecimal():
+            try:
+                parse_int(name)
+            except ValueError:
                 raise ValueError(
                     f"The entity name for {entity.type} must be a valid integer broker id, but it is: {name}"
-                )
+                ) from None
     if entity.type == IPS:
         for name in named:
             if not _is_address(name):
@@ -207,8 +210,11 @@ def _check_action(options: ConfigsOptions, entity: Entity) -> None:
 def _is_address(name: str) -> bool:
     import socket
 
+    from kcli.security.java_address import parse_literal
+
     try:
-        socket.getaddrinfo(name, None)
-    except OSError:
+        if parse_literal(name) is None:
+            socket.getaddrinfo(name, None)
+    except (OSError, ValueError):  # ValueError: neither an address nor the name of a host
         return False
     return True

@@ -19,6 +19,7 @@ from kcli.config.definition import java_double
 from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
 from kcli.model.java_order import map_order, string_hash
+from kcli.model.java_text import parse_double, parse_int
 from kcli.security.mechanisms.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
@@ -27,11 +28,9 @@ _WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 # The parts of a credential that are no secret. An error about an invalid credential shows only such parts.
-_NO_SECRET = re.compile(r"(?:password|iterations=-?\d*)(?:,(?:password|iterations=-?\d*))*")
-# The syntax of `Double.parseDouble`, except hexadecimal numbers.
-_DOUBLE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[dDfF]?\s*")
+_NO_SECRET = re.compile(r"(?:password|iterations=-?[0-9]*)(?:,(?:password|iterations=-?[0-9]*))*")
 # Matches up to the end of the argument, because the end of the password is not known.
-_IN_ARGUMENTS = re.compile(r"(SCRAM-SHA-\d+\s*=).*", re.DOTALL)
+_IN_ARGUMENTS = re.compile(r"(SCRAM-SHA-[0-9]+\s*=).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +198,10 @@ async def _alter_quotas(
 
 
 def _parsed(key: str, text: str) -> float:
-    number = _DOUBLE.fullmatch(text)
-    if number is None:
-        raise ValueError(f"Cannot parse quota configuration value for {key}: {text}")
-    return float(number[1])
+    try:
+        return parse_double(text)
+    except ValueError:
+        raise ValueError(f"Cannot parse quota configuration value for {key}: {text}") from None
 
 
 async def _alter_credentials(
@@ -239,7 +238,7 @@ def _upsertion(user: str, mechanism: Mechanism, text: str) -> ScramUpsertion:
     given, password = credential.groups()
     if given == "":
         raise ValueError('For input string: ""')
-    iterations = DEFAULT_ITERATIONS if given in (None, "-1") else int(given)
+    iterations = DEFAULT_ITERATIONS if given in (None, "-1") else parse_int(given)
     if iterations < MIN_ITERATIONS:
         raise ValueError(
             f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism.name}"

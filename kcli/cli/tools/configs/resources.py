@@ -17,6 +17,7 @@ from kcli.config.properties import load
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import map_order, string_hash
+from kcli.model.java_text import trim
 
 # The empty name stands for the default of all brokers.
 DEFAULT = ""
@@ -35,7 +36,7 @@ NAMES_AT_ONCE = 5000
 # The patterns below match a comma or an equals sign only outside square brackets.
 _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 _COMMA = re.compile("," + _OUTSIDE_BRACKETS)
-_EQUALS = re.compile(r"\s*=\s*" + _OUTSIDE_BRACKETS)
+_EQUALS = re.compile(r"\s*=\s*" + _OUTSIDE_BRACKETS, re.ASCII)
 _KEY = re.compile(r"[$a-zA-Z0-9._-]*")
 
 # The valid names of topics (Topic.validate).
@@ -99,7 +100,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
                     "requirement failed: Invalid entity config: all configs to be added must be in the format "
                     '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
                 )
-            added[pair[0].strip()] = pair[1].replace("[", "").replace("]", "").strip()
+            added[trim(pair[0])] = trim(pair[1].replace("[", "").replace("]", ""))
     for name in added:
         if not _KEY.fullmatch(name):
             raise ValueError(f"Invalid character found for config key: {name}")
@@ -108,7 +109,7 @@ def configs_to_add(options: ConfigsOptions) -> dict[str, str]:
 
 def configs_to_delete(options: ConfigsOptions) -> list[str]:
     """Returns the settings of --delete-config."""
-    return [name.strip() for name in separated(options.delete_config)]
+    return [trim(name) for name in separated(options.delete_config)]
 
 
 async def _describe(client: AdminClient, options: ConfigsOptions, entity: Entity, output: Output) -> None:

@@ -37,6 +37,7 @@ from kcli.cli.unreachable import explained
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import ErrorCode, InvalidTopicException, KafkaError
+from kcli.model.java_text import parse_long
 from kcli.model.topic_names import is_valid
 from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.rdkafka import objects
@@ -319,12 +320,16 @@ def _start_offset(options: ConsoleConsumerOptions) -> int:
         return int(OFFSET_BEGINNING)
     if text == "latest":
         return int(OFFSET_END)
-    if not text.isdecimal():
+    try:
+        offset = parse_long(text)
+    except ValueError:
+        offset = -1
+    if offset < 0:
         raise UsageError(
             f"The provided offset value '{options.offset}' is incorrect. "
             "Valid values are 'earliest', 'latest', or a non-negative long."
         )
-    return int(text)
+    return offset
 
 
 def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Formatter:

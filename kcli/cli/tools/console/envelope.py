@@ -61,7 +61,7 @@ def read(line: bytes, number: int) -> JsonRecord | None:
 
     Raises CommandError for an invalid line.
     """
-    if not line.strip():
+    if not line.strip(b" \t\r\n"):
         return None
     try:
         return _envelope(json.loads(line))
@@ -91,7 +91,7 @@ def _envelope(record: object) -> JsonRecord:
     for name in record:
         if name not in FIELDS:
             hint = did_you_mean(name, list(FIELDS))
-            raise ValueError(f'unknown field "{name}", known are {", ".join(FIELDS)}. {hint}'.strip())
+            raise ValueError(f'unknown field "{name}", known are {", ".join(FIELDS)}. {hint}'.strip(" "))
     if "value" not in record:
         raise ValueError('the field "value" is missing; null there makes a tombstone')
     return JsonRecord(

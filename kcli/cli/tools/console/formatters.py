@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kcli.cli.syntax.options import UsageError
+from kcli.model.java_text import trim
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.objects import Message
 
@@ -75,7 +76,7 @@ class DefaultFormatter:
     def __init__(self, properties: Mapping[str, str]) -> None:
         def shows(name: str, default: bool = False) -> bool:
             text = properties.get(f"print.{name}")
-            return default if text is None else text.strip().lower() == "true"
+            return default if text is None else trim(text).lower() == "true"
 
         def text(name: str, default: str) -> bytes:
             return properties.get(name, default).encode()
@@ -192,17 +193,16 @@ def _boolean(data: bytes) -> bytes:
 
 def _uuid(data: bytes) -> bytes:
     """Returns a UUID as Java parses it. If a hexadecimal number is too long, its first digits are ignored."""
-    try:
-        numbers = [int(part, 16) for part in data.split(b"-", 4)]
-    except ValueError:
-        numbers = []
-    if len(numbers) != len(_UUID_DIGITS):
+    found = _UUID.fullmatch(data)
+    numbers = [] if found is None else [int(part, 16) for part in found.groups()]
+    if found is None:
         raise FormatError("Error parsing data into UUID")
     cut = [(n % 16**width, width) for n, width in zip(numbers, _UUID_DIGITS, strict=True)]
     return "-".join([f"{n:0{width}x}" for n, width in cut]).encode()
 
 
 _UUID_DIGITS = (8, 4, 4, 4, 12)
+_UUID = re.compile(rb"-".join([rb"([0-9A-Fa-f]+)"] * len(_UUID_DIGITS)))
 
 # ByteArrayDeserializer passes the bytes unchanged. Java would print the identity of the array object, which helps no
 # user.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kcli.cli.syntax.options import CommandError
+from kcli.model.java_text import trim
 
 READ_CHUNK_BYTES = 1 << 18
 """The size of one read of standard input. It is large, so that one read returns many lines."""
@@ -170,7 +171,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
 
 
 def _is_true(text: str | None) -> bool:
-    return text is not None and text.strip().lower() == "true"
+    return text is not None and trim(text).lower() == "true"
 
 
 def _shown(text: bytes) -> str:

@@ -29,6 +29,7 @@ from kcli.cli.tools.console.line_reader import PROPERTIES, LineParser, read_line
 from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
+from kcli.model.java_text import parse_int
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
@@ -224,7 +225,7 @@ def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
     """Raises UsageError if the duration is not shorter than the time after which the broker aborts a transaction."""
     if duration_ms <= 0:
         raise UsageError("--transaction-duration-ms should be greater than zero")
-    timeout_ms = int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
+    timeout_ms = parse_int(str(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)))
     if duration_ms >= timeout_ms:
         raise UsageError(
             f"--transaction-duration-ms {duration_ms} is not less than transaction.timeout.ms ({timeout_ms}), after "

@@ -13,6 +13,7 @@ from kcli.client.admin.groups import CONSUMER_PROTOCOL_TYPES, GroupListing
 from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.errors import KafkaError
 from kcli.model.java_order import map_order, string_hash
+from kcli.model.java_text import trim
 
 STATES = (
     "Stable",
@@ -95,7 +96,7 @@ def _filter(text: str | None, known: tuple[str, ...], complaint: str) -> tuple[s
     if not text:
         return ()
     spelling = {name.lower(): name for name in known}
-    wanted = [name.strip().lower() for name in java_split(text)]
+    wanted = [trim(name).lower() for name in java_split(text)]
     if any(name not in spelling for name in wanted):
         raise UsageError(complaint.format(text, ", ".join(known)))
     return tuple(spelling[name] for name in dict.fromkeys(wanted))

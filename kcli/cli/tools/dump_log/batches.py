@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kcli.cli.output import Output
 from kcli.cli.tools.dump_log.decoders import Decoded, Decoder, uncaught
 from kcli.errors import CorruptRecordError, KcliError
+from kcli.model.java_text import trim
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
@@ -293,7 +294,7 @@ def _record_row(path: str, record: Record, label: str, control: str | None, deco
         value_size=-1 if record.value is None else len(record.value),
         sequence=record.sequence,
         header_keys=tuple(name for name, _ in record.headers),
-        control=None if control is None else control.strip(),
+        control=None if control is None else trim(control),
         key=decoded.key,
         payload=decoded.payload,
     )

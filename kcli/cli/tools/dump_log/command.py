@@ -25,10 +25,11 @@ from kcli.cli.tools.dump_log.indexes import (
 )
 from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import KafkaError, KcliError
+from kcli.model.java_text import parse_long
 
 MAX_MESSAGE_SIZE_BYTES = 5 * 1024 * 1024
 
-_CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
@@ -217,7 +218,7 @@ def _title(path: str) -> str:
     if name.endswith(".checkpoint"):
         snapshot = _CHECKPOINT.fullmatch(name)
         if snapshot is not None:
-            return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+            return f"Snapshot end offset: {parse_long(snapshot[1])}, epoch: {parse_long(snapshot[2])}"
     return f"Log starting offset: {first_offset_of(path)}"
 
 

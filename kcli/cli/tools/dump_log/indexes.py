@@ -20,6 +20,7 @@ from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.dump_log.batches import INDEXED_READ_BYTES, batches, optional_long
 from kcli.cli.tools.dump_log.decoders import uncaught
 from kcli.model.ids import NO_TIMESTAMP
+from kcli.model.java_text import parse_long
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_records
 from kcli.protocol.checksum import crc32c
 
@@ -373,7 +374,7 @@ def first_offset_of(path: str) -> int:
     """Returns the first offset of the segment: the number before the first dot of the file's name."""
     stem = os.path.basename(path).split(".")[0]
     try:
-        return int(stem)
+        return parse_long(stem)
     except ValueError:
         raise uncaught("java.lang.NumberFormatException", f'For input string: "{stem}"') from None
 

@@ -13,6 +13,7 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, did_you_mean, option
 from kcli.cli.tools.metadata_shell.tree import Node, absolute, lookup, matching, metadata_tree, walk
 from kcli.command.examples import INTERRUPTED, Example
+from kcli.model.java_text import parse_int, trim
 
 PROMPT = ">> "
 HISTORY_DEFAULT = 100
@@ -144,10 +145,11 @@ def _pwd(shell: Shell, _arguments: list[str]) -> None:
 def _history(shell: Shell, arguments: list[str]) -> None:
     count = HISTORY_DEFAULT
     if arguments:
-        if not arguments[0].isdecimal():
+        try:
+            count = max(parse_int(arguments[0]), 0)
+        except ValueError:
             shell.say(f"history: {arguments[0]}: expected a number of lines.")
             return
-        count = int(arguments[0])
     first = max(0, len(shell.history) - count)
     for number, line in enumerate(shell.history[first:], start=first + 1):
         shell.say(f"{number:>5}  {line}")
@@ -231,7 +233,7 @@ def run(options: ShellOptions, output: Output) -> int:
 
 
 def _obey(shell: Shell, line: str) -> None:
-    if not line.strip():
+    if not trim(line):
         return
     shell.history.append(line)
     try:

@@ -7,11 +7,21 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kcli.cli.partitions_file import FileError, entries, field, partition_names, repeated
+from kcli.cli.partitions_file import (
+    FileError,
+    check_version,
+    entries,
+    field,
+    number_field,
+    partition_names,
+    repeated,
+)
 from kcli.cli.syntax.options import java_split
 from kcli.client.admin.reassignments import Replica
 from kcli.client.reassign.assignment import ANY_LOG_DIR, VERSION, Assignment
 from kcli.command.rows import Json
+from kcli.model.java_json import json_int, parse_json
+from kcli.model.java_text import parse_int
 from kcli.model.topic_partition import TopicPartition
 
 
@@ -41,18 +51,18 @@ def parse_plan(text: str) -> Plan:
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
     for each in _listed(text, "partitions"):
-        topic, number = field(each, "topic", str), field(each, "partition", int)
+        topic, index = field(each, "topic", str), number_field(each, "partition")
         replicas = tuple(_ints(field(each, "replicas", list), each))
-        paths = [str(path) for path in field(each, "log_dirs", list)] if "log_dirs" in each else []
+        paths = _texts(field(each, "log_dirs", list), each) if "log_dirs" in each else []
         if "log_dirs" in each and len(paths) != len(replicas):
             raise PlanError(
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
-                f"{_java_list(paths)} for partition {topic}-{number}"
+                f"{_java_list(paths)} for partition {topic}-{index}"
             )
-        partitions.append((TopicPartition(topic, number), replicas))
+        partitions.append((TopicPartition(topic, index), replicas))
         for broker, path in zip(replicas, paths, strict=False):
             if path != ANY_LOG_DIR:
-                log_dirs[Replica(topic, number, broker)] = path
+                log_dirs[Replica(topic, index, broker)] = path
     return Plan(tuple(partitions), log_dirs)
 
 
@@ -88,9 +98,9 @@ def parse_brokers(text: str) -> list[int]:
     brokers = []
     for part in java_split(text):
         try:
-            brokers.append(int(part))
-        except ValueError:
-            raise PlanError(f'For input string: "{part}"') from None
+            brokers.append(parse_int(part))
+        except ValueError as error:
+            raise PlanError(str(error)) from None
     if twice := repeated(brokers):
         raise PlanError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers
@@ -98,24 +108,22 @@ def parse_brokers(text: str) -> list[int]:
 
 def _listed(text: str, name: str) -> list[dict[str, Json]]:
     try:
-        document = json.loads(text)
+        document = parse_json(text)
     except ValueError as error:
         raise PlanError(_json_error(text, error)) from None
     if not isinstance(document, dict):
         raise PlanError(f"The file holds {type(document).__name__}: expected an object with the field {name}")
-    version = document.get("version", VERSION)
-    if version != VERSION:
-        raise PlanError(f"Not supported version field value {version}")
+    check_version(document, VERSION)
     return entries(document.get(name, []), name)
 
 
-_TOKEN = re.compile(r"\s*([\w$]+)")
+_TOKEN = re.compile(r"\s*([\w$]+)", re.ASCII)
 
 
 def _json_error(text: str, error: ValueError) -> str:
     """Returns the message for invalid JSON: Jackson's message for a bare word, else Python's message."""
     token = _TOKEN.match(text)
-    if token is None or token[1][0].isdigit():
+    if token is None or token[1][0].isdecimal():
         return f"The input string is not a valid JSON: {error}"
     before = text[: token.end()]
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
@@ -126,10 +134,17 @@ def _json_error(text: str, error: ValueError) -> str:
     )
 
 
-def _ints(values: list[int], entry: dict[str, Json]) -> list[int]:
-    if not all(isinstance(each, int) and not isinstance(each, bool) for each in values):
-        raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids")
-    return values
+def _ints(values: list[object], entry: dict[str, Json]) -> list[int]:
+    try:
+        return [json_int(each) for each in values]
+    except ValueError:
+        raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids") from None
+
+
+def _texts(values: list[object], entry: dict[str, Json]) -> list[str]:
+    if not all(isinstance(each, str) for each in values):
+        raise PlanError(f"The field log_dirs of {json.dumps(entry)} must be a list of directories")
+    return [str(each) for each in values]
 
 
 def _java_list(values: Iterable[object]) -> str:

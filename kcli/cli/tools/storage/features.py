@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
+from kcli.model.java_text import parse_short, trim
 
 MAX_LEVEL = 32767  # a Java short
 
@@ -73,12 +74,12 @@ def parse_levels(texts: Iterable[str]) -> dict[str, int]:
     """
     levels = {}
     for text in texts:
-        name, equals, level = text.strip().rpartition("=")
+        name, equals, level = trim(text).rpartition("=")
         problem = f"Can't parse feature=level string {text}: "
         if not equals:
             raise CommandError(_illegal(problem + "equals sign not found."))
         try:
-            levels[name.strip()] = _short(level.strip())
+            levels[trim(name)] = parse_short(trim(level))
         except ValueError:
             raise CommandError(_illegal(problem + f"unable to parse {level} as a short.")) from None
     return levels
@@ -88,23 +89,16 @@ def _illegal(message: str) -> str:
     return f'Exception in thread "main" java.lang.RuntimeException: {message}'
 
 
-def _short(text: str) -> int:
-    value = int(text, 10)
-    if not -MAX_LEVEL - 1 <= value <= MAX_LEVEL:
-        raise ValueError(text)
-    return value
-
-
 def _dependencies(text: str) -> DependencyRow:
     from kcli.config.features import FEATURES, METADATA_VERSION, FeatureError, metadata_version
 
-    name, equals, level_text = text.strip().partition("=")
+    name, equals, level_text = trim(text).partition("=")
     if not equals or "=" in level_text:
         raise CommandError(
             f"Invalid feature format: {text}. Expected format: 'feature=version' (e.g. 'group.version=1')"
         )
     try:
-        level = _short(level_text)
+        level = parse_short(level_text)
     except ValueError:
         raise CommandError(f"Invalid version format: {level_text} for feature {name}") from None
     if name == METADATA_VERSION:

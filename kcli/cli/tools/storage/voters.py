@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcli.cli.syntax.options import CommandError
 from kcli.model.addresses import MAX_PORT, Address
 from kcli.model.ids import BrokerId
+from kcli.model.java_text import parse_int, trim
 from kcli.model.uuids import uuid_from_text
 from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 
@@ -12,7 +13,7 @@ from kcli.raft.voters import ReplicaKey, Voter, VoterSet
 def parse_voters(text: str, listener: str) -> VoterSet:
     """Parses the voters, sorted by node id. Raises CommandError with the text of Java's exception."""
     voters: dict[int, Voter] = {}
-    for item in (part.strip() for part in text.split(",")):
+    for item in (trim(part) for part in text.split(",")):
         if not item:
             continue
         voter = _voter(item, listener)
@@ -54,7 +55,7 @@ def _voter(text: str, listener: str) -> Voter:
 
 def _number(text: str, what: str) -> int:
     try:
-        value = int(text, 10)
+        value = parse_int(text)
     except ValueError:
         raise _refused(f"Failed to parse {what} in dynamic voter string.") from None
     if value < 0:

@@ -29,6 +29,7 @@ from kcli.http.broker_metrics import (
 from kcli.model.addresses import Address, read_address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.ids import NO_LEADER
+from kcli.model.java_text import natural, trim
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -226,7 +227,7 @@ class Sampler:
     async def _named(self, address: Address) -> BrokerSample:
         sample = await self._ask(Node(NO_LEADER, address.host, address.port), address, (*_QUERIES, _APP_INFO))
         ids = [bean.properties.get("id", "") for bean in sample.beans if bean.type == "app-info"]
-        node_id = next((int(each) for each in ids if each.isdecimal()), NO_LEADER)
+        node_id = next((found for each in ids if (found := natural(each)) is not None), NO_LEADER)
         return BrokerSample(
             Node(node_id, address.host, address.port), sample.why_not, sample.beans, sample.slow
         )
@@ -271,7 +272,7 @@ _APP_INFO = "kafka.server:type=app-info,*"
 
 def endpoint_address(listener: str, broker_host: str) -> Address | str:
     """Returns the address of a broker's metrics listener, or the reason why this machine cannot reach it."""
-    address = read_address(listener.strip())
+    address = read_address(trim(listener))
     if address is None or address.port == 0:
         return f"its metrics port is not known ({METRICS_LISTENER}={listener}): name it with --metrics"
     if address.host in ("", "0.0.0.0", "::"):

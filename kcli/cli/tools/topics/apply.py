@@ -20,6 +20,7 @@ from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.errors import KafkaError
 from kcli.model.amounts import listed
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_text import parse_int
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -229,7 +230,7 @@ async def _perform(
     if new:
         note(await client.create_topics(new, validate_only=validate_only))
     grown = [
-        NewPartitions(topic=step.topic, count=int(step.partitions.after))
+        NewPartitions(topic=step.topic, count=parse_int(step.partitions.after))
         for step in steps
         if step.action is Action.ALTER and step.partitions is not None and step.partitions.after
     ]

@@ -23,6 +23,7 @@ from kcli.cli.topic_filter import topic_filter
 from kcli.command.examples import INTERRUPTED, USUAL, Example
 from kcli.errors import ErrorCode, KafkaError, KcliError
 from kcli.model.amounts import listed
+from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
     from kcli.cli.tools.topics.describe import TopicRow
@@ -276,7 +277,7 @@ def _configs(pairs: tuple[str, ...]) -> dict[str, str]:
             raise ValueError(
                 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
             )
-        configs[parts[0].strip()] = parts[1].strip()
+        configs[trim(parts[0])] = trim(parts[1])
     for name in configs:
         if name not in TOPIC:
             raise ValueError(f"Unknown topic config name: {name}")
@@ -291,7 +292,7 @@ def _assignment(text: str | None) -> dict[int, tuple[int, ...]]:
     """Parses a replica assignment `b:b,b:b`: the brokers of each partition. Raises ValueError with Kafka's message."""
     assignment: dict[int, tuple[int, ...]] = {}
     for number, part in enumerate(java_split(text) if text else ()):
-        brokers = tuple(Kind.INTEGER.convert(broker.strip()) for broker in java_split(part, ":"))
+        brokers = tuple(Kind.INTEGER.convert(trim(broker)) for broker in java_split(part, ":"))
         whole = tuple(broker for broker in brokers if isinstance(broker, int))
         repeated = [str(broker) for broker in dict.fromkeys(whole) if whole.count(broker) > 1]
         if repeated:

@@ -22,6 +22,7 @@ from kcli.client.admin.topics import (
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import hash_order, map_order, string_hash
+from kcli.model.java_text import parse_int
 from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_to_text
 from kcli.protocol.wire.api import ApiKey
@@ -143,7 +144,7 @@ def _row(
     moving: Reassignments,
 ) -> TopicRow:
     values = {entry.name: entry for entry in entries}
-    min_isr = int(values[MIN_ISR].value or 1) if MIN_ISR in values else 1
+    min_isr = parse_int(values[MIN_ISR].value or "1") if MIN_ISR in values else 1
     first = topic.partitions[0] if topic.partitions else None
     factor = _replication_factor(topic.name, first, moving) if first is not None else 0
     return TopicRow(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kcli.cli.syntax.options import CommandError, did_you_mean
+from kcli.model.java_text import natural
 
 if TYPE_CHECKING:
     import yaml
@@ -120,9 +121,10 @@ class _Reader:
             return None
         at, node = fields[part]
         text = node.value if isinstance(node.value, str) else ""
-        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:11]) <= LARGEST[part]):
+        count = natural(text)
+        if count is None or not 1 <= count <= LARGEST[part]:
             raise self._error(at, f"{part} must be a whole number from 1 to {LARGEST[part]}")
-        return int(text)
+        return count
 
     def _setting(self, name: str, at: yaml.Node, node: yaml.Node) -> str | None:
         """Returns the text of a setting. The text is checked like the argument of `topics --create --config`."""
@@ -133,7 +135,7 @@ class _Reader:
 
         if name not in TOPIC:
             raise self._error(
-                at, f"Unknown topic config name: {name}. {did_you_mean(name, list(TOPIC))}".strip()
+                at, f"Unknown topic config name: {name}. {did_you_mean(name, list(TOPIC))}".strip(" ")
             )
         if _is_null(node):
             return None
@@ -154,7 +156,7 @@ class _Reader:
         for name, (at, _) in entries.items():
             if name not in known:
                 hint = did_you_mean(name, list(known))
-                raise self._error(at, f"{what} has no {name}, only {', '.join(known)}. {hint}".strip())
+                raise self._error(at, f"{what} has no {name}, only {', '.join(known)}. {hint}".strip(" "))
         return entries
 
     def _entries(self, node: yaml.Node, what: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:

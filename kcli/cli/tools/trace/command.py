@@ -13,6 +13,7 @@ from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, opt
 from kcli.cli.tools.trace.record import read_record
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
 from kcli.errors import KafkaError
+from kcli.model.java_text import trim
 from kcli.rdkafka import objects
 from kcli.runtime.log_text import one_line
 from kcli.tracing.journey import Step, steps
@@ -136,7 +137,7 @@ def _print_trace(record: RecordRow, spans: list[StoredSpan], output: Output) -> 
         output.say("")
         output.say("The time of this record:")
         for step in way:
-            output.row(StepRow(step.name.strip(), step.where, step.duration_ns // 1000), _step_text(step))
+            output.row(StepRow(trim(step.name), step.where, step.duration_ns // 1000), _step_text(step))
     elif not any(row.span.is_about(*place) for row in tree):
         output.say("")
         output.say("No span names this record: it was sent in the same trace as other records.")

@@ -11,6 +11,7 @@ from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, list
 from kcli.client.diagnosis.checkup.snapshot import GroupHistory, Snapshot
 from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option, topic_pattern
+from kcli.model.java_text import parse_long
 
 DAY_MS = 24 * 3600 * 1000
 UNUSED_DAYS = 30
@@ -133,7 +134,7 @@ def old_clients(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     found: Counter[tuple[str, str]] = Counter()
     for each in snapshot.metrics.clients:
         oldest = _OLD_BELOW.get(each.name)
-        version = tuple(map(int, re.findall(rf"\d{{1,{DIGITS_MAX}}}", each.version)[:3]))
+        version = tuple(map(parse_long, re.findall(rf"[0-9]{{1,{DIGITS_MAX}}}", each.version)[:3]))
         if oldest is not None and version and version < oldest:
             found[each.name, each.version[:VERSION_SHOWN_MAX]] += each.connections
     if found:

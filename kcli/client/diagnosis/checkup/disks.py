@@ -15,6 +15,7 @@ from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, list
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
 from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option
+from kcli.model.java_text import parse_long
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 
@@ -158,7 +159,9 @@ def _days_left(snapshot: Snapshot, key: TopicPartition, size_bytes: int, a_day: 
     limits = []
     if "delete" not in (configs.get("cleanup.policy") or "delete"):
         return None
-    retention_ms, retention_bytes = (int(configs.get(f"retention.{unit}") or -1) for unit in ("ms", "bytes"))
+    retention_ms, retention_bytes = (
+        parse_long(configs.get(f"retention.{unit}") or "-1") for unit in ("ms", "bytes")
+    )
     if retention_bytes >= 0:
         limits.append(max(0.0, (retention_bytes - size_bytes) / a_day))
     if retention_ms >= 0:

@@ -31,6 +31,7 @@ from kcli.client.diagnosis.checkup.stopped_groups import Commits, stopped_groups
 from kcli.errors import ClusterAuthorizationException, KafkaError, ProtocolError
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
+from kcli.model.java_text import parse_int
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -152,7 +153,7 @@ class _Requests:
     async def broker_configs(self) -> Mapping[int, tuple[ConfigEntry, ...]]:
         wanted = [ConfigResource(ConfigResourceType.BROKER, str(node.id)) for node in self.alive]
         found = await self.admin.describe_configs(wanted)
-        return {int(key.name): each for key, each in found.items() if not isinstance(each, KafkaError)}
+        return {parse_int(key.name): each for key, each in found.items() if not isinstance(each, KafkaError)}
 
     async def log_dirs(self) -> Mapping[int, tuple[LogDirDescription, ...]]:
         found = await self.admin.describe_log_dirs([node.id for node in self.alive])

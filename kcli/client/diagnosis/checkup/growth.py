@@ -8,6 +8,7 @@ from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import TopicDescription
 from kcli.client.diagnosis.checkup.snapshot import PartitionHistory
 from kcli.errors import KafkaError
+from kcli.model.java_text import parse_long
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -36,9 +37,9 @@ async def partition_histories(
     if not partitions:
         return {}
     retention = {
-        each: now_ms - int(configs.get(each.topic, {}).get("retention.ms") or -1)
+        each: now_ms - parse_long(configs.get(each.topic, {}).get("retention.ms") or "-1")
         for each in partitions
-        if int(configs.get(each.topic, {}).get("retention.ms") or -1) >= 0
+        if parse_long(configs.get(each.topic, {}).get("retention.ms") or "-1") >= 0
     }
     starts = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
     ends = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)))

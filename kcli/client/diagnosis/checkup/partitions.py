@@ -10,6 +10,7 @@ from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, list
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
 from kcli.model.amounts import counted
 from kcli.model.command_words import quoted_option, topic_pattern
+from kcli.model.java_text import parse_int
 from kcli.model.topic_partition import TopicPartition
 
 MIN_ISR = "min.insync.replicas"
@@ -212,7 +213,7 @@ def _replicas(partitions: tuple[PartitionDescription, ...]) -> int:
 
 def _min_isr(snapshot: Snapshot, topic: str) -> int | None:
     value = snapshot.topic_configs.get(topic, {}).get(MIN_ISR)
-    return int(value) if value else None
+    return parse_int(value) if value else None
 
 
 def _shown(topics: list[tuple[str, int, int]]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from kcli.console.messages.filters.operators import OPERATORS, TEXT_OPERATORS, O
 from kcli.console.messages.filters.paths import ROOTS_WITH_STEPS, Every, Path, Root, Step
 from kcli.console.messages.filters.subjects import COMPARISON_COST, Subject, Tree
 from kcli.console.messages.filters.tokens import Token, TokenKind, tokens
+from kcli.model.java_text import parse_double, parse_long
 
 MAX_DEPTH = 40
 """The deepest nesting of parentheses and negations."""
@@ -172,8 +174,8 @@ class _Parser:
         elif token.kind is TokenKind.STRING:
             step = token.text
             self._at += 1
-        elif token.kind is TokenKind.NUMBER and token.text.lstrip("-").isdecimal():
-            step = int(token.text)
+        elif token.kind is TokenKind.NUMBER and isinstance(number := _number(token.text), int):
+            step = number
             self._at += 1
         else:
             raise self._error("expected a name in quotes, a whole number or * between [ and ]")
@@ -206,7 +208,10 @@ class _Parser:
 
 
 def _number(text: str) -> int | float:
-    return float(text) if any(mark in text for mark in ".eE") else int(text)
+    """The number of a literal. A whole number that is no long is a double, as in JavaScript."""
+    with contextlib.suppress(ValueError):
+        return parse_long(text)
+    return parse_double(text)
 
 
 def _any_of(conditions: list[Condition]) -> Condition:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kcli.config.definition import java_double
+from kcli.model.java_text import parse_double, trim
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType
 from kcli.server.beans.exposition.writers import Family
@@ -63,10 +64,10 @@ def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _media_range(text: str) -> tuple[str, float]:
-    media, *parameters = [part.strip() for part in text.split(";")]
+    media, *parameters = [trim(part) for part in text.split(";")]
     weights = [each.partition("=")[2] for each in parameters if each.startswith("q=")]
     try:
-        return media.lower(), float(weights[0]) if weights else 1.0
+        return media.lower(), parse_double(weights[0]) if weights else 1.0
     except ValueError:
         return media.lower(), 0.0
 

@@ -17,6 +17,7 @@ from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
 from kcli.model.acl import CLUSTER_NAME, ResourceType
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.java_text import parse_int
 from kcli.runtime.threads import LOOKUPS
 from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
@@ -63,15 +64,23 @@ async def checked(
     """Returns the error of each resource, or NO_ERROR, in the order of the request. First `check` checks the resource.
     If the resource is a broker, this broker then checks the configuration that would result from the change.
 
-    A controller skips the second check, because a broker has already made it.
+    A controller skips the second check of a forwarded request, because a broker has already made it. If a client sends
+    the request to the controller, the controller checks only the new values, as for a broker with its own file.
     """
     errors = await finished(run_in_turns(_check_resources(resources, check), RESOURCES_PER_TURN))
-    if is_on_controller(context):
+    if context.is_forwarded:
         return errors
     for place in await finished(run_in_turns(_brokers(resources, errors), REFUSALS_PER_TURN)):
         resource = resources[place]
+        changes = partial(changes_of, resource)
         try:
-            await _check_broker(context, resource.resource_name, partial(changes_of, resource), replace_all)
+            if is_on_controller(context):
+                new = {each.name: each.value for each in changes() if each.value is not None}
+                await finished(
+                    run_in_turns(context.ports.dynamic_config.validate_values(new), RESOURCES_PER_TURN)
+                )
+            else:
+                await _check_broker(context, resource.resource_name, changes, replace_all)
         except KafkaError as error:
             errors[place] = ApiError(error.code, error.message)
     return errors
@@ -198,7 +207,7 @@ def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> No
     `noun`."""
     node_id = context.ports.config.node_id
     try:
-        named = int(name)
+        named = parse_int(name)
     except ValueError:
         raise InvalidRequestException(f"{noun} id must be an integer, but it is: {name}") from None
     if named != node_id:

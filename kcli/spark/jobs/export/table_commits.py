@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
+from kcli.model.java_text import parse_long
 from kcli.spark.jobs.export.table_files import Layout, WrittenFile, filesystem, write_files
 from kcli.spark.jobs.shared.errors import JobError
 
@@ -183,7 +184,7 @@ class IcebergTarget:
     def last_batch(self, application: str) -> int | None:
         self._table.refresh()
         found = self._table.properties.get(BATCH_PROPERTY + application)
-        return None if found is None else int(found)
+        return None if found is None else parse_long(found)
 
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False

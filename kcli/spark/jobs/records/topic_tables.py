@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kcli.command.options import option
+from kcli.model.java_json import json_int
+from kcli.model.java_text import parse_int, trim
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.records.bad_input import KAFKA_ORIGIN, BadInput, BadInputOptions, bad_input, sifted
 from kcli.spark.jobs.records.column_names import quoted
@@ -164,17 +166,24 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
         format=str(entry.get("format", usual.format)),
         schema=entry.get("schema", None if has_own else usual.schema),
         message=entry.get("message", None if has_own else usual.message),
-        skip_bytes=int(entry.get("skip-bytes", 0 if has_own else usual.skip_bytes)),
+        skip_bytes=_bytes(options, name, entry.get("skip-bytes", 0 if has_own else usual.skip_bytes)),
     )
     values.check()
     watermark = None
     if "watermark" in entry:
-        column, _, delay = str(entry["watermark"]).strip().partition(" ")
-        if not delay.strip():
+        column, _, delay = trim(str(entry["watermark"])).partition(" ")
+        if not trim(delay):
             raise JobError(f"--tables {options.tables}: {name}.watermark: expected 'COLUMN 10 minutes'")
         check_duration(delay, f"--tables {options.tables}: {name}.watermark", calendar=True)
-        watermark = column, delay.strip()
+        watermark = column, trim(delay)
     return TopicTable(name, str(entry.get("topic", name)), values, watermark)
+
+
+def _bytes(options: TableOptions, name: str, value: object) -> int:
+    try:
+        return parse_int(value) if isinstance(value, str) else json_int(value)
+    except ValueError:
+        raise JobError(f"--tables {options.tables}: {name}.skip-bytes: expected a number") from None
 
 
 def table_of(options: TableOptions, declared: Mapping[str, TopicTable], name: str) -> TopicTable:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kcli.model.java_text import trim
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
@@ -53,7 +55,7 @@ def reason(error: Exception) -> str:
 
 def cause(text: str) -> str:
     """Returns the line of an error message that names the cause. The result is empty if the message is empty."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [trim(line) for line in text.splitlines() if trim(line)]
     raised = [line.partition(RAISED)[2] for line in lines if RAISED in line]
     if raised:
         return raised[0].partition(" SQLSTATE: ")[0]
@@ -78,7 +80,7 @@ def is_permanent(text: str) -> bool:
     """Whether the data or the options caused the error of a task. Then each further attempt would fail too."""
     if RAISED in text or PERMANENT_SPARK.search(text):
         return True
-    said = _python_line([line.strip() for line in text.splitlines()]) or ""
+    said = _python_line([trim(line) for line in text.splitlines()]) or ""
     return said.split(":")[0].rpartition(".")[2] in PERMANENT_PYTHON
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kcli.command.options import CommonOptions, Exclusive, Kind, flag, option
-from kcli.model.java_text import parse_int
+from kcli.model.java_text import parse_int, trim
 from kcli.spark.jobs.shared.errors import JobError
 
 MODES = ("batch", "available-now", "continuous")
@@ -214,4 +214,4 @@ def pairs(words: Sequence[str], name: str) -> dict[str, str]:
 
 def names(text: str | None) -> list[str]:
     """Parses a comma-separated list."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    return [trim(name) for name in (text or "").split(",") if trim(name)]

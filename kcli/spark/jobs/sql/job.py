@@ -20,6 +20,7 @@ from kcli.command.examples import Example
 from kcli.command.options import Exclusive, Kind, option
 from kcli.command.rows import tsv_line
 from kcli.errors import KcliError
+from kcli.model.java_text import trim
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.records.column_names import printable
 from kcli.spark.jobs.records.topic_tables import TopicTables
@@ -178,7 +179,7 @@ class StatementRunner:
 
         rows, failed = 0, 0
         for place, text in enumerate(read_statements()):
-            word = text.lower().strip()
+            word = trim(text.lower())
             if word in ("quit", "exit"):
                 break
             try:
@@ -211,14 +212,14 @@ def read_statements() -> Iterator[str]:
     waiting = ""
     while True:
         try:
-            waiting += read(MORE if waiting.strip() else PROMPT) + "\n"
+            waiting += read(MORE if trim(waiting) else PROMPT) + "\n"
         except EOFError:
             waiting += ";"
         except KeyboardInterrupt:
             print(file=sys.stderr)
             waiting = ""
             continue
-        if waiting.strip().lower() in ("quit", "exit"):
+        if trim(waiting).lower() in ("quit", "exit"):
             return
         *whole, rest = split(waiting)
         yield from (each for each in map(without_comments, whole) if each)

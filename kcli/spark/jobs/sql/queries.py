@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.command.options import option
+from kcli.model.java_text import trim
 from kcli.spark.jobs.records.bad_input import bad_input
 from kcli.spark.jobs.records.column_names import column_list, renamed
 from kcli.spark.jobs.records.sample import inferred_columns
@@ -52,7 +53,7 @@ class Statement:
 
 def statement(text: str) -> Statement:
     """Parses a statement: a query, or `INSERT INTO topic` and a query."""
-    text = text.strip()
+    text = trim(text)
     found = INSERT.match(text)
     if found is None:
         return Statement(text)
@@ -74,7 +75,7 @@ def split(text: str) -> Iterator[str]:
 def without_comments(text: str) -> str:
     """Returns the text without comments. The result is empty if the text has only comments."""
     keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
-    return re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S).strip()
+    return trim(re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S))
 
 
 def statements(text: str) -> list[str]:
@@ -182,5 +183,5 @@ def _table_not_found(error: Exception) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [trim(line) for line in str(error).splitlines() if trim(line)]
     return lines[0].partition(" SQLSTATE")[0] if lines else type(error).__name__
