@@ -11,13 +11,17 @@ memory, and the caller of `inflate` can stop after every piece.
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcli.errors import CorruptRecordException, UnsupportedCompressionTypeException
 from kcli.model.buffers import Buffer
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressor
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 """The largest decompressed batch that may be in memory as a whole. The value is 128 times Kafka's default of
@@ -99,7 +103,7 @@ def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
     """
     parts: list[bytes] = []
     size = 0
-    for part in _parts(codec, payload):
+    for part in _unzstd(payload, _kept.zstd()) if codec is Codec.ZSTD else _parts(codec, payload):
         size += len(part)
         parts.append(part)
         if size > limit or len(parts) > MAX_PARTS:
@@ -431,14 +435,32 @@ def _zstd(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
     yield stream.flush()
 
 
-def _unzstd(payload: Buffer) -> Iterator[bytes]:
-    """Decompresses all frames, a few blocks at a time."""
+class _Kept(threading.local):
+    """The decompressor of a thread for small payloads. To make one takes longer than to use it."""
+
+    def __init__(self) -> None:
+        self._zstd: ZstdDecompressor | None = None
+
+    def zstd(self) -> ZstdDecompressor:
+        if self._zstd is None:
+            import zstandard
+
+            self._zstd = zstandard.ZstdDecompressor()
+        return self._zstd
+
+
+_kept = _Kept()
+
+
+def _unzstd(payload: Buffer, decompressor: ZstdDecompressor | None = None) -> Iterator[bytes]:
+    """Decompresses all frames, a few blocks at a time. A `decompressor` may be used for one payload at a time."""
     import zstandard
 
+    decompressor = decompressor or zstandard.ZstdDecompressor()
     view = memoryview(payload)
     position = 0
     while position < len(view):
-        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame = decompressor.decompressobj()
         try:
             block = _first_zstd_block(view, position)
             while not frame.eof:
