@@ -73,8 +73,9 @@ Prometheus sends a request every 15 to 60 seconds on the same connection.
 RESPONSE_MAX_SECONDS = 120.0
 """The longest time until a client has read its whole response."""
 
-KNOWN_CONNECTIONS = 8
-"""The additional connections for clients that are logged in. They are used while all other connections are busy."""
+KNOWN_CONNECTIONS = 32
+"""The additional connections for clients that are logged in. A new connection may also use one of them until its first
+request shows whether the client is logged in."""
 
 FIRST_REQUEST_SECONDS = 1.0
 """The time from a connection to its first request, in which it does not give way if another connection is possible."""

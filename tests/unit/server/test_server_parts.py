@@ -322,7 +322,7 @@ def test_a_configuration_that_cannot_be_served_ends_the_program(
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-    assert said in capsys.readouterr().err
+    assert said in "".join(capsys.readouterr()), "in the log, or on stderr before the log is open"
     assert not (tmp_path / "data").exists()
 
 
