@@ -89,7 +89,6 @@ ODD = [
     b'{"amount":1,"key":7,"value":7,"topic":7,"offset":7,"timestamp":7,"headers":7,"_corrupt_record":7}',
     b'{"amount":1,"_record":7,"_parse_error":7,"_decoded":7,"_error":7,"deep":{"q":7,"Q":7,"q`.":7}}',
     b'{"amount":7,"amount":1}',
-    json.dumps({"amount": 1} | {f"zz{nth}": nth for nth in range(1500)}).encode(),
     b'{"amount":1,"nested":' + b"[" * 400 + b"]" * 400 + b"}",
 ]
 """Records with names that Spark's SQL cannot tell apart or cannot parse. The amount of each of them is 1."""
@@ -126,8 +125,8 @@ def test_one_record_does_not_change_what_a_query_sees_of_the_others(
     ran(spark, broker, "--on-bad-record", "drop", "-e", f"INSERT INTO `{target}` {found}")
     written = [json.loads(each.value()) for each in consume(broker.bootstrap, target, 5)]
     assert [sum(value == 7 for value in each.values()) for each in written] == [3, 2, 5, 7, 4]
-    assert written[4]["deep"] == {"q": 7, "Q_2": 7, "q`.": 7}
-    assert {"_partition_2", "_headers_2", "_KEY_2", "Amount_2", "AMOUNT_3", "_empty"} < set().union(*written)
+    assert written[4]["deep"] == {"Q": 7, "q_2": 7, "q`.": 7}
+    assert {"_partition_2", "_headers_2", "_KEY_2", "AMOUNT_2", "Amount_3", "_empty"} < set().union(*written)
     export_words = ["--topic", name, "--value-format", "json", "--on-bad-record", "drop", "--path"]
     for form in ("json", "parquet"):
         path = str(tmp_path / form)
