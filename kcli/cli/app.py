@@ -6,6 +6,7 @@ The arguments after a command's name are parsed by one of Kafka's two syntaxes (
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -25,9 +26,11 @@ class ToolCommand(TyperCommand):
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         from kcli.cli.complete import candidates
+        from kcli.cli.shell_completion import shown
 
         assert self.name is not None
-        return list(candidates(TOOLS[self.name].load(), ctx.args, incomplete))
+        found = candidates(TOOLS[self.name].load(), ctx.args, incomplete)
+        return [replace(candidate, value=shown(candidate.value)) for candidate in found]
 
 
 def _call(tool: Tool) -> Callable[[typer.Context], None]:
@@ -72,3 +75,13 @@ for _tool in TOOLS.values():
         add_help_option=False,
         rich_help_panel=_tool.panel,
     )(_call(_tool))
+
+
+@app.command("help", rich_help_panel="More")
+def _help() -> None:
+    """Show the commands, or the options of a command: kcli help COMMAND."""
+
+
+@app.command("version", rich_help_panel="More")
+def _show_version() -> None:
+    """Print the version."""

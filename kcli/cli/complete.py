@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
-from kcli.cli.complete_names import names_for
+from kcli.cli.complete_names import MAX_NAMES, names_for
 from kcli.cli.syntax.options import Argument, Command, Option, Subcommand, options_of
 
 
@@ -40,13 +41,27 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
         names = names_for(command, pending, everything, words, incomplete)
         if names is not None:
             return [Candidate(name) for name in names]
-        return [Candidate(incomplete, type="file")]
+        return [Candidate(path) for path in _paths(incomplete)]
     found: list[Candidate] = []
     if command.subcommands and sub is None and not incomplete.startswith("-"):
         found += [Candidate(each.name, each.help) for each in command.subcommands]
     found += [Candidate(f"--{each.name}", each.help) for each in known if not each.deprecated]
     found.append(Candidate("--help", "Print usage information."))
     return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+
+
+def _paths(incomplete: str) -> list[str]:
+    """Returns the files and directories that begin with the last part of a list. A directory ends with a slash."""
+    before, comma, last = incomplete.rpartition(",")
+    directory, slash, name = last.rpartition("/")
+    parent = os.path.expanduser(directory + slash) or "."
+    try:
+        names = sorted(each for each in os.listdir(parent) if each.startswith(name))
+    except OSError:
+        return []
+    shown = [each for each in names if name.startswith(".") or not each.startswith(".")][:MAX_NAMES]
+    ends = ["/" if os.path.isdir(os.path.join(parent, each)) else "" for each in shown]
+    return [f"{before}{comma}{directory}{slash}{each}{end}" for each, end in zip(shown, ends, strict=True)]
 
 
 def _known(command: Command, sub: Subcommand | None) -> list[Option]:

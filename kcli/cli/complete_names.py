@@ -29,6 +29,19 @@ _GROUP = frozenset({"group", "group-id"})
 _ENTITIES = {"topics": _TOPIC, "groups": _GROUP}
 
 
+VALUES: dict[str, tuple[str, ...]] = {
+    "compression-codec": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "election-type": ("preferred", "unclean"),
+    "entity-type": (
+        *("topics", "brokers", "broker-loggers", "users", "clients", "ips", "client-metrics", "groups"),
+    ),
+    "group-type": ("classic", "consumer", "share", "streams"),
+    "isolation-level": ("read_committed", "read_uncommitted"),
+    "resource-pattern-type": ("literal", "prefixed", "any", "match"),
+}
+"""The values of options whose values Kafka's parser does not check."""
+
+
 def names_for(
     command: Command, option: Option, known: list[Option], words: Sequence[str], incomplete: str
 ) -> list[str] | None:
@@ -38,7 +51,9 @@ def names_for(
         wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
         name = next(iter(wanted), name)
     before, comma, last = incomplete.rpartition(",") if name in _TOPIC_LISTS else ("", "", incomplete)
-    if name == "profile":
+    if name in VALUES:
+        found = list(VALUES[name])
+    elif name == "profile":
         found = _profiles()
     elif name in _TOPIC | _TOPIC_LISTS:
         found = _of_cluster("topics", command, known, words, last)

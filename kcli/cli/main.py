@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from kcli.cli.output import warn
 from kcli.cli.running import INTERRUPTED, TERMINATED, ended, run_tool
 from kcli.cli.signals import Terminated
 from kcli.cli.syntax.registry import TOOLS
@@ -61,15 +62,45 @@ def run(argv: list[str]) -> int:
     An argument that names a tool runs that tool directly, because importing Typer would double the start-up time. All
     other cases (help, version, misspelt commands, completion) use Typer.
     """
+    if COMPLETION in os.environ:
+        return ended(lambda: _run_app(argv))
+    match argv:
+        case ["version"]:
+            argv = ["--version"]
+        case ["help"]:
+            argv = ["--help"]
+        case ["help", name, *more]:
+            # An unknown name is left to Typer, which suggests a similar one.
+            argv = [name, *more, "--help"] if name in {*TOOLS, "help", "version"} else [name]
+        case [("--install-completion" | "--show-completion") as option, shell]:
+            return ended(lambda: _completion(option, shell))
     tool = TOOLS.get(argv[0]) if argv else None
-    if tool is not None and COMPLETION not in os.environ:
+    if tool is not None:
         return run_tool(tool, argv[1:])
     return ended(lambda: _run_app(argv))
+
+
+def _completion(option: str, shell: str) -> int:
+    """Installs or prints the completion script of the named shell. Typer itself knows only the shell that runs."""
+    from kcli.cli.shell_completion import SHELLS, install, script
+
+    if shell not in SHELLS:
+        warn(f"{option} {shell}: expected one of {', '.join(SHELLS)}")
+        return 1
+    if option == "--show-completion":
+        print(script(shell))
+    else:
+        print(f"{shell} completion installed in {install(shell)}. Start a new shell to use it.")
+    return 0
 
 
 def _run_app(argv: list[str]) -> int:
     from kcli.cli.app import app
 
+    if os.environ.get(COMPLETION) == "complete_bash":
+        from kcli.cli.shell_completion import join_words
+
+        join_words()
     try:
         app(args=argv, prog_name="kcli")
     except SystemExit as exit:

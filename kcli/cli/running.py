@@ -32,6 +32,7 @@ from kcli.cli.unexpected import report
 from kcli.command.examples import help_lines
 from kcli.config import environment
 from kcli.errors import KcliError
+from kcli.model.java_text import trim
 from kcli.model.secret_text import without_logins
 from kcli.rdkafka.errors import DurationResetError, PatternError
 
@@ -268,5 +269,5 @@ def _refused(command: Command, message: str) -> int:
     actions = "{" + ",".join(sub.name for sub in command.subcommands) + "} " if command.subcommands else ""
     warn(f"usage: kcli {command.name} {actions}[OPTIONS]")
     warn(f"       kcli help {command.name} shows the options and examples.")
-    _complain(f"kcli {command.name}: error: {message.strip()}")
+    _complain(f"kcli {command.name}: error: {trim(message)}")
     return 1

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 
 from kcli.cli.waits import watch_servers
+from kcli.model.java_text import parse_long
 from kcli.rdkafka.objects import ClientError
 
 
@@ -18,7 +19,7 @@ def explained(
 ) -> dict[str, object]:
     """Returns librdkafka's configuration with a callback that logs the mistake in the client's properties.
 
-    If no server answers, a user at a terminal is told so. `limit_ms` is the time after which a consumer ends.
+    If no server answers, prints a line at a terminal. `limit_ms` is the time after which a consumer ends.
     """
     watch_servers(properties.get("bootstrap.servers", ""), _limit(properties, limit_ms))
     return {**config, "error_cb": Unreachable(properties)}
@@ -28,7 +29,7 @@ def _limit(properties: Mapping[str, str], limit_ms: int | None) -> str:
     """Returns a sentence about the longest wait."""
     block_ms = properties.get("max.block.ms")
     if block_ms is not None:
-        return f"A record waits at most {int(block_ms) / 1000:g} s (max.block.ms)."
+        return f"A record waits at most {parse_long(block_ms) / 1000:g} s (max.block.ms)."
     if limit_ms is not None and limit_ms >= 0:
         return f"The command gives up after {limit_ms / 1000:g} s."
     return "The command waits until you stop it with Ctrl-C."

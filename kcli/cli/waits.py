@@ -14,9 +14,10 @@ import threading
 from collections.abc import Iterable
 
 from kcli.model.addresses import Address, read_server
+from kcli.model.java_text import trim
 
 NOTICE_S = 2.0
-"""The wait after which a user is told about it."""
+"""The wait after which a line is printed."""
 ANSWER_S = 1.0
 """The time in which a server that works answers."""
 
@@ -27,7 +28,7 @@ _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 def show_waits() -> None:
     """Prints the long waits of the admin client, if stderr is a terminal."""
     log = logging.getLogger("kcli.client.waits")
-    if not sys.stderr.isatty() or log.handlers:
+    if not sys.stderr.isatty() or log.level == logging.INFO:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -46,7 +47,7 @@ def watch_servers(servers: str, limit: str) -> None:
 
 
 def _notice(servers: str, limit: str) -> None:
-    named = (read_server(text.strip()) for text in servers.split(","))
+    named = (read_server(trim(text)) for text in servers.split(","))
     if not _any_answers(address for address in named if address is not None):
         sys.stderr.write(notice(servers, limit) + "\n")
 

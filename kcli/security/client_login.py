@@ -27,7 +27,7 @@ SECTION = "KafkaClient"
 def client_credentials(
     properties: Mapping[str, str], prefix: str, allowed: AllowedSources | None
 ) -> ClientCredentials:
-    """Returns the credentials of the SASL login. Raises ValueError for invalid settings. The error names the property."""
+    """Returns the credentials of the SASL login. Raises ValueError with the name of an invalid property."""
 
     def look_up(name: str) -> str | None:
         return properties.get(f"{prefix}{name}") or None

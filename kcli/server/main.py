@@ -158,12 +158,12 @@ def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
     the corresponding keys. The port for metrics is open on every interface, as with Kafka's start script.
     """
     properties = load(path)
-    found = {JAAS_FILE: environment.jaas_file()}
+    found = [(JAAS_FILE, environment.jaas_file(), environment.KAFKA_OPTS)]
     if not _unmet_demands({**properties, **overrides}):
-        found[METRICS_LISTENER] = environment.metrics_address()
-    for key, value in found.items():
+        found.append((METRICS_LISTENER, environment.metrics_address(), environment.JMX_PORT))
+    for key, value, variable in found:
         if value is not None and key not in properties:
-            properties.update_from({key: value}, where="environment of Kafka's scripts")
+            properties.update_from({key: value}, where=f"environment variable {variable}")
     return node_config(properties, overrides)
 
 

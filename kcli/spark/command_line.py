@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kcli.config.properties import dumps
+from kcli.model.java_text import trim
 from kcli.runtime.hidden_arguments import holds_secret
 
 FLAGS = frozenset({"-h", "--help", "-v", "--verbose", "--version", "--supervise", "--load-spark-defaults"})
@@ -119,7 +120,7 @@ class CommandLine:
             setting = next(words, "") if is_pair else word.removeprefix("--conf=")
             if (is_pair or word.startswith("--conf=")) and "=" in setting and holds_secret(setting):
                 name, _, value = setting.partition("=")
-                secrets[name.strip()] = value
+                secrets[trim(name)] = value
             else:
                 kept += [word, setting] if is_pair else [word]
         return replace(self, spark=tuple(kept)), dumps(secrets, now=datetime.now(UTC)) if secrets else ""

@@ -503,3 +503,11 @@ def test_a_partition_that_a_topic_does_not_have_is_an_error_at_once(broker: Brok
     )
     assert done.returncode == 1
     assert "Partition one-5 does not exist: topic one has 1 partition, number 0" in done.stderr.decode()
+
+
+def test_a_consumer_ends_at_the_end_of_all_partitions(broker: BrokerProcess) -> None:
+    topic = _create(broker, "ends-of-all")
+    kcli("console-producer", "--bootstrap-server", broker.bootstrap, "--topic", topic, stdin=b"a\nb\n")
+    words = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning", "--exit-at-end")
+    done = kcli("console-consumer", *words, "--format", "%t %v\\n")
+    assert (done.returncode, done.stdout) == (0, f"{topic} a\n{topic} b\n".encode() * 1), done.stderr

@@ -39,7 +39,10 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     reader = Reader()
     chosen = _read_top(command, words, top, reader)
     known = _own_options(command, chosen) if chosen is not None else []
+    arguments: list[str] = []
     if chosen is not None:
+        while chosen.positional and words.more() and not reader.is_option(words.argv[words.at], known):
+            arguments.append(words.take())
         reader.read(words, known, chosen.exclusive)
     profile = chosen_profile([*top, *known], reader.text("profile"))
     if profile is not None:
@@ -54,7 +57,7 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     reader.refuse_empty_groups(command.exclusive, top)
     declaration = chosen.options if chosen is not None else command.options
     properties = profile.properties if profile is not None else None
-    return reader.filled(declaration, argv, words.argv[words.at :], properties), chosen
+    return reader.filled(declaration, argv, arguments or words.argv[words.at :], properties), chosen
 
 
 def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:

@@ -136,6 +136,8 @@ class Subcommand:
     Each command of a raw tool has its own manual page.
     """
     exclusive: tuple[Exclusive, ...] = ()
+    positional: str = ""
+    """The name of the positional arguments, which follow the action. Empty if the action has none."""
     is_kafkas: bool = True
     """Whether Kafka's script has the action too. If False, the shim of Kafka's script refuses the action."""
     examples: tuple[Example, ...] = ()

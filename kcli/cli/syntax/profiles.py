@@ -23,7 +23,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import Argument, Command, CommandError, Option, did_you_mean, options_of
+from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
     from datetime import date, time
@@ -221,6 +223,26 @@ def profiles_path() -> str:
     return os.path.join(home, "kcli", "profiles.toml")
 
 
+def chosen_file() -> str:
+    """Returns the path of the file in which `kcli profile use` stores the name of a profile."""
+    return os.path.join(os.path.dirname(profiles_path()), "profile")
+
+
+def chosen_name() -> str | None:
+    """Returns the name of the profile that commands without --profile use: $KCLI_PROFILE, or the stored name.
+
+    Kafka's scripts do not read the stored name, because a script must not depend on an earlier command of a user.
+    """
+    name = os.environ.get(VARIABLE) or None
+    if name is not None or is_kafkas_script():
+        return name
+    try:
+        with open(chosen_file(), encoding="utf-8") as file:
+            return trim(file.read(MAX_FILE_BYTES)) or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 def load_profiles() -> ProfilesFile:
     """Reads the profiles file. Raises FileNotFoundError if it is missing, CommandError for any other failure."""
     import tomllib
@@ -252,14 +274,15 @@ def servers_option(command: Command) -> str:
 
 
 def chosen_profile(known: list[Option], name: str | None) -> Profile | None:
-    """Returns the profile that `--profile` names. Without this option, returns the profile that $KCLI_PROFILE names.
+    """Returns the profile that `--profile` names. Without this option, returns the profile that $KCLI_PROFILE names, or
+    the one of `kcli profile use`.
 
     Returns None if no profile is named, or if the command has no option --profile.
     """
     if not any(option.name == "profile" for option in known):
         return None
-    source = "--profile" if name is not None else VARIABLE
-    name = name if name is not None else os.environ.get(VARIABLE) or None
+    source = "--profile" if name is not None else VARIABLE if os.environ.get(VARIABLE) else "kcli profile use"
+    name = name if name is not None else chosen_name()
     if name is None:
         return None
     try:

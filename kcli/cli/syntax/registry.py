@@ -249,5 +249,6 @@ TOOLS: dict[str, Tool] = {
             place="metadata_shell.command",
         ),
         Tool("spark-submit", "", "Run a job of kcli on Spark.", _DATA),
+        Tool("profile", "", "List profiles, and choose the profile of all later commands.", _CLUSTER),
     )
 }

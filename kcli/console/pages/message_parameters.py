@@ -76,7 +76,7 @@ def is_committed(call: Call) -> bool:
 def commands_of(call: Call) -> dict[str, Json]:
     """The command line that prints the records of the page. `shown` is the number of records that the page has from
     earlier answers of the same search."""
-    start, partitions, text = start_of(call), partitions_of(call), call.query("filter").strip()
+    start, partitions, text = start_of(call), partitions_of(call), trim(call.query("filter"))
     limit = call.integer("limit", DEFAULT_ROWS, least=1, most=MAX_ROWS) + call.integer("shown", 0)
     arguments = [*option("topic", call.part("topic")), "--by-time"]
     if partitions is not None:

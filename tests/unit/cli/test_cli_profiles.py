@@ -15,6 +15,7 @@ from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.tools import spark_submit
 from kcli.cli.tools.console import consumer as console_consumer
 from kcli.cli.tools.perf_test import producer as producer_perf_test
+from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.config.properties import load
 from kcli.spark.command_line import split_command_line
 from kcli.spark.jobs.shared.job import load_job
@@ -273,3 +274,31 @@ def test_a_profile_is_not_for_other_jobs(profiles: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err.startswith("--profile is for the jobs of kcli (export, ingest, ")
     assert main.run(["spark-submit", "--profile", "none", "export", "--topic", "t"]) == 1
     assert "there is no profile 'none'" in capsys.readouterr().err
+
+
+def test_a_profile_is_used_until_another_one_is_chosen(
+    profiles: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles.write_text("[a]\nbootstrap-server = 'h:1'\n[b]\nbootstrap-server = 'h:2'\n")
+
+    def servers() -> str | None:
+        options = jopt.parse(_tool("topics"), ["--list"])
+        assert isinstance(options, TopicsOptions)
+        return options.bootstrap_server
+
+    assert main.run(["profile", "use", "b"]) == 0
+    assert servers() == "h:2"
+    capsys.readouterr()
+    assert main.run(["profile", "list"]) == 0
+    assert capsys.readouterr().out == "  a\n* b\n"
+    monkeypatch.setenv("KCLI_PROFILE", "a")
+    assert servers() == "h:1"
+    monkeypatch.delenv("KCLI_PROFILE")
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-topics.sh")
+    assert servers() is None
+    monkeypatch.delenv("KCLI_SCRIPT")
+    assert main.run(["profile", "use", "c"]) == 1
+    assert "there is no profile 'c'" in capsys.readouterr().err
+    assert main.run(["profile", "use"]) == 1
+    assert main.run(["profile", "forget"]) == 0
+    assert servers() is None

@@ -56,6 +56,7 @@ class Consumer:
     def close(self) -> None: ...
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_errors_do_not_prolong_the_wait(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +70,7 @@ def test_errors_do_not_prolong_the_wait(
     assert err.endswith("Processed a total of 0 messages\n")
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_a_batch_that_cannot_be_decompressed_ends_the_tool_with_its_place(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

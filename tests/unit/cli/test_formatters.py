@@ -9,7 +9,7 @@ import pytest
 
 from kcli.cli.syntax.options import UsageError
 from kcli.cli.tools.console import envelope
-from kcli.cli.tools.console.formatters import FormatError, deserializer, formatter, tsv_line
+from kcli.cli.tools.console.formatters import FormatError, deserializer, formatter, letters, tsv_line
 from kcli.rdkafka.log import logger
 
 
@@ -156,3 +156,15 @@ def test_offsets_of_groups_as_json() -> None:
     assert show(Message(k=b"\x00\x63new", v=b"")) == b"", "a record type of a newer Kafka"
     with pytest.raises(FormatError, match="Could not read record at offset 7"):
         show(Message(k=b"v", v=b"v"))
+
+
+def test_the_letters_of_kcat_format_a_record() -> None:
+    message = Message(b"k", b"val", [("a", b"1"), ("b", None)])
+    assert letters(r"%t %p %o %k %K %v %s %S %h 5%%\t\\x\n")(message) == (
+        b"%s %d %d k 1 val val 3 a=1,b=NULL 5%%\t\\x\n"
+        % (message.topic().encode(), message.partition(), message.offset())
+    )
+    assert letters("%k|%K|%v|%V|%h")(Message(None, None, [])) == b"|-1||-1|"
+    for wrong in ("%x", "%", "\\q"):
+        with pytest.raises(UsageError, match="--format has"):
+            letters(wrong)

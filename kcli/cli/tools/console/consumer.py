@@ -27,6 +27,7 @@ from kcli.cli.syntax.options import (
     Kind,
     UsageError,
     flag,
+    forbid,
     option,
     require,
 )
@@ -83,6 +84,13 @@ class ConsoleConsumerOptions(ConnectingOptions):
     max_messages: int | None = option("End after this many records.", Kind.INTEGER, metavar="num_messages")
     timeout_ms: int | None = option(
         "End if no record arrives for this many milliseconds.", Kind.LONG, metavar="timeout_ms"
+    )
+    exit_at_end: bool = flag("End when all records that each assigned partition has now are read.")
+    format: str | None = option(
+        "The format of a record, with the letters of kcat: %t topic, %p partition, %o offset, %T timestamp, %k key, "
+        "%K length of the key, %v or %s value, %V or %S length of the value, %h headers, %% a percent sign. \\n, \\r "
+        "and \\t are control characters. No newline is added.",
+        metavar="format",
     )
     skip_message_on_error: bool = flag("Continue after a record that cannot be printed.")
     isolation_level: str = option(
@@ -278,6 +286,10 @@ def _check(options: ConsoleConsumerOptions) -> None:
     for old, new in _PAIRS:
         if options.has(old) and options.has(new):
             raise UsageError(f"Options --{old} and --{new} cannot be specified together.")
+    if options.format is not None:
+        forbid(options, "format", "formatter", "property", "formatter-property", "formatter-config")
+        if options.output != "text":
+            raise UsageError("--format is for the output format text")
     if (options.topic is None) == (options.include is None):
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if options.partition is not None and options.topic is None:
@@ -333,6 +345,8 @@ def _start_offset(options: ConsoleConsumerOptions) -> int:
 
 
 def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Formatter:
+    if options.format is not None:
+        return formatters.letters(options.format)
     if output.format == "json":
         return envelope.write
     if output.format == "tsv":
@@ -368,6 +382,8 @@ class Printer:
         self._records: ConsumedRecords | None = None
         self._group: str | None = None
         self._unreadable = UnreadableRecords({})
+        self._ended: set[tuple[str, int]] = set()
+        """The partitions that were read to their end, for --exit-at-end."""
 
     def run(self, config: dict[str, object], traces: RecordTraces | None = None) -> int:
         from confluent_kafka import Consumer
@@ -482,10 +498,20 @@ class Printer:
             if self._records is not None:
                 self._records.polled(messages, started_ns)
             yield messages
+            if self.options.exit_at_end and self._is_at_end(consumer, messages):
+                return
             if any(message.error() is None for message in messages):
                 last = time.monotonic()
             elif not all(map(is_end, messages)) and is_over():
                 return
+
+    def _is_at_end(self, consumer: objects.Consumer, messages: list[objects.Message]) -> bool:
+        """Whether all assigned partitions were read to their end."""
+        for message in messages:
+            if is_end(message):
+                self._ended.add((message.topic(), message.partition()))
+        assigned = {(each.topic, each.partition) for each in consumer.assignment()}
+        return bool(assigned) and assigned <= self._ended
 
     def _wanted(self) -> int:
         limit = self.options.max_messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -123,6 +124,49 @@ class DefaultFormatter:
         return self.headers_separator.join(
             [name.encode() + b":" + self._data(value, self.headers_deserializer) for name, value in headers]
         )
+
+
+def letters(text: str) -> Formatter:
+    """Returns the formatter for the letters of kcat: `%t %p %o %k %v`. Raises UsageError for an unknown letter."""
+    parts: list[Callable[[Message], bytes]] = []
+    for piece in re.findall(r"%.?|\\.?|[^%\\]+", text, re.S):
+        if piece in _LETTERS:
+            parts.append(_LETTERS[piece])
+        elif piece in _ESCAPES or piece[0] not in "%\\":
+            parts.append(functools.partial(_constant, _ESCAPES.get(piece, piece.encode())))
+        else:
+            known = " ".join([*_LETTERS, *_ESCAPES])
+            raise UsageError(f"--format has {piece}: expected one of {known}")
+    return lambda message: b"".join([part(message) for part in parts])
+
+
+def _constant(text: bytes, _: Message) -> bytes:
+    return text
+
+
+def _length(data: bytes | None) -> bytes:
+    return b"-1" if data is None else b"%d" % len(data)
+
+
+def _kcat_headers(message: Message) -> bytes:
+    pairs = message.headers() or ()
+    return b",".join(name.encode() + b"=" + (b"NULL" if value is None else value) for name, value in pairs)
+
+
+_LETTERS: dict[str, Callable[[Message], bytes]] = {
+    "%t": lambda message: message.topic().encode(),
+    "%p": lambda message: b"%d" % message.partition(),
+    "%o": lambda message: b"%d" % message.offset(),
+    "%T": lambda message: b"%d" % message.timestamp()[1],
+    "%k": lambda message: message.key() or b"",
+    "%K": lambda message: _length(message.key()),
+    "%v": lambda message: message.value() or b"",
+    "%s": lambda message: message.value() or b"",
+    "%V": lambda message: _length(message.value()),
+    "%S": lambda message: _length(message.value()),
+    "%h": _kcat_headers,
+}
+_ESCAPES = {"%%": b"%", "\\n": b"\n", "\\r": b"\r", "\\t": b"\t", "\\\\": b"\\"}
 
 
 def tsv_line(message: Message) -> bytes:

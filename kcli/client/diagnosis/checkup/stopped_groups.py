@@ -80,5 +80,5 @@ async def _offsets(
     """The known offsets of partitions at a timestamp or an OffsetSpec."""
     if not partitions:
         return {}
-    found = await admin.list_offsets(dict.fromkeys(partitions, int(at)), wait_for_leaders=False)
+    found = await admin.list_offsets(dict.fromkeys(partitions, at), wait_for_leaders=False)
     return {each: offset.offset for each, offset in found.items() if isinstance(offset, OffsetAt)}

@@ -45,7 +45,7 @@ def _header(path: str, separator: str) -> list[str] | None:
     """Returns the names in the first line that is not empty. Returns None for a compressed or another unusual file."""
     with open(path, "rb") as file:
         lines = file.read(HEADER_BYTES).splitlines()
-    first = next((line for line in lines if line.strip()), b"")
+    first = next((line for line in lines if not line.isspace() and line), b"")
     try:
         [names] = csv.reader([first.decode()], delimiter=separator)
     except (ValueError, TypeError, csv.Error):

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from kcli.model.java_text import LONG_MAX, LONG_MIN
+from kcli.model.java_text import parse_long
 from kcli.spark.jobs.records.column_names import folded
 from kcli.spark.jobs.shared.errors import JobError
 
@@ -114,7 +114,7 @@ def _integer(text: str) -> _Integer:
     digits = len(text.removeprefix("-"))
     if digits > MAX_DIGITS:
         raise ValueError
-    return _Integer(0 if digits < LONG_DECIMAL_DIGITS and LONG_MIN <= int(text) <= LONG_MAX else digits)
+    return _Integer(0 if digits < LONG_DECIMAL_DIGITS and _is_long(text) else digits)
 
 
 def _float(text: str) -> float:
@@ -234,3 +234,11 @@ def _number(seen: _Field) -> DataType:
     if seen.kinds["double"] or seen.digits > DECIMAL_DIGITS:
         return DoubleType()
     return DecimalType(max(seen.digits, LONG_DECIMAL_DIGITS), 0) if seen.digits else LongType()
+
+
+def _is_long(text: str) -> bool:
+    try:
+        parse_long(text)
+    except ValueError:
+        return False
+    return True

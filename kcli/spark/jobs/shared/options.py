@@ -187,7 +187,7 @@ def check_duration(text: str, name: str, *, calendar: bool = False) -> None:
 
     With `calendar`, months and years are valid too. Spark knows no abbreviations of units.
     """
-    if not (_CALENDAR if calendar else _DURATION).fullmatch(text.strip()):
+    if not (_CALENDAR if calendar else _DURATION).fullmatch(trim(text)):
         raise JobError(f"{name} {text}: expected a duration such as '10 seconds' or '2 minutes'")
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
+from kcli.model.java_text import parse_double, parse_int
 from kcli.spark.jobs.shared.failures import reason
 from kcli.spark.submit import SIGNALLED, SPARK_BEGAN, SPARK_LOG
 
@@ -78,10 +79,10 @@ def _ended_by_signals() -> Iterator[None]:
 def _end(number: int, _: FrameType | None) -> None:
     """Ends the JVM and this process. Files that the start of Spark has made are deleted on the way."""
     for children in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for child in children.read_text().split():
+        for child in map(parse_int, children.read_text().split()):
             with suppress(OSError):
-                os.killpg(int(child), signal.SIGKILL)  # each JVM has a process group of its own
-                os.waitpid(int(child), 0)
+                os.killpg(child, signal.SIGKILL)  # each JVM has a process group of its own
+                os.waitpid(child, 0)
     raise SystemExit(SIGNALLED + number)
 
 
@@ -98,13 +99,19 @@ def _launch() -> None:
         SparkContext._ensure_initialized(gateway=launch_gateway(popen_kwargs={"start_new_session": True}))
 
 
+def _began() -> float:
+    """The time at which the user has started the job."""
+    text = os.environ.get(SPARK_BEGAN)
+    return parse_double(text) if text else time.monotonic()
+
+
 @contextmanager
 def _announced(name: str, terminal: TextIO, announce: bool) -> Iterator[None]:
     """Prints STARTING if the block takes longer than SILENT_SECONDS and stderr is a terminal."""
     if not announce or not terminal.isatty():
         yield
         return
-    began = float(os.environ.get(SPARK_BEGAN) or time.monotonic())
+    began = _began()
     wait = max(0.0, began + SILENT_SECONDS - time.monotonic())
     timer = threading.Timer(wait, lambda: print(f"{name}: {STARTING}", file=terminal, flush=True))
     timer.daemon = True
