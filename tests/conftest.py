@@ -169,3 +169,9 @@ def real_logs() -> Path:
     if not path.is_dir():
         pytest.skip(f"the sample logs are not here: {path}")
     return path
+
+
+@pytest.fixture
+def kafkas_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs commands as if the user has started Kafka's scripts: with Kafka's texts and exit codes."""
+    monkeypatch.setenv("KCLI_SCRIPT", "kafka-script.sh")

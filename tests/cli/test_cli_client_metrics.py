@@ -64,6 +64,7 @@ def test_settings_may_come_in_several_options(metrics: Kcli) -> None:
     metrics("--delete", "--name", "m3")
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "option"),
     [
@@ -85,6 +86,7 @@ def test_the_tool_shows_the_error_of_the_broker(metrics: Kcli) -> None:
     )
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

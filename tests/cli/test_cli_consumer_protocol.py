@@ -176,6 +176,7 @@ def test_a_consumer_that_gets_sigterm_leaves_the_group(
     assert [group, "Empty"] in rows(tool("consumer-groups --list --state")[0])
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_a_group_with_a_static_member(tool: Tool, quick: BrokerProcess, members: list[Consumer]) -> None:
     join(quick, members, "cp-live", client_id="one", group_instance_id="inst")
     out, _ = tool("consumer-groups --describe --group cp-live --members --verbose")

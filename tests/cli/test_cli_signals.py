@@ -65,6 +65,7 @@ OTHER: dict[str, str] = {
     "dump-log": "--files {missing}",
     "metadata-shell": "--snapshot {missing}",
     "spark-submit": "--version",
+    "profile": "list",
     "console": "--bootstrap-server {server}",
 }
 """The other commands. They are only interrupted while they are imported."""

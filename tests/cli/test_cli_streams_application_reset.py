@@ -125,6 +125,7 @@ def test_from_a_file(tool: Tool, tmp_path: Path) -> None:
     assert code == 1 and "Unable to read file" in err
 
 
+@pytest.mark.usefixtures("kafkas_script")
 def test_invalid_command_lines_are_refused(tool: Tool) -> None:
     code, out, _ = tool("--application-id app --input-topics nope")
     assert code == 1

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.cli.main import run
-from kcli.cli.script_form import SCRIPT_VARIABLE
 from rigs.scripted_cluster import Done, Kcli, ScriptedCluster
 
 
@@ -28,9 +27,3 @@ def kcli(cluster: ScriptedCluster, capsys: pytest.CaptureFixture[str]) -> Kcli:
         return Done(code, said.out.replace(str(cluster.server.port), "PORT"), said.err)
 
     return call
-
-
-@pytest.fixture
-def kafkas_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs commands as if the user has started Kafka's scripts: with Kafka's texts and exit codes."""
-    monkeypatch.setenv(SCRIPT_VARIABLE, "kafka-script.sh")
