@@ -42,7 +42,10 @@ def silent() -> Iterator[str]:
 @pytest.fixture
 def waits_log() -> Iterator[logging.Logger]:
     log = logging.getLogger("kcli.client.waits")
-    log.disabled = False  # the log of a server, which another test has configured, disables the other loggers
+    # Another test may have configured the log of a server, or run a command at a terminal.
+    log.disabled = False
+    log.handlers.clear()
+    log.setLevel(logging.NOTSET)
     yield log
     log.handlers.clear()
     log.setLevel(logging.NOTSET)
