@@ -49,13 +49,13 @@ def warn_as_java(line: str, class_name: str) -> None:
 def logger() -> logging.Logger:
     """Returns the logger for librdkafka. It writes warnings and errors to stderr, in the format of Kafka's tools."""
     found = logging.getLogger("kcli.rdkafka")
+    if not found.filters:
+        for rule in (_name_peer, _in_our_words, Repeats()):
+            found.addFilter(rule)
     if not found.handlers:
         handler = logging.StreamHandler(sys.stderr)
         formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
         handler.setFormatter(formatter)
-        handler.addFilter(_name_peer)
-        handler.addFilter(_in_our_words)
-        handler.addFilter(Repeats())
         found.addHandler(handler)
         found.setLevel(logging.WARNING)
         found.propagate = False
