@@ -22,6 +22,9 @@ _CACHED_MAX = 100
 
 
 class Pattern(Protocol):
+    programsize: int
+    """The number of instructions of the compiled expression."""
+
     def fullmatch(self, text: str) -> object | None: ...
 
 
@@ -60,6 +63,7 @@ def _compiled(regex: str) -> Pattern | str:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _PATTERN_MAX_BYTES
+    options.never_capture = True  # to copy thousands of groups for each name would take up to a second
     try:
         pattern: Pattern = re2.compile(regex, options)
     except re2.error as error:

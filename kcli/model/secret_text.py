@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 HIDDEN = "***"
 
-USER_OF_URL = re.compile(r"://([^\s\"']*)@")
-"""Matches the user and the password of a URL, up to the last @. A password may contain / and @, if it is not encoded.
-"""
+_SCHEME_END = "://"
+_URL = re.compile(_SCHEME_END + r"[^\s\"']*")
+"""Matches the rest of a URL after its scheme. The expression has no part that could match in two ways, because clients
+choose texts of a log, and the time must not grow faster than the length of the text."""
+
+
+def logins(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the begin and the end of the user and the password of each URL.
+
+    They end at the last @ of the URL, because a password may contain / and @, if it is not encoded.
+    """
+    for url in _URL.finditer(text):
+        end = url[0].rfind("@")
+        if end >= 0:
+            yield url.start() + len(_SCHEME_END), url.start() + end
 
 
 def without_logins(text: str) -> str:
     """Returns a text in which the user and the password of each URL are replaced by `***`."""
-    return USER_OF_URL.sub(f"://{HIDDEN}@", text) if "://" in text else text
+    if _SCHEME_END not in text:
+        return text
+    parts, at = [], 0
+    for begin, end in logins(text):
+        parts += (text[at:begin], HIDDEN)
+        at = end
+    return "".join((*parts, text[at:]))

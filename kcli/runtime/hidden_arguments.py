@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kcli.model.secret_text import USER_OF_URL
+from kcli.model.secret_text import logins
 
 _SECRET = re.compile(
     r"(?:password|passwd|pwd|passphrase|secret|token|credentials?|jaas\.config|metrics\.users|user\.info"
@@ -39,7 +39,7 @@ def secret_parts(words: Sequence[str]) -> list[tuple[str, int, int]]:
         elif (match := _SECRET.search(word)) is not None:
             found.append((word, match.end(), len(word)))
         # A URL may stand before the name of a secret setting.
-        found += [(word, *user.span(1)) for user in USER_OF_URL.finditer(word)]
+        found += [(word, begin, end) for begin, end in logins(word)]
     return [(word, start, end) for word, start, end in found if start < end]
 
 

@@ -36,6 +36,8 @@ VERSION = 0
 # The ends of lines and the white space of Java. Python's own functions split at more characters.
 _LINE_END = re.compile("\r\n|\n|\r")
 _BLANK = re.compile(r"\s+", re.ASCII)
+_BLANKS = " \t\x0b\f"
+"""Blanks at the end of a line, after which Java's `split` has no further field."""
 _COLON = re.compile(r":\s+", re.ASCII)
 _USUAL_METADATA = f"version: {VERSION}\ntopic_id: ".encode()
 
@@ -116,7 +118,7 @@ def _parsed_table(content: bytes, path: str, *, columns: int) -> list[tuple[int,
         return []
     if trim(lines[0]) != str(VERSION):
         raise _malformed(path, 1, f"version {VERSION}", lines[0])
-    rows = [(number, _BLANK.split(line)) for number, line in enumerate(lines[2:], 3)]
+    rows = [(number, _BLANK.split(line.rstrip(_BLANKS))) for number, line in enumerate(lines[2:], 3)]
     for number, fields in rows:
         if len(fields) != columns:
             raise _malformed(path, number, f"{columns} fields", lines[number - 1])

@@ -35,7 +35,7 @@ from kcli.model.ids import NO_LEADER, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE, read_header
 from kcli.protocol.messages.list_groups import ListedGroup
-from kcli.runtime.log_text import one_line
+from kcli.runtime import log_text
 from kcli.runtime.threads import READS
 from kcli.server.coordinators.groups import GroupCoordinator, GroupRunner
 from kcli.server.coordinators.lag_members import Allowance, read_members, short
@@ -212,7 +212,7 @@ class GroupLagSampler:
         """Logs the error of one group. The sample continues with the next group."""
         self._failures += 1
         if self._failures <= FAILURES_LOGGED_MAX:
-            _log.exception("The lag of group %s could not be sampled", one_line(group_id))
+            _log.exception("The lag of group %s could not be sampled", log_text.name(group_id))
 
     # End offsets
 

@@ -26,8 +26,9 @@ _log = logging.getLogger("kcli.server.SocketServer")
 HELD_CONNECTIONS_MAX = 1024
 # The silent connections that are closed for a new one, if the process has too few descriptors.
 DROPPED_FOR_EACH = 2
-# If fewer connections than this share of their limit are open, the limit for want of descriptors ends.
-SHARE_OF_MOST = 0.9
+# The time for which a lack of descriptors limits the number of connections. The descriptors of connections that were
+# closed meanwhile are free after this time.
+SCARCE_SECONDS = 1.0
 # The time that a client has to read its last answer when the broker stops.
 CLOSING_SECONDS = 1.0
 # The creation rate is averaged over quota.window.size.seconds × quota.window.num. This is the product of their
@@ -70,6 +71,7 @@ class SocketServer:
         self.shared = shared or LoopShared()
         self._by_ip: Counter[tuple[str, bool]] = Counter()
         self._most = float("inf")  # the most connections, if the process has too few descriptors for more
+        self._scarce_until = 0.0
         # The connections that have perhaps sent no request yet, the oldest first.
         self._newcomers: dict[Connection, None] = {}
         self._held_listeners: frozenset[str] = frozenset()  # the listeners whose new connections wait
@@ -137,11 +139,14 @@ class SocketServer:
         """Whether a new connection with this descriptor would leave too few descriptors for other work.
 
         A number in the reserve shows that the process has too many descriptors. A lower number does not show the
-        opposite, because it may belong to a connection that was closed just before. So the number of connections at
-        that moment is the limit until many connections are closed.
+        opposite at once, because it may belong to a connection that was closed just before. So the number of
+        connections at that moment is the limit for SCARCE_SECONDS.
         """
+        now = self._now()
         if is_reserved(descriptor):
-            self._most = min(self._most, len(self.connections))
+            self._most, self._scarce_until = len(self.connections), now + SCARCE_SECONDS
+        elif now >= self._scarce_until:
+            self._most = float("inf")
         return len(self.connections) >= self._most
 
     def drop_silent(self) -> bool:
@@ -162,8 +167,6 @@ class SocketServer:
         if connection in self.connections:
             del self.connections[connection]
             self._newcomers.pop(connection, None)
-            if len(self.connections) < self._most * SHARE_OF_MOST:
-                self._most = float("inf")
             counted = self._counted_as(connection)
             self._by_ip[counted] -= 1
             if self._by_ip[counted] <= 0:

@@ -13,8 +13,8 @@ from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.tools.console import envelope
 from kcli.cli.tools.console.consumer import ConsoleConsumerOptions
-from kcli.cli.tools.console.printer import Printer
 from kcli.cli.tools.console.formatters import tsv_line
+from kcli.cli.tools.console.printer import Printer
 from kcli.cli.tools.console.record_filter import record_filter
 from kcli.rdkafka.log import logger
 

@@ -243,6 +243,19 @@ def test_the_topics_are_matched_in_steps() -> None:
 # Records
 
 
+def test_a_costly_expression_is_matched_in_smaller_steps() -> None:
+    names = [f"t{number}" for number in range(1000)]
+    usual, costly = list(matching(["t.*"], names)), list(matching(["(?:.?){40}" * 10], names))
+    assert len(costly) > 10 * len(usual)
+    assert max(costly) <= NAMES_PER_STEP
+
+
+def test_an_expression_with_thousands_of_groups_captures_nothing() -> None:
+    """RE2 would copy each group for each name, which took half a second."""
+    match = compiled("()" * 4000 + ".*").fullmatch("t")
+    assert match is not None and match.groups() == (), "no group is copied"
+
+
 def test_every_record_is_read_as_it_was_written() -> None:
     member = ConsumerMember(
         member_id="m",

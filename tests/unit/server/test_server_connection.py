@@ -15,7 +15,7 @@ from kcli.errors import ProtocolError
 from kcli.runtime.network import SystemNetwork
 from kcli.server.network.connection import Connection
 from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
-from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, Acceptor, SocketServer
+from kcli.server.network.listener import CREATION_RATE_WINDOW_SECONDS, SCARCE_SECONDS, Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.waiting import Waiting
 from rigs.loops import PATIENCE_S, until
@@ -493,6 +493,23 @@ def test_max_connections_holds_the_next_until_there_is_room(run: Callable[..., A
 
             assert await asyncio.wait_for(rest(), PATIENCE_S) == frame(b"patience")
             second_writer.close()
+
+    run(main())
+
+
+def test_a_lack_of_descriptors_limits_connections_only_for_a_moment(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The descriptors may have gone to other work, such as files, which gives them back."""
+    monkeypatch.setattr("kcli.server.network.listener.is_reserved", lambda descriptor: descriptor >= 900)
+
+    async def main() -> None:
+        async with Rig(lambda _connection, request: frame(bytes(request))) as rig:
+            assert not rig.sockets.lacks_descriptors(899)
+            assert rig.sockets.lacks_descriptors(900)
+            assert rig.sockets.lacks_descriptors(400), "a connection that was closed just now had this number"
+            rig.time += SCARCE_SECONDS
+            assert not rig.sockets.lacks_descriptors(400)
 
     run(main())
 

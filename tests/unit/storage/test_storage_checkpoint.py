@@ -39,6 +39,11 @@ class TestOffsets:
         assert checkpoint.read_offsets(disk, "/f") == offsets
         assert [entry.name for entry in disk.list_dir("/")] == ["f"]
 
+    def test_blanks_at_the_end_of_a_line_are_no_field(self) -> None:
+        disk = SimDisk()
+        replace_file(disk, "/f", b"0\n1\nt 7 12 \t\n")
+        assert checkpoint.read_offsets(disk, "/f") == {TopicPartition("t", 7): 12}
+
     def test_it_survives_a_crash_whole(self) -> None:
         disk = SimDisk()
         checkpoint.write_offsets(disk, "/f", {TopicPartition("t", 0): 1})

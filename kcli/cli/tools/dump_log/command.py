@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
-from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.tools.dump_log import decoders as decoders
@@ -113,8 +112,6 @@ class Dumper:
     def dump(self, path: str) -> None:
         if os.path.isdir(path):
             raise CommandError(f"{path} is a directory: --files takes the files in it{_example(path)}")
-        if not is_kafkas_script() and not os.path.exists(path):
-            raise CommandError(f"{path}: no such file")
         self.output.say(f"Dumping {path}")
         try:
             self._dump(path)
