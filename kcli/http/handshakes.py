@@ -62,6 +62,7 @@ class Handshakes:
             server_side=True,
             ssl_handshake_timeout=int(HANDSHAKE_LIMIT_S),
         )
+        handshake.waits_since = asyncio.get_running_loop().time()
         handshake.ended = lambda: self._open.discard(handshake)
         self._open.add(handshake)
 
@@ -87,14 +88,18 @@ class _Handshake(SSLProtocol):
     waits_since = 0.0
     ended: Callable[[], None]
     _raw: asyncio.Transport | None = None
+    _is_aborted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._raw = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
-        self.waits_since = asyncio.get_running_loop().time()
         self.address = peer_address(transport)
         super().connection_made(transport)
+        if self._is_aborted:
+            self._raw.abort()
 
     def abort(self) -> None:
+        # Another new connection may displace this one before it has its transport.
+        self._is_aborted = True
         self.ended()
         if self._raw is not None:
             self._raw.abort()

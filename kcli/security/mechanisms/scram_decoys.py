@@ -31,6 +31,7 @@ _ALPHABETS = (
     (string.digits + string.ascii_letters + "-_+/=").encode(),
     _BYTES,
 )
+_SHARE_BYTES = 8
 _JAVA_LENGTHS = range(22, 27)  # almost all numbers of 130 bits have 22 to 26 digits in base 36
 
 
@@ -68,7 +69,9 @@ class Decoys:
     def _form(self, digest: bytes) -> CredentialForm:
         if not self.forms:
             return CredentialForm()
-        nth = int.from_bytes(digest, "big") % sum(count for _form, count in self.forms)
+        # A share of all users and not a remainder, so that a new user changes the forms of only a few names.
+        nth = int.from_bytes(digest[:_SHARE_BYTES], "big") * sum(count for _form, count in self.forms)
+        nth >>= 8 * _SHARE_BYTES
         for form, count in self.forms:
             if nth < count:
                 return form
