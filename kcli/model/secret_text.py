@@ -8,9 +8,11 @@ from collections.abc import Iterator
 HIDDEN = "***"
 
 _SCHEME_END = "://"
-_URL = re.compile(_SCHEME_END + r"[^\s\"']*")
-"""Matches the rest of a URL after its scheme. The expression has no part that could match in two ways, because clients
-choose texts of a log, and the time must not grow faster than the length of the text."""
+_URL = re.compile(_SCHEME_END + r"\S*")
+"""Matches the rest of a URL after its scheme. A password may contain quotes, so the URL ends only at white space.
+
+The expression has no part that could match in two ways. Clients choose texts of a log, and the time must not grow
+faster than the length of a text."""
 
 
 def logins(text: str) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from kcli.model.secret_text import logins, without_logins
         ("http://host:9/a", "http://host:9/a"),
         ("http://u:p@host and https://v:w@other/x", "http://***@host and https://***@other/x"),
         ("http://u:p/a@b@host/x", "http://***@host/x"),
-        ("http://u:p@host'http://v:w@host", "http://***@host'http://***@host"),
+        ("http://u:it's\"me@host", "http://***@host"),
         ("://@", "://***@"),
         ("a@b://c", "a@b://c"),
     ],
