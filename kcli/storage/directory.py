@@ -2,18 +2,20 @@
 
 The first OSError of any log in a directory takes the whole directory offline. After the error every call on a log of
 this directory raises StorageError. Other directories stay in use. An error that reports too few descriptors or too
-little memory is an exception: it is raised as ShortageError, and the directory stays online.
+little memory is an exception: it is raised as ShortageError, and the directory stays online. This holds before a
+change has begun. In the middle of a change, a shortage is a failure like any other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import heapq
 import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -84,12 +86,13 @@ class LogDirectory:
         self._guard = threading.Lock()
         self._shortages = LimitedLines()
 
-    def failed(self, cause: Exception) -> StorageError:
+    def failed(self, cause: Exception, *, half_done: bool = False) -> StorageError:
         """Takes the directory offline. Returns the error that the caller must raise.
 
-        A shortage of descriptors or memory says nothing about the disk. The directory then stays online.
+        A shortage of descriptors or memory says nothing about the disk. The directory then stays online, unless
+        `half_done` is True: a change has begun and cannot be repeated.
         """
-        if is_shortage(cause):
+        if is_shortage(cause) and not half_done:
             self._note_shortage(cause)
             return ShortageError(f"Log directory {self.path}: {cause}")
         if isinstance(cause, ShortageError):
@@ -105,6 +108,15 @@ class LogDirectory:
         if self._on_failure is not None:
             self._on_failure(self, error)
         return error
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Guards a change that cannot be repeated after its first step. Every OSError in it takes the directory
+        offline, even a shortage, because the files no longer agree with the log in memory."""
+        try:
+            yield
+        except OSError as error:
+            raise self.failed(error, half_done=True) from error
 
     def _note_shortage(self, cause: Exception) -> None:
         with self._guard:

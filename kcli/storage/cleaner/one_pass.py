@@ -283,7 +283,8 @@ class CleaningPass:
                     f"offset for an index: such a segment is split when the broker starts without a clean shutdown"
                 )
             batches = b"".join(kept.buffers)
-            cleaned.append(kept.placed, (batches,), self._plan.index_interval_bytes)
+            cleaned.write((batches,))
+            cleaned.add(kept.placed, self._plan.index_interval_bytes)
             kept.buffers.clear()
             kept.placed.clear()
             self._throttle.pass_on(len(batches))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kcli.model.ids import NO_TIMESTAMP, Offset, Position
+from kcli.runtime.descriptors import is_shortage
 from kcli.storage.files import Handle
 
 OFFSET_ENTRY = struct.Struct(">ii")  # offset - base offset, position of the batch with this offset
@@ -76,7 +77,19 @@ class EntryFile:
             self.count += 1
             self._last = (first, second)
             if len(self._pending) >= PENDING_BYTES and not self._is_stale:
-                self._write_pending()
+                self._try_to_write()
+
+    def try_to_write_out(self) -> None:
+        """Writes the entries in memory to the file. During a shortage of descriptors they stay in memory."""
+        with self._guard:
+            self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        try:
+            self._write_pending()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
 
     def write_out(self) -> None:
         """Writes the entries in memory to the file."""

@@ -345,6 +345,7 @@ class PartitionLog:
         last_offset = Offset(last.base_offset + last.header.last_offset_delta)
         assert last_offset >= self.log_end_offset, "offsets never go back"
         producers = self.producers  # before the write, because this may read the log
+        has_begun = False
         try:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
@@ -355,9 +356,12 @@ class PartitionLog:
             segment = self._segment_for(first.base_offset, last_offset, size, newest_ms, now_ms)
             watch = self.directory.appends
             began = 0.0 if watch is None else watch.now()
-            segment.append(
+            if _may_abort(producers, batches):
+                segment.txn_index.prepare()
+            segment.write(buffers)
+            has_begun = True
+            segment.add(
                 [(last_offset, newest_ms, size)] if first is last else [batch.placed for batch in batches],
-                buffers,
                 self.config.index_interval_bytes,
             )
             if watch is not None:
@@ -366,7 +370,7 @@ class PartitionLog:
                 if batch.header.producer_id >= 0:
                     _note_producer(producers, batch, segment)
         except OSError as error:
-            raise self.directory.failed(error) from error
+            raise self.directory.failed(error, half_done=has_begun) from error
         self.log_end_offset = producers.end_offset = Offset(last_offset + 1)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
@@ -931,6 +935,24 @@ class PartitionLog:
             end_offset=self.log_end_offset,
             to_snapshot={segment.base_offset for segment in self.segments[-2:]},
         )
+
+
+def _may_abort(producers: ProducerState, batches: Sequence[PlacedBatch]) -> bool:
+    """Whether one of the batches is an abort marker that adds an entry to the transaction index. A replicated run may
+    have the whole transaction."""
+    opened: set[int] = set()
+    for batch in batches:
+        header = batch.header
+        if header.is_transactional and not header.is_control:
+            opened.add(header.producer_id)
+        elif header.is_control and header.has_producer_id:
+            marker = read_marker(b"".join(batch.buffers))
+            is_abort = marker is not None and not marker.commit
+            if is_abort and (
+                header.producer_id in opened or producers.has_open_transaction(header.producer_id)
+            ):
+                return True
+    return False
 
 
 def _note_producer(producers: ProducerState, batch: PlacedBatch, segment: Segment) -> None:

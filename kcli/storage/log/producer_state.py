@@ -324,6 +324,10 @@ class ProducerState:
 
     # --- transactions
 
+    def has_open_transaction(self, producer_id: ProducerId) -> bool:
+        known = self.entry(producer_id)
+        return known is not None and known.current_txn_first_offset is not None
+
     def first_unstable_offset(self) -> Offset | None:
         """The first offset of the oldest transaction that read_committed consumers must not read yet. None if there is
         no such transaction. May be called in any thread."""

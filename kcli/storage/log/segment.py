@@ -208,14 +208,22 @@ class Segment:
 
     # --- writing
 
-    def append(self, batches: Sequence[Placed], buffers: Sequence[Buffer], index_interval_bytes: int) -> None:
-        """Writes batches at the end of the segment, in one write. If the write fails, the segment does not change."""
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Writes batches at the end of the segment, in one write. They belong to the segment only after `add`. If the
+        write fails, the segment does not change."""
+        file = self.log.file()
+        if self._max_timestamp is None:
+            self.max_timestamp()  # `add` needs it, and must not read a file
+        self._is_changed = True
+        file.write_at(self.end_position, *buffers)
+
+    def add(self, batches: Sequence[Placed], index_interval_bytes: int) -> None:
+        """Adds the batches that `write` has written. Opens no file, so no shortage of descriptors can come between the
+        two steps."""
         position = self.end_position
         if self._recent is _NONE:
-            self._is_changed = True
             self._recent = array("q"), array("q")
         last_offsets, positions = self._recent
-        self.log.file().write_at(position, *buffers)
         if position == 0:
             # Remembered now, because the second append needs this timestamp and would have to read it from the file.
             self._first_timestamp_ms = batches[0][1]
@@ -342,8 +350,8 @@ class Segment:
         """Renames the files to names with `.deleted`. Returns the new paths. The caller removes these files when no
         reader needs them."""
         self.deleted = True
-        self.offset_index.entries.write_out()
-        self.time_index.entries.write_out()
+        self.offset_index.entries.try_to_write_out()
+        self.time_index.entries.try_to_write_out()
         paths = []
         for handle in self.handles():
             if self.disk.exists(handle.path):

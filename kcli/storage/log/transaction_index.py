@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import Offset, ProducerId
-from kcli.runtime.disk import Disk
+from kcli.runtime.disk import Disk, File
 from kcli.storage.files import Handle
 
 ENTRY = struct.Struct(">hqqqq")
@@ -32,13 +32,14 @@ class TransactionIndex:
     """The transaction index of one segment. The index is small, because aborts are rare. So it is always read as a
     whole."""
 
-    __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "handle")
+    __slots__ = ("_disk", "_entries", "_guard", "_has_durable_name", "_ready", "handle")
 
     def __init__(self, disk: Disk, handle: Handle, *, exists: bool) -> None:
         self._disk = disk
         self.handle = handle
         self._entries: list[AbortedTransaction] | None = None if exists else []
         self._guard = threading.Lock()
+        self._ready: File | None = None  # the open file for the next `append`
         # The file is created with the first aborted transaction, after the segment's other names are on the
         # device.
         self._has_durable_name = False
@@ -48,6 +49,12 @@ class TransactionIndex:
             if self._entries is None:
                 self._entries = self._load()
             return self._entries
+
+    def prepare(self) -> None:
+        """Opens the file for the next `append`, which then needs no descriptor. So a shortage of descriptors is known
+        before the abort marker is written."""
+        self.entries()
+        self._ready = self.handle.create()
 
     def append(self, aborted: AbortedTransaction) -> None:
         entries = self.entries()
@@ -59,7 +66,8 @@ class TransactionIndex:
             aborted.last_offset,
             aborted.last_stable_offset,
         )
-        self.handle.create().write_at(len(entries) * ENTRY.size, packed)
+        file, self._ready = self._ready or self.handle.create(), None
+        file.write_at(len(entries) * ENTRY.size, packed)
         entries.append(aborted)
 
     def truncate_to(self, offset: Offset) -> None:

@@ -110,21 +110,31 @@ class SimDisk:
         self.counts[operation] += 1
         if self._killed:
             raise OSError(errno.EIO, "the process that had this disk was killed", path)
-        for fault in self._faults:
-            if fault.operation in ("", operation) and fault.path_part in path:
-                fault.countdown -= 1
-                if fault.countdown == 0:
-                    self._faults.remove(fault)
-                    if fault.kind is FaultKind.ERROR:
-                        raise OSError(errno.EIO, "simulated disk error", path)
-                    if fault.kind is FaultKind.SHORT:
-                        raise OSError(errno.EMFILE, "simulated shortage of descriptors", path)
-                    if fault.kind is FaultKind.SLOW:
-                        self._stall(STALL_SECONDS)
-                    if fault.kind is FaultKind.FULL and operation != "write":
-                        raise OSError(errno.ENOSPC, "simulated disk full", path)
-                    return fault.kind
-        return None
+        due = self._count_down(operation, path)
+        if due is None:
+            return None
+        if due is FaultKind.ERROR:
+            raise OSError(errno.EIO, "simulated disk error", path)
+        if due is FaultKind.SHORT:
+            raise OSError(errno.EMFILE, "simulated shortage of descriptors", path)
+        if due is FaultKind.SLOW:
+            self._stall(STALL_SECONDS)
+        if due is FaultKind.FULL and operation != "write":
+            raise OSError(errno.ENOSPC, "simulated disk full", path)
+        return due
+
+    def _count_down(self, operation: str, path: str) -> FaultKind | None:
+        """Counts the call for every fault that matches it. Returns the first fault that is due, and drops all that are
+        due."""
+        matching = [
+            fault for fault in self._faults if fault.operation in ("", operation) and fault.path_part in path
+        ]
+        for fault in matching:
+            fault.countdown -= 1
+        due = [fault for fault in matching if fault.countdown <= 0]
+        for fault in due:
+            self._faults.remove(fault)
+        return due[0].kind if due else None
 
     def crash_clone(self, seed: int) -> SimDisk:
         """Returns the disk after a power failure at this moment. The disk itself is not changed."""

@@ -9,9 +9,9 @@ import pytest
 
 from kcli.errors import CorruptRecordError
 from kcli.storage.files import Handle, HandlePool
-from kcli.storage.log.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from kcli.storage.log.index import PENDING_BYTES, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from kcli.storage.log.transaction_index import AbortedTransaction, TransactionIndex
-from kcli.testing.sim.disk import SimDisk
+from kcli.testing.sim.disk import FaultKind, SimDisk
 
 BASE = 1000
 
@@ -25,6 +25,19 @@ def time_index(disk: SimDisk, size_bytes: int = 0) -> TimeIndex:
 
 
 class TestOffsetIndex:
+    def test_entries_stay_in_memory_during_a_shortage_of_descriptors(self) -> None:
+        """An append must not fail here, because its batch is in the log file already."""
+        disk = SimDisk()
+        disk.fail("open", kind=FaultKind.SHORT)
+        index = offset_index(disk)
+        count = PENDING_BYTES // 8
+        for nth in range(count):
+            index.append(BASE + nth, nth)
+        assert not disk.has_faults, "the shortage was met"
+        index.append(BASE + count, count)
+        assert disk.contents("/")["i"], "the next append writes the entries"
+        assert [index.lookup(BASE + nth).position for nth in range(count + 1)] == list(range(count + 1))
+
     @pytest.mark.parametrize("count", [0, 1, 2, 511, 512, 513, 5000])
     @pytest.mark.parametrize("reopened", [False, True])
     def test_an_offset_index_finds_the_entry_at_or_below_an_offset(self, count: int, reopened: bool) -> None:

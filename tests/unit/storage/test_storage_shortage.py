@@ -8,13 +8,15 @@ import uuid
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.errors import ShortageError
+from kcli.errors import ShortageError, StorageError
+from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.segment import Segment
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents
+from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
 from kcli.testing.sim.disk import FaultKind, SimDisk
 
 APPENDS = 12
@@ -62,6 +64,17 @@ def append(log: PartitionLog, value: bytes) -> None:
     raise AssertionError("the shortage is over, but the append still fails")
 
 
+def test_faults_in_a_row_fail_one_call_after_another() -> None:
+    disk = formatted()
+    for nth in range(1, SHORT_IN_A_ROW + 1):
+        disk.fail("open", nth=nth, kind=FaultKind.SHORT)
+    for _ in range(SHORT_IN_A_ROW):
+        with pytest.raises(OSError, match="shortage"):
+            disk.open("/data/file", create=True)
+    disk.open("/data/file", create=True)
+    assert not disk.has_faults
+
+
 def test_an_append_succeeds_after_a_shortage_at_any_open() -> None:
     """The n-th `open` and the next ones fail, for each n until a run has fewer calls."""
     nth = 1
@@ -88,6 +101,67 @@ def test_an_append_succeeds_after_a_shortage_at_any_open() -> None:
         if not was_reached:
             return
         nth += 1
+
+
+def write(log: PartitionLog, batch: bytearray | bytes, origin: AppendOrigin) -> None:
+    """Writes a batch, as often as a coordinator or a fetcher would repeat it."""
+    for _ in range(2 * SHORT_IN_A_ROW):
+        try:
+            log.append(bytearray(batch), leader_epoch=0, origin=origin, now_ms=START_MS)
+            return
+        except ShortageError:
+            continue
+    raise AssertionError("the shortage is over, but the write still fails")
+
+
+def write_transaction(log: PartitionLog) -> None:
+    """Writes two records and the marker that aborts them."""
+    sent = batch_of([b"0", b"1"], producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    write(log, sent, AppendOrigin.CLIENT)
+    write(log, marker_of(producer_id=7, producer_epoch=0, commit=False), AppendOrigin.COORDINATOR)
+
+
+@pytest.mark.parametrize("is_replicated", [False, True])
+def test_a_shortage_loses_no_aborted_transaction(is_replicated: bool) -> None:
+    """Before, the batch was written and the producer was updated, but the transaction index had no entry."""
+    nth = 1
+    while True:
+        disk = formatted()
+        store = opened(disk)
+        log = store.create("t", 0, uuid.UUID(int=1 << 80), LogConfig())
+        for later in range(SHORT_IN_A_ROW):
+            disk.fail("open", "t-0/", nth=nth + later, kind=FaultKind.SHORT)
+        if is_replicated:
+            leader = store.create("u", 0, uuid.UUID(int=2 << 80), LogConfig())
+            write_transaction(leader)
+            run = leader.read(Offset(0), 1 << 20, end_offset=leader.log_end_offset).read()
+            write(log, run, AppendOrigin.REPLICATION)
+        else:
+            write_transaction(log)
+        log.set_high_watermark(log.log_end_offset)
+        was_reached = not disk.has_faults
+        disk.heal()
+        assert [each.error for each in store.directories] == [None]
+        assert [each.first_offset for each in log.aborted_transactions(0, 3)] == [0]
+        assert log.last_stable_offset == log.log_end_offset == 3
+        if not was_reached:
+            return
+        nth += 1
+
+
+def test_a_shortage_after_a_write_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has the batch and the log does not, so the write must not be repeated."""
+    store = opened(formatted())
+    log = store.create("t", 0, uuid.UUID(int=1 << 80), LogConfig())
+
+    def add(*_arguments: object) -> None:
+        raise OSError(errno.EMFILE, "no more")
+
+    monkeypatch.setattr(Segment, "add", add)
+    with pytest.raises(StorageError) as raised:
+        log.append(batch_of([b"0"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    assert not isinstance(raised.value, ShortageError)
+    assert store.directories[0].error is not None
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
