@@ -17,6 +17,9 @@ SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """The errors that report too few descriptors or too little memory. No device has failed, and a later call may
 succeed."""
 
+SHORTAGE_PAUSE_S = 0.5
+"""The pause before work is repeated that failed because of a shortage. Other work ends and closes files meanwhile."""
+
 RESERVE_SHARE = 8
 """The reserve is the limit divided by this number. Usual limits are 1024 and more, so the reserve is 128 and more."""
 RESERVE_MIN = 32

@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcli.errors import KafkaError, NotControllerException
+from kcli.errors import KafkaError, NotControllerException, ShortageError
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.replay import ImageReplayer, ReplayPoint
 from kcli.metadata.snapshot_file import Snapshot, SnapshotId
 from kcli.model.ids import NO_OFFSET, Offset
 from kcli.protocol.records.metadata import MetadataRecord
+from kcli.runtime.descriptors import SHORTAGE_PAUSE_S
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import Found, LogBatch, MetadataLog, replay_snapshot
 
@@ -140,23 +141,29 @@ class CommittedMetadata:
         """
         try:
             while self.next_offset < self._high_watermark:
-                end = self._high_watermark
-                if self._ahead:
-                    end = min(end, self._ahead[0].base_offset)
-                assert self.next_offset < end, "a high watermark is never inside a batch"
-                for batch in self._log.batches(self.next_offset, end):
-                    records = await _decoded(batch)
-                    replayer = ImageReplayer.at(self.point)
-                    delta = batch.replay(replayer, records)
-                    self.point = replayer.point
-                    self.next_offset = batch.header.next_offset
-                    self._loader.publish(delta, self.point.image, batch.header.records_count)
-                    await asyncio.sleep(0)
-                self._publish_ahead()
+                try:
+                    await self._read_up_to_watermark()
+                except ShortageError:  # the log directory has logged the error
+                    await asyncio.sleep(SHORTAGE_PAUSE_S)
             self._reader = None
             self._caught_up()
         except Exception as error:
             self._on_fatal(error)
+
+    async def _read_up_to_watermark(self) -> None:
+        end = self._high_watermark
+        if self._ahead:
+            end = min(end, self._ahead[0].base_offset)
+        assert self.next_offset < end, "a high watermark is never inside a batch"
+        for batch in self._log.batches(self.next_offset, end):
+            records = await _decoded(batch)
+            replayer = ImageReplayer.at(self.point)
+            delta = batch.replay(replayer, records)
+            self.point = replayer.point
+            self.next_offset = batch.header.next_offset
+            self._loader.publish(delta, self.point.image, batch.header.records_count)
+            await asyncio.sleep(0)
+        self._publish_ahead()
 
     # Snapshots of the leader.
 

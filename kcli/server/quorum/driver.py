@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 from kcli.errors import (
     BrokerNotAvailableException,
@@ -39,6 +39,7 @@ from kcli.raft.messages import (
     Received,
     Reply,
     SnapshotChunk,
+    SnapshotInstalled,
     Start,
     Tick,
     UpgradeKRaftVersion,
@@ -49,10 +50,13 @@ from kcli.raft.states.candidate import Candidate
 from kcli.raft.states.prospective import Prospective
 from kcli.raft.states.table import State
 from kcli.runtime.clock import Clock
+from kcli.runtime.descriptors import SHORTAGE_PAUSE_S
 from kcli.runtime.threads import DEFAULT_THREADS, QuorumThreads, run_in
 from kcli.server.quorum.committed import CommittedMetadata
 from kcli.server.quorum.counts import RaftCounts, RaftTimes
 from kcli.server.quorum.metadata_log import MetadataLog
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("kcli.server.RaftManager")
 
@@ -60,8 +64,6 @@ MAX_WAITING_REQUESTS = 1000
 """The most requests of other nodes that may wait for the raft node. A quorum has a few peers, and each peer and each
 broker has one request in flight. A larger number means that a client floods the node."""
 
-SHORTAGE_PAUSE_S = 0.5
-"""The pause before a write is repeated that failed because the process has too few descriptors."""
 UNCOMMITTED_MAX = 10_000
 """The most appended batches for which the time until the commit is measured. There is a limit, because without a
 majority no batch is ever committed."""
@@ -127,6 +129,9 @@ class RaftDriver:
         self._on_fatal = on_fatal
         self._threads = threads
         self._inbox: deque[Message] = deque()
+        # The decisions whose batches are not in the log yet, because the process has too few descriptors. Before they
+        # are carried out, the node gets no message. The number is the time of the batches.
+        self._unfinished: tuple[Ready, int] | None = None
         self._wake = asyncio.Event()
         self._flush = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -191,13 +196,22 @@ class RaftDriver:
 
     def append(self, values: Sequence[bytes]) -> Appended:
         """Appends one batch of records. Raises StorageError if the disk fails, and NotControllerException if this node
-        does not lead."""
+        does not lead.
+
+        If the process has too few descriptors, the batch is written later, and is committed only then. Until the write,
+        every further append raises NotControllerException, because offsets must be in the order of decisions.
+        """
+        if self._unfinished is not None:
+            raise NotControllerException
         ready = self._step(Append(tuple(values)))
         assert not ready.persist and ready.truncate is None, "an append changes no vote"
-        batch, *others = ready.append
+        now_ms, base_offset = self._clock.now_ms(), self._log.end_offset
+        last_offset = Offset(base_offset + len(values) - 1)
+        appended = Appended(base_offset, last_offset, ready.append[0].epoch, now_ms)
         try:
-            appended = self._append(batch)
-            self._finish(replace(ready, append=tuple(others)))
+            self._finish(ready, now_ms)
+        except ShortageError:  # the log directory has logged the error
+            self._wake.set()
         except StorageError as error:
             self._fail(error)
             raise
@@ -208,8 +222,10 @@ class RaftDriver:
     async def _run(self) -> None:
         try:
             while True:
-                while self._inbox:
-                    await self._execute(self._step(self._inbox.popleft()))
+                while self._inbox or self._unfinished:
+                    await self._finish_rest()
+                    if self._inbox:
+                        await self._execute(self._step(self._inbox.popleft()))
                 self._wake.clear()
                 began = self._clock.monotonic()
                 await self._wake.wait()
@@ -282,25 +298,44 @@ class RaftDriver:
         if ready.truncate is not None:
             self._committed.drop_ahead(NotControllerException())
             self._uncommitted.clear()
-            self._log.truncate(ready.truncate)
+            await self._patiently(lambda: self._truncate(ready))
         if ready.write_snapshot is not None:
             await self._write_snapshot(ready.write_snapshot)
-        self._finish(ready)
+        self._unfinished = ready, self._clock.now_ms()
+        await self._finish_rest()
+
+    async def _truncate(self, ready: Ready) -> None:
+        assert ready.truncate is not None
+        self._log.truncate(ready.truncate)
 
     async def _persist(self, state: ElectionState) -> None:
-        """Writes the vote of this node. Waits while the process has too few descriptors, because a vote must be durable
-        before the node sends it."""
+        """Writes the vote of this node. The vote must be durable before the node sends it."""
+        await self._patiently(lambda: run_in(self._threads.flushes, self._log.write_election_state, state))
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Repeats the work while the process has too few descriptors. A ShortageError shows that nothing has
+        changed."""
         while True:
             try:
-                await run_in(self._threads.flushes, self._log.write_election_state, state)
-                return
+                return await work()
             except ShortageError:  # the log directory has logged the error
                 await asyncio.sleep(SHORTAGE_PAUSE_S)
 
-    def _finish(self, ready: Ready) -> None:
-        """Carries out the decisions that need no wait."""
-        for batch in ready.append:
-            self._append(batch)
+    async def _finish_rest(self) -> None:
+        async def finish() -> None:
+            if self._unfinished is not None:
+                self._finish(*self._unfinished)
+
+        await self._patiently(finish)
+
+    def _finish(self, ready: Ready, now_ms: int) -> None:
+        """Carries out the decisions that need no wait. A ShortageError comes before a batch is written. Then the rest
+        stays in `_unfinished`."""
+        while ready.append:
+            self._unfinished = ready, now_ms
+            self._append(ready.append[0], now_ms)
+            ready = replace(ready, append=ready.append[1:])
+        self._unfinished = None
         if ready.flush:
             self._flush.set()
         for outgoing in ready.send:
@@ -328,8 +363,8 @@ class RaftDriver:
             _, appended = self._uncommitted.popleft()
             self.times.commit_ms.add((now - appended) * 1000)
 
-    def _append(self, batch: Batch) -> Appended:
-        now_ms, base_offset = self._clock.now_ms(), self._log.end_offset
+    def _append(self, batch: Batch, now_ms: int) -> None:
+        base_offset = self._log.end_offset
         match batch:
             case ControlBatch(epoch=epoch, records=records):
                 last_offset = self._log.append_controls(records, epoch, now_ms)
@@ -346,23 +381,28 @@ class RaftDriver:
             self.counts.appended_records += last_offset - base_offset + 1
             self._uncommitted.append((last_offset, self._clock.monotonic()))
         assert self._log.end_offset == last_offset + 1, "the node and the log count the same records"
-        return Appended(base_offset, last_offset, epoch, now_ms)
 
     async def _write_snapshot(self, chunk: SnapshotChunk) -> None:
         """Writes a part of the leader's snapshot. After the last part the snapshot replaces the log."""
-        snapshots, files = self._log.snapshots, self._threads.files
-        await run_in(files, snapshots.download, chunk.snapshot_id, chunk.position, chunk.content)
+        snapshots, files, snapshot_id = self._log.snapshots, self._threads.files, chunk.snapshot_id
+        await self._patiently(
+            lambda: run_in(files, snapshots.download, snapshot_id, chunk.position, chunk.content)
+        )
         if not chunk.is_last:
             return
-        snapshot = await run_in(files, snapshots.finish_download)
-        point = await run_in(files, self._committed.point_of, chunk.snapshot_id, snapshot)
+        snapshot = await self._patiently(lambda: run_in(files, snapshots.finish_download))
+        point = await run_in(files, self._committed.point_of, snapshot_id, snapshot)
         # The log is read before the snapshot replaces it. If the node is killed before its logs of these topics are
         # deleted, they stay as strays.
-        removed = await run_in(files, self._log.removed_topics, self._log.end_offset)
+        removed = await self._patiently(lambda: run_in(files, self._log.removed_topics, self._log.end_offset))
         removed.add_missing(self._committed.point.image.topics, point.image.topics)
         self._log.removed_by_snapshots = removed
-        self._committed.install(chunk.snapshot_id, point)
-        self._inbox.appendleft(self._log.install(chunk.snapshot_id, snapshot))
+        self._committed.install(snapshot_id, point)
+
+        async def install() -> SnapshotInstalled:
+            return self._log.install(snapshot_id, snapshot)
+
+        self._inbox.appendleft(await self._patiently(install))
 
     def _reply(self, reply: Reply) -> None:
         waiting = self._waiting.pop(reply.token, None)
@@ -375,11 +415,11 @@ class RaftDriver:
 
     def _read(self, offset: Offset, max_bytes: int) -> bytes:
         """The records of a FetchResponse. Empty if the records were deleted after the raft node decided to send them.
-        The replica then fetches again, and gets the id of a snapshot.
+        The replica then fetches again, and gets the id of a snapshot. Empty too if the process has too few descriptors.
         """
         try:
             return self._log.log.read(offset, max_bytes, end_offset=self._log.end_offset).read()
-        except OffsetOutOfRangeException:
+        except (OffsetOutOfRangeException, ShortageError):
             return b""
 
     # Failures.

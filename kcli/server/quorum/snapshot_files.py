@@ -122,7 +122,8 @@ class SnapshotFiles:
             file.sync()
         finally:
             file.close()
-        self._freeze(part, snapshot_id)
+        self._freeze(part, self._path_of(snapshot_id))
+        self._disk.sync_dir(self._path)
 
     def added(self, snapshot_id: SnapshotId) -> None:
         self.ids = sorted({*self.ids, snapshot_id})
@@ -149,14 +150,20 @@ class SnapshotFiles:
         download = self._download
         assert download is not None
         download.file.sync()
-        download.file.close()
-        self._download = None
         try:
             snapshot = decode_snapshot(read_file(self._disk, download.path), download.path)
         except CorruptRecordError:
-            self._disk.remove(download.path)
+            self.abandon_download()
             raise
-        self._freeze(download.path, download.snapshot_id)
+        path = self._path_of(download.snapshot_id)
+        if download.path != path:
+            self._freeze(download.path, path)
+            download.path = path
+        self._disk.sync_dir(self._path)
+        download.file.close()
+        self._download = (
+            None  # changed last, so that this method can be repeated after a shortage of descriptors
+        )
         return snapshot
 
     @on_disk
@@ -167,10 +174,9 @@ class SnapshotFiles:
             self._disk.remove(self._download.path)
             self._download = None
 
-    def _freeze(self, part: str, snapshot_id: SnapshotId) -> None:
+    def _freeze(self, part: str, path: str) -> None:
         self._disk.make_read_only(part)  # snapshots never change (KIP-630)
-        self._disk.rename(part, self._path_of(snapshot_id))
-        self._disk.sync_dir(self._path)
+        self._disk.rename(part, path)
 
     # Deleting.
 

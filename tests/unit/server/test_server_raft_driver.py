@@ -12,6 +12,7 @@ from kcli.errors import BrokerNotAvailableException, NotControllerException, Sto
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.snapshot_file import SnapshotId, encode_snapshot
 from kcli.protocol.batches.batch import Record, encode_batch
+from kcli.protocol.records.metadata import NoOpRecord, encode_metadata_record
 from kcli.raft.election_state import ElectionState
 from kcli.raft.messages import (
     Flushed,
@@ -30,11 +31,13 @@ from kcli.raft.voters import ReplicaKey
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
+from kcli.server.quorum import committed as committed_module
 from kcli.server.quorum import driver as driver_module
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
 from kcli.testing.rigs.logs import ManualClock
+from kcli.testing.sim.disk import FaultKind
 from rigs.loops import PATIENCE_S, on_a_loop, until
 from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
 
@@ -43,6 +46,7 @@ REQUEST = FetchRequest(
 )
 
 ANY_MESSAGE = Tick()
+NO_OP = encode_metadata_record(NoOpRecord(), 0)
 
 
 class DriverRig:
@@ -323,3 +327,76 @@ async def test_a_damaged_snapshot_ends_the_node_and_keeps_the_log() -> None:
         assert isinstance(rig.failures[0], StorageError)
         assert rig.log.end_offset == 3
         assert not any(each.name.endswith(".part") for each in rig.disk.list_dir(LOG_DIR))
+
+
+def short_of_descriptors(rig: DriverRig, monkeypatch: pytest.MonkeyPatch, calls: int = 3) -> None:
+    """Lets the next opens in the metadata log's directory fail, one after another. The files of the log are closed."""
+    monkeypatch.setattr(driver_module, "SHORTAGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(committed_module, "SHORTAGE_PAUSE_S", 0.0)
+    for segment in rig.log.log.segments:
+        segment.close()
+    for nth in range(1, calls + 1):
+        rig.disk.fail("open", LOG_DIR, nth=nth, kind=FaultKind.SHORT)
+
+
+@on_a_loop
+async def test_an_append_without_a_descriptor_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with DriverRig() as rig:
+        short_of_descriptors(rig, monkeypatch)
+        appended = rig.driver.append([NO_OP, NO_OP])
+        assert (appended.base_offset, appended.last_offset, rig.log.end_offset) == (3, 4, 3)
+        with pytest.raises(NotControllerException):
+            rig.driver.append([NO_OP])
+        await until(lambda: rig.failures or rig.log.log.high_watermark == 5)
+        assert not rig.failures and not rig.disk.has_faults
+        assert rig.driver.append([NO_OP]).base_offset == 5
+
+
+@on_a_loop
+async def test_batches_of_the_leader_wait_for_a_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with DriverRig() as rig:
+        rig.driver.append([NO_OP])
+        await until(lambda: rig.log.log.high_watermark == 4 or rig.failures)
+        batches = received(4, NO_OP), received(5, NO_OP)
+        rig.answer(Ready(truncate=4, append=batches))
+        short_of_descriptors(rig, monkeypatch)
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.failures or rig.log.end_offset == 6)
+        assert not rig.failures and not rig.disk.has_faults
+        assert rig.log.log.read(4, 1000, end_offset=6).read() == batches[0].content + batches[1].content
+
+
+@pytest.mark.parametrize(("call", "nth"), [("open", 1), ("open", 2), ("open", 3), ("sync_dir", 1)])
+def test_a_downloaded_snapshot_is_installed_after_a_shortage(
+    call: str, nth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @on_a_loop
+    async def install() -> None:
+        async with DriverRig() as rig:
+            snapshot_id = SnapshotId(50, 4)
+            content = b"".join(encode_snapshot((), epoch=4, last_contained_log_timestamp_ms=1, now_ms=1))
+            monkeypatch.setattr(driver_module, "SHORTAGE_PAUSE_S", 0.0)
+            await until(lambda: not rig.driver._inbox)
+            rig.disk.fail(call, LOG_DIR, nth=nth, kind=FaultKind.SHORT)
+            rig.answer(Ready(write_snapshot=SnapshotChunk(snapshot_id, 0, content, True)))
+            rig.driver.post(ANY_MESSAGE)
+            await until(lambda: rig.failures or rig.log.snapshots.ids == [snapshot_id])
+            assert not rig.failures
+            assert (rig.log.log.log_start_offset, rig.log.end_offset, rig.log.epoch) == (50, 50, 4)
+
+    install()
+
+
+@on_a_loop
+async def test_committed_records_are_read_after_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with DriverRig() as rig:
+        rig.driver.append([NO_OP])
+        await until(lambda: rig.quorum.loader.image.offset == 3 or rig.failures)
+        rig.answer(Ready(append=(received(4, NO_OP),)))
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.log.end_offset == 5)
+        rig.answer(Ready(apply=5))
+        short_of_descriptors(rig, monkeypatch)
+        rig.driver.post(ANY_MESSAGE)
+        await until(lambda: rig.quorum.loader.image.offset == 4 or rig.failures)
+        assert not rig.failures and not rig.disk.has_faults
