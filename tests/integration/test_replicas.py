@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from kcli.model.ids import BrokerId, Offset
 from kcli.server.beans.bean import single_beans
 from kcli.server.beans.partition_beans import partition_beans
 from kcli.server.beans.replica_beans import replica_beans
+from kcli.server.partitions import replicas as replicas_module
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, batch, topic_image
-from rigs.loops import until
+from rigs.loops import PATIENCE_S, until
 
 OTHER = BrokerId(2)
 BOTH = (BrokerId(NODE), OTHER)
@@ -410,3 +412,51 @@ def test_the_counts_of_a_topic_go_with_its_last_replica(tmp_path: Path) -> None:
         assert rig.replicas.traffic.elsewhere.messages_in == 2
 
     run(tmp_path, scenario, pair("t"), pair("u"))
+
+
+def short(rig: Rig, monkeypatch: pytest.MonkeyPatch, call: str, path_part: str, count: int) -> list[str]:
+    """Lets the next calls of the disk fail for lack of descriptors. Returns the list of the paths of failed calls."""
+    monkeypatch.setattr(replicas_module, "SHORTAGE_PAUSE_S", 0.0)
+    real, failed = getattr(rig.disk, call), []
+
+    def limited(path: str, *args: Any, **options: Any) -> Any:
+        if path_part in path and len(failed) < count:
+            failed.append(path)
+            raise OSError(errno.EMFILE, "no more", path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(rig.disk, call, limited)
+    return failed
+
+
+@pytest.mark.parametrize("leader", [NODE, OTHER])
+def test_a_new_replica_waits_for_descriptors(
+    leader: BrokerId, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the replica was offline until the broker started again."""
+
+    async def scenario(rig: Rig) -> None:
+        failed = short(rig, monkeypatch, "open", "/u-0/", 5)
+        rig.put(pair("u", leader), pair("v", leader))
+        await asyncio.wait_for(rig.replicas.applied(), PATIENCE_S)
+        assert len(failed) == 5
+        for name in ("u", "v"):
+            assert rig.replicas.hosted(name, 0).log is rig.logs.get(name, 0)
+        assert rig.logs.directories[0].error is None
+
+    run(tmp_path, scenario, pair("t"))
+
+
+def test_the_log_of_a_deleted_partition_is_deleted_after_a_shortage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        failed = short(rig, monkeypatch, "rename", "/t-0", 2)
+        rig.remove("t")
+        await asyncio.wait_for(rig.replicas.applied(), PATIENCE_S)
+        assert len(failed) == 2
+        assert rig.logs.get("t", 0) is None
+        assert not (tmp_path / "t-0").exists()
+        assert rig.logs.directories[0].open_logs == 0
+
+    run(tmp_path, scenario, pair("t"))

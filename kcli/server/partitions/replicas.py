@@ -19,6 +19,7 @@ from kcli.errors import (
     KafkaError,
     KafkaStorageException,
     NotLeaderOrFollowerException,
+    ShortageError,
     StorageError,
     UnknownTopicOrPartitionException,
 )
@@ -31,6 +32,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.replica.early_requests import LONG_OVER, Window
 from kcli.replica.leader import LeaderState, begin_term
 from kcli.runtime.clock import Clock
+from kcli.runtime.descriptors import SHORTAGE_PAUSE_S
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.isr_updates import IsrUpdates
@@ -281,18 +283,33 @@ class Replicas:
         if not self.logs.is_open:
             self._is_applied.set()
             return
+        is_short = False
         try:
             for _ in range(min(SLICE_PARTITIONS, len(self._waiting))):
                 if self._cut_of(self._waiting[0]):
                     break
-                self._apply(self._waiting.popleft())
+                self._apply_next()
+        except ShortageError:  # the log directory has logged the error
+            is_short = True
         finally:
-            if self._waiting:
+            if is_short:
+                asyncio.get_running_loop().call_later(SHORTAGE_PAUSE_S, self._prepare_slice)
+            elif self._waiting:
                 self._prepare_slice()
             else:
                 self._forget_traffic()
                 self.logs.settle_soon()
                 self._is_applied.set()
+
+    def _apply_next(self) -> None:
+        """Applies the next change. If the process has too few descriptors, the change stays the next one, because the
+        changes of a partition must be applied in order."""
+        diff = self._waiting.popleft()
+        try:
+            self._apply(diff)
+        except ShortageError:
+            self._waiting.appendleft(diff)
+            raise
 
     def _prepare_slice(self) -> None:
         """Creates the next log files in the background, because each file takes milliseconds on some file systems. If
@@ -360,6 +377,8 @@ class Replicas:
                 self._lead(diff, after)
             else:
                 self._follow(diff, after)
+        except ShortageError:
+            raise
         except (StorageError, KafkaError) as error:
             _log.error("Partition %s-%d is offline: %s", diff.topic, diff.partition, error)
             self._mark_offline(TopicPartition(diff.topic, diff.partition))
@@ -476,6 +495,8 @@ class Replicas:
         self._left_topics[diff.topic] = None
         try:
             self.logs.delete(diff.topic, diff.partition, more=True)
+        except ShortageError:
+            raise
         except StorageError as error:
             _log.error("Partition %s-%d cannot be deleted: %s", diff.topic, diff.partition, error)
 

@@ -858,6 +858,11 @@ class PartitionLog:
         # of the disk.
         self.directory = self.directory.closed(self.path)
 
+    def reopen(self, directory: LogDirectory) -> None:
+        """Takes back `close`. The files open again at their next use."""
+        self.directory = directory
+        directory.opened()
+
     # --- producer state
 
     @property

@@ -478,11 +478,14 @@ class LogStore:
         directory, key = log.directory, TopicPartition(log.topic, log.partition)
         directory.check()
         path = f"{directory.path}/{suffixed_dir_name(*key, self._rng.uuid(), suffix)}"
+        log.close(clean=False)
         try:
-            log.close(clean=False)
             self.disk.rename(log.path, path)
         except OSError as error:
-            raise directory.failed(error) from error
+            failure = directory.failed(error)
+            if isinstance(failure, ShortageError):
+                log.reopen(directory)  # so that the caller can try again
+            raise failure from error
         for logs in (self.logs, self.futures.logs):
             if logs.get(key) is log:
                 del logs[key]
