@@ -86,6 +86,11 @@ class HandlePool:
                 self._evict()
             return file
 
+    def open_once(self, path: str, *, create: bool = False) -> File:
+        """Opens a file that does not stay in the pool. The caller closes it."""
+        with self._guard:
+            return self._opened(path, create=create)
+
     def _opened(self, path: str, *, create: bool) -> File:
         """Opens a file. If too few descriptors are free, closes files that were not used for a long time."""
         try:

@@ -61,6 +61,11 @@ class EpochFlushes:
         if not is_asked:
             self._directory.background(self._run)
 
+    def forget(self, log: EpochLog) -> None:
+        """Drops a log that is closed. Its checkpoint could otherwise be written for a new log of the same name."""
+        with self._guard:
+            self._waiting.pop(log, None)
+
     def _run(self) -> None:
         while logs := self._take():
             if len(logs) < MANY_LOGS or not self.flush_together(logs):

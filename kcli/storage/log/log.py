@@ -134,7 +134,7 @@ class PartitionLog:
         self._producers: ProducerState | None = producers  # None after a truncation, until they are restored
         self._producer_expiration_ms = producers.expiration_ms
         self._producer_ids = producers.ids
-        self.snapshots = ProducerSnapshots(directory.disk, path, file_names)
+        self.snapshots = ProducerSnapshots(directory.pool, path, file_names)
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
@@ -465,22 +465,34 @@ class PartitionLog:
         active = self.segments[-1]
         assert base_offset >= self.log_end_offset, "a segment begins at or past the log end"
         is_replaced = active.base_offset == base_offset
+        producers = self.producers
         if is_replaced:
             assert not active.size_bytes, "two segments cannot begin at one offset"
             active.close()
         else:
             active.seal()
-            self.producers.end_offset = base_offset
-            self.snapshots.write_soon(self.producers)
         made = self._made_segment(base_offset, now_ms)
         # Changed last, because a shortage of descriptors may end the roll earlier. The log is then as before.
         if is_replaced:
             self.segments.pop()
+        else:
+            producers.end_offset = base_offset
+            try:
+                self.snapshots.write_soon(producers)
+            except OSError:
+                made.remove_files()
+                raise
         self.segments.append(made)
 
     def _made_segment(self, base_offset: Offset, now_ms: int) -> Segment:
         segment = Segment(self.directory.pool, self.path, base_offset, created_ms=now_ms, sizes={})
-        segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
+        try:
+            segment.create_files(self.config.segment_size_bytes if self.config.preallocate else 0)
+        except OSError:
+            # An empty segment between the others would hide the later records of the segment before it.
+            if all(each.base_offset != base_offset for each in self.segments):
+                segment.remove_files()
+            raise
         segment.roll_jitter_ms = self._jitter_ms()
         return segment
 
@@ -615,23 +627,31 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset)
             return
         with self.segments_lock:
-            # The newest segment is removed first, so that a failure in between leaves no hole in the log.
-            self.drop_segments([each for each in reversed(self.segments) if each.base_offset > offset])
-            self.segments[-1].truncate_to(offset)
-            self.log_end_offset = offset
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self._after_cut()
+            later = [each for each in reversed(self.segments) if each.base_offset > offset]
+            self.segments[-1 - len(later)].open_files()
+            with self.directory.changing():
+                # The newest segment is removed first, so that a failure in between leaves no hole in the log.
+                self.drop_segments(later)
+                self.segments[-1].truncate_to(offset)
+                self.log_end_offset = offset
+                self.log_start_offset = min(self.log_start_offset, offset)
+                self._after_cut()
 
     @on_disk
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Empties the log. The next record will have the offset `offset`."""
         with self.segments_lock:
-            self.drop_segments(list(reversed(self.segments)))
-            self.segments.append(self._made_segment(offset, self._now_ms()))
-            self.log_start_offset = self.log_end_offset = offset
-            self.leader_epochs.clear()
-            self.snapshots.remove_all()
-            self._after_cut()
+            now_ms, made = self._now_ms(), None
+            if offset > self.log_end_offset or offset < self.segments[0].base_offset:
+                # Made first if no other segment has this offset, so that a shortage changes nothing.
+                made = self._made_segment(offset, now_ms)
+            with self.directory.changing():
+                self.drop_segments(list(reversed(self.segments)))
+                self.segments.append(made or self._made_segment(offset, now_ms))
+                self.log_start_offset = self.log_end_offset = offset
+                self.leader_epochs.clear()
+                self.snapshots.remove_all()
+                self._after_cut()
 
     def _after_cut(self) -> None:
         self.truncations += 1
@@ -688,6 +708,8 @@ class PartitionLog:
             return 0
         if deletable == len(self.segments):
             self._roll(self.log_end_offset, now_ms)
+        # The snapshots of the segments are dropped too. A later one must be on the disk, or a kill loses the producers.
+        self.snapshots.write_waiting()
         next_base = self.segments[deletable].base_offset
         self.drop_segments(self.segments[:deletable])
         if self.log_start_offset < next_base:
@@ -696,7 +718,7 @@ class PartitionLog:
 
     def drop_segments(self, segments: Sequence[Segment]) -> None:
         """Removes segments and their snapshots from the log. The files are removed after file.delete.delay.ms."""
-        with self.segments_lock:
+        with self.segments_lock, self.directory.changing():
             gone = set(segments)
             self.segments = [segment for segment in self.segments if segment not in gone]
             for segment in segments:
@@ -704,7 +726,7 @@ class PartitionLog:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces consecutive segments by the compacted segment that was made from them."""
-        with self.segments_lock:
+        with self.segments_lock, self.directory.changing():
             at = self.segments.index(old[0])
             assert self.segments[at : at + len(old)] == list(old), "they stand in a row"
             self.segments = [*self.segments[:at], cleaned, *self.segments[at + len(old) :]]
@@ -854,6 +876,8 @@ class PartitionLog:
             self.flush_all()
         for segment in self.segments:
             segment.close()
+        self.snapshots.forget_waiting()
+        self.directory.epochs.forget(self)
         # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure
         # of the disk.
         self.directory = self.directory.closed(self.path)
@@ -920,6 +944,7 @@ class PartitionLog:
         snapshot and only one segment. In this case, no snapshot is needed: a start after a clean stop concludes that
         there are no producers, and a start after a crash reads the last segment."""
         producers = self.producers
+        self.snapshots.write_waiting()
         if not producers.is_empty or len(self.segments) > 1 or self.snapshots.exist:
             self.snapshots.write(producers)
 

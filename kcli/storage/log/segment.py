@@ -206,6 +206,13 @@ class Segment:
         if preallocate_bytes:
             self.log.create().truncate(preallocate_bytes)
 
+    def remove_files(self) -> None:
+        """Removes the files of a segment that is not in use."""
+        self.close()
+        for handle in self.handles():
+            if self.disk.exists(handle.path):
+                self.disk.remove(handle.path)
+
     # --- writing
 
     def write(self, buffers: Sequence[Buffer]) -> None:
@@ -287,6 +294,14 @@ class Segment:
         self.offset_index.entries.sync()
         self.time_index.entries.sync()
         self.txn_index.sync()
+
+    def open_files(self) -> None:
+        """Opens the files before a truncation, so that a shortage of descriptors is known before it."""
+        self.log.file()
+        for index in (self.offset_index, self.time_index):
+            index.entries.handle.create()
+        if self.txn_index.entries():
+            self.txn_index.handle.create()
 
     def truncate_to(self, offset: Offset) -> None:
         """Drops every batch whose last offset is at or after `offset`."""

@@ -9,17 +9,20 @@ from collections.abc import Iterable
 
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import Offset
-from kcli.runtime.disk import Disk
-from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name, offset_of
+from kcli.storage.files import DELETED_SUFFIX, SNAPSHOT_SUFFIX, HandlePool, offset_name, offset_of
 from kcli.storage.log.producer_entries import MANY_PRODUCERS, SnapshotContent, read_snapshot
 from kcli.storage.log.producer_state import ProducerState
+
+UNFINISHED_SUFFIX = f".unfinished{DELETED_SUFFIX}"
+"""The suffix of a snapshot that another thread has not completed yet."""
 
 
 class ProducerSnapshots:
     """The snapshot files in the directory of one partition. `names` are the names of all files in the directory."""
 
-    def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
-        self._disk = disk
+    def __init__(self, pool: HandlePool, directory: str, names: Iterable[str]) -> None:
+        self._pool = pool
+        self._disk = pool.disk
         self._directory = directory
         found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
         self._offsets = {offset for offset in found if offset is not None}
@@ -27,6 +30,7 @@ class ProducerSnapshots:
         # Snapshots of many producers, until another thread has written them.
         self._unwritten: dict[Offset, SnapshotContent] = {}
         self._guard = threading.Lock()
+        self._writing = threading.Lock()  # held while a thread writes these snapshots
 
     def path(self, offset: Offset) -> str:
         return f"{self._directory}/{offset_name(offset, SNAPSHOT_SUFFIX)}"
@@ -71,7 +75,7 @@ class ProducerSnapshots:
 
     def _write(self, offset: Offset, content: bytes) -> None:
         exists = offset in self._offsets or offset in self._doubtful
-        file = self._disk.open(self.path(offset), create=True)
+        file = self._pool.open_once(self.path(offset), create=True)
         try:
             if not exists:
                 file.write_at(0, content)
@@ -82,13 +86,38 @@ class ProducerSnapshots:
             file.close()
         self._offsets.add(offset)
 
-    def _write_late(self, offset: Offset, content: SnapshotContent) -> None:
+    def write_waiting(self) -> None:
+        """Writes the snapshots of which `write_soon` has kept a copy. May block, and may run in any thread.
+
+        After a failure only the newest copy stays, because copies may be large. The next call tries again.
+        """
+        with self._writing:
+            with self._guard:
+                waiting = sorted(self._unwritten)
+            try:
+                for offset in waiting:
+                    self._write_late(offset)
+            except OSError:
+                with self._guard:
+                    for offset in sorted(self._unwritten)[:-1]:
+                        del self._unwritten[offset]
+                raise
+
+    def forget_waiting(self) -> None:
+        """Drops the copies of snapshots that are not written yet. After this, no thread writes them."""
+        with self._guard:
+            self._unwritten.clear()
+
+    def _write_late(self, offset: Offset) -> None:
         """Writes a snapshot, unless it was removed meanwhile. The file has its name only when it is complete. Before,
-        it has a name that every start removes."""
+        it has a name that every start removes, and that no removed snapshot has."""
+        content = self._unwritten.get(offset)
+        if content is None:
+            return
         path = self.path(offset)
-        unfinished = path + DELETED_SUFFIX
+        unfinished = path + UNFINISHED_SUFFIX
         encoded = content.encode()
-        file = self._disk.open(unfinished, create=True)
+        file = self._pool.open_once(unfinished, create=True)
         try:
             file.write_at(0, encoded)
             file.truncate(len(encoded))
@@ -105,7 +134,7 @@ class ProducerSnapshots:
     def copy(self) -> ProducerSnapshots:
         """Returns a copy of this object, for a reader in another thread."""
         names = (offset_name(offset, SNAPSHOT_SUFFIX) for offset in self._offsets)
-        return ProducerSnapshots(self._disk, self._directory, names)
+        return ProducerSnapshots(self._pool, self._directory, names)
 
     def load(
         self, producers: ProducerState, end_offset: Offset, now_ms: int, *, removes_invalid: bool = True
@@ -157,8 +186,7 @@ class ProducerSnapshots:
                 self.remove(offset)
 
     def remove_all(self) -> None:
-        with self._guard:
-            self._unwritten.clear()
+        self.forget_waiting()
         for offset in self.offsets():
             self.remove(offset)
 
@@ -177,10 +205,9 @@ class ProducerSnapshots:
 
     def sync(self, offset: Offset) -> None:
         """Makes a snapshot durable. First writes it, if `write_soon` did not. May block, and may run in any thread."""
-        if (content := self._unwritten.get(offset)) is not None:
-            self._write_late(offset, content)
+        self.write_waiting()
         if offset in self._offsets:
-            file = self._disk.open(self.path(offset))
+            file = self._pool.open_once(self.path(offset))
             try:
                 file.sync()
             finally:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 
+from kcli.config.topic import LogConfig
 from kcli.errors import (
     CorruptRecordError,
     InvalidProducerEpochException,
@@ -37,7 +39,7 @@ from kcli.storage.log.producer_state import (
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
 from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
-from kcli.testing.sim.disk import SimDisk
+from kcli.testing.sim.disk import FaultKind, SimDisk
 
 
 def produce(
@@ -424,6 +426,63 @@ class TestManyProducers:
         for job in self.jobs:
             job()
         assert self.snapshots(rig) == []
+
+    def test_a_closed_log_writes_nothing_into_a_new_log_of_its_name(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        log.close(clean=False)
+        rig.disk.rename("/data/t-0", "/data/t-0.0-delete")
+        rig.create()
+        before = rig.disk.contents("/data/t-0")
+        for job in self.jobs:
+            job()
+        assert rig.disk.contents("/data/t-0") == before
+
+    def test_a_clean_stop_before_the_write_keeps_the_producers(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        log.close(clean=True)
+        assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
+        assert [entry.producer_id for entry in rig.load(clean=True).active_producers()] == [0, 1, 2, 3, 4]
+
+    def test_the_file_of_a_deleted_snapshot_is_not_the_unfinished_file(self, rig: LogRig) -> None:
+        """Otherwise the removal of deleted files could remove it before it has its name."""
+        log = self.write(rig)
+        rename = rig.disk.rename
+
+        def removed_first(source: str, target: str) -> None:
+            if source.startswith(f"{log.path}/") and target == log.snapshots.path(Offset(5)):
+                assert source.endswith(".deleted"), "the next start removes it"
+                with contextlib.suppress(FileNotFoundError):
+                    rig.disk.remove(log.snapshots.path(Offset(5)) + ".deleted")
+            rename(source, target)
+
+        rig.disk.rename = removed_first  # type: ignore[method-assign]
+        for job in self.jobs:
+            job()
+        assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
+
+    def test_retention_of_every_segment_loses_no_producer_at_a_kill(self, rig: LogRig) -> None:
+        log = rig.create()
+        for producer in range(5):
+            produce(log, 0, producer=producer)
+        log.set_high_watermark(log.log_end_offset)
+        log.update_config(LogConfig(retention_ms=1))
+        assert log.delete_old_segments(START_MS + 1_000_000) == 1
+        again = rig.load(clean=False, recovery_point=5, log_start_offset=5)
+        assert [entry.producer_id for entry in again.active_producers()] == [0, 1, 2, 3, 4]
+
+    def test_after_a_shortage_only_the_newest_copy_waits(self, rig: LogRig) -> None:
+        log = self.write(rig)
+        produce(log, 1, producer=0)
+        log.roll()
+        rig.disk.fail("open", "unfinished", kind=FaultKind.SHORT)
+        rig.disk.fail("open", "unfinished", nth=2, kind=FaultKind.SHORT)
+        jobs = iter(self.jobs)
+        while rig.disk.has_faults:
+            next(jobs)()
+        assert [log.snapshots.is_unwritten(Offset(offset)) for offset in (5, 6)] == [False, True]
+        for job in jobs:
+            job()
+        assert self.snapshots(rig) == ["00000000000000000006.snapshot"]
 
 
 class TestLimits:

@@ -12,6 +12,7 @@ from kcli.errors import ShortageError, StorageError
 from kcli.model.ids import Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
+from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.log.segment import Segment
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
@@ -160,6 +161,107 @@ def test_a_shortage_after_a_write_is_a_failure(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Segment, "add", add)
     with pytest.raises(StorageError) as raised:
         log.append(batch_of([b"0"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    assert not isinstance(raised.value, ShortageError)
+    assert store.directories[0].error is not None
+
+
+def short_later(disk: SimDisk, nth: int) -> None:
+    for later in range(SHORT_IN_A_ROW):
+        disk.fail("open", "t-0/", nth=nth + later, kind=FaultKind.SHORT)
+
+
+@pytest.mark.parametrize(
+    "path_part", [f"{1:020d}.log", f"{1:020d}.index", f"{1:020d}.timeindex", f"{1:020d}.snapshot"]
+)
+def test_a_small_batch_after_a_failed_roll_is_found(path_part: str) -> None:
+    """The failed roll leaves no file, and the segment is completed again at the next roll."""
+    disk = formatted()
+    store = opened(disk)
+    log = store.create("t", 0, uuid.UUID(int=1 << 80), LogConfig(internal_segment_bytes=300))
+    append(log, b"0")
+    for later in range(1, 3):
+        disk.fail("open", path_part, nth=later, kind=FaultKind.SHORT)
+    large = batch_of([b"x" * 200], producer_id=7, producer_epoch=0, sequence=1)
+    with pytest.raises(ShortageError):
+        log.append(large, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    assert not disk.has_faults
+    assert not [name for name in disk.contents("/data/t-0") if name.startswith(f"{1:020d}")]
+    small = batch_of([b"1"], producer_id=7, producer_epoch=0, sequence=1, timestamp_ms=START_MS + 5)
+    write(log, small, AppendOrigin.CLIENT)
+    log.roll()
+    append(log, b"2")
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert log.segments[0].time_index.last() == TimestampOffset(START_MS + 5, Offset(1))
+    again = opened(disk.kill_clone()).logs[TopicPartition("t", 0)]
+    assert values(again) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("offset", [3, 5, 8])
+def test_a_truncation_succeeds_after_a_shortage(offset: int) -> None:
+    nth = 1
+    while True:
+        disk = formatted()
+        store = opened(disk)
+        log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+        for number in range(9):
+            append(log, b"%d" % number)
+        for segment in log.segments:
+            segment.close()
+        short_later(disk, nth)
+        before = [segment.base_offset for segment in log.segments]
+        for _ in range(2 * SHORT_IN_A_ROW):
+            try:
+                log.truncate_to(Offset(offset))
+                break
+            except ShortageError:
+                assert log.log_end_offset == 9
+                assert [segment.base_offset for segment in log.segments] == before
+        was_reached = not disk.has_faults
+        disk.heal()
+        assert store.directories[0].error is None
+        assert values(log) == [b"%d" % number for number in range(offset)]
+        if not was_reached:
+            return
+        nth += 1
+
+
+def test_an_emptied_log_has_a_segment_after_a_shortage() -> None:
+    nth = 1
+    while True:
+        disk = formatted()
+        store = opened(disk)
+        log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+        for number in range(6):
+            append(log, b"%d" % number)
+        for segment in log.segments:
+            segment.close()
+        short_later(disk, nth)
+        for _ in range(2 * SHORT_IN_A_ROW):
+            try:
+                log.truncate_fully_and_start_at(Offset(20))
+                break
+            except ShortageError:
+                assert len(log.segments) > 1 and log.log_end_offset == 6
+                assert not [name for name in disk.contents("/data/t-0") if name.startswith(f"{20:020d}")]
+        was_reached = not disk.has_faults
+        disk.heal()
+        assert store.directories[0].error is None
+        assert [segment.base_offset for segment in log.segments] == [20] == [log.log_end_offset]
+        append(log, b"6")
+        if not was_reached:
+            return
+        nth += 1
+
+
+def test_a_shortage_in_the_middle_of_a_truncation_is_a_failure() -> None:
+    """A log without segments must not stay in service."""
+    disk = formatted()
+    store = opened(disk)
+    log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
+    for nth in range(1, 3):
+        disk.fail("open", "t-0/", nth=nth, kind=FaultKind.SHORT)
+    with pytest.raises(StorageError) as raised:
+        log.truncate_fully_and_start_at(Offset(0))
     assert not isinstance(raised.value, ShortageError)
     assert store.directories[0].error is not None
 
