@@ -22,6 +22,7 @@ from kcli.errors import (
     KafkaError,
     KafkaStorageException,
     ReplicaNotAvailableException,
+    ShortageError,
     StorageError,
     UnknownTopicOrPartitionException,
 )
@@ -118,7 +119,7 @@ class LogDirMoves:
     def recover(self, image: MetadataImage) -> None:
         """Repairs the copies after a start. Two renames replace a log by its copy. If a crash came between the two
         renames, completes the replacement. In all other cases, truncates the copy to the end of the original log. Drops
-        copies of partitions that this broker no longer has.
+        copies of partitions that this broker no longer has. Raises ShortageError if a replacement cannot be completed.
         """
         for topic, number in self._logs.futures:
             partition = image.partition(topic, number)
@@ -131,6 +132,8 @@ class LogDirMoves:
             elif partition.directory(node_id) == copy.directory.id:
                 try:
                     self._logs.futures.promote(topic, number)
+                except ShortageError:
+                    raise  # without its log, the partition would begin with a new, empty log
                 except StorageError as error:
                     _log.error("%s cannot replace its log: %s", copy.path, error)
 
@@ -140,6 +143,8 @@ class LogDirMoves:
         """
         try:
             copy.truncate_to(current.log_end_offset)
+        except ShortageError:  # the log directory has logged the error
+            self._logs.futures.begin_again(copy)
         except StorageError as error:
             _log.error("%s: %s", copy.path, error)
 
@@ -223,7 +228,7 @@ class LogDirMoves:
     async def _move(self, topic: str, number: int) -> None:
         try:
             async with self._slots:
-                while self._is_wanted(topic, number) and not await self._advance(topic, number):
+                while self._is_wanted(topic, number) and not await self._advance_if_possible(topic, number):
                     pass
         except (StorageError, KafkaError) as error:
             _log.error("%s-%d does not move: %s", topic, number, error)
@@ -232,6 +237,16 @@ class LogDirMoves:
             found = self._partition(topic, number)
             if found is not None:
                 self._assignments.move_ended(topic, found[0].topic_id, number, found[1])
+
+    async def _advance_if_possible(self, topic: str, number: int) -> bool:
+        """Returns the same as `_advance`. Waits if the process has too few descriptors."""
+        try:
+            return await self._advance(topic, number)
+        except ShortageError:  # the log directory has logged the error
+            if self._logs.get(topic, number) is None:
+                raise
+            await asyncio.sleep(RETRY_INTERVAL_S)
+            return False
 
     def _is_wanted(self, topic: str, number: int) -> bool:
         return self._logs.get(topic, number) is not None and self._logs.futures.get(topic, number) is not None
@@ -268,7 +283,8 @@ class LogDirMoves:
         try:
             log = self._logs.futures.promote(topic, number)
         except StorageError:
-            self._replicas.log_lost(topic, number)
+            if self._logs.get(topic, number) is None:  # otherwise the log is still in service
+                self._replicas.log_lost(topic, number)
             raise
         self._replicas.log_moved(topic, number, log)
 

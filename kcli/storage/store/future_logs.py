@@ -37,6 +37,10 @@ class Logs(Protocol):
     def sync_cuts(self, logs: Sequence[PartitionLog]) -> None: ...
 
 
+UNKNOWN_TRUNCATIONS = -1
+"""A number of truncations that no log has, so that the copy differs from its original."""
+
+
 class FutureLogs:
     """The future copies of logs in one `LogStore`. The task that fills a copy owns it."""
 
@@ -110,14 +114,18 @@ class FutureLogs:
         truncations = self._truncations.get(copy.path, 0)
         if current.truncations != truncations:
             # The log of a follower was truncated, so later records may differ from those in the copy.
-            self._truncations[copy.path] = current.truncations
             self._restart(copy, start)
+            self._truncations[copy.path] = current.truncations
         elif start > copy.log_end_offset:
             self._restart(copy, start)
         elif start > copy.log_start_offset:
             copy.set_high_watermark(current.high_watermark)
             copy.delete_records_before(start)
             copy.delete_old_segments(now_ms)
+
+    def begin_again(self, copy: PartitionLog) -> None:
+        """Makes the next `follow` empty the copy, because it may have records that the original log has lost."""
+        self._truncations[copy.path] = UNKNOWN_TRUNCATIONS
 
     def _restart(self, copy: PartitionLog, offset: Offset) -> None:
         copy.truncate_fully_and_start_at(offset)
