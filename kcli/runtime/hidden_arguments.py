@@ -7,9 +7,9 @@ place for secrets.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kcli.model.secret_text import logins
+from kcli.model.secret_text import HIDDEN, logins
 
 _SECRET = re.compile(
     r"(?:password|passwd|pwd|passphrase|secret|token|credentials?|jaas\.config|metrics\.users|user\.info"
@@ -41,6 +41,23 @@ def secret_parts(words: Sequence[str]) -> list[tuple[str, int, int]]:
         # A URL may stand before the name of a secret setting.
         found += [(word, begin, end) for begin, end in logins(word)]
     return [(word, start, end) for word, start, end in found if start < end]
+
+
+def without_secrets(words: Sequence[str]) -> list[str]:
+    """Returns the arguments with `***` in place of each secret."""
+    parts: dict[str, list[tuple[int, int]]] = {}
+    for word, start, end in secret_parts(words):
+        parts.setdefault(word, []).append((start, end))
+    return [_replaced(word, parts.get(word, ())) for word in words]
+
+
+def _replaced(word: str, parts: Iterable[tuple[int, int]]) -> str:
+    kept, at = [], 0
+    for start, end in sorted(parts):
+        if start >= at:  # a login and another secret may overlap
+            kept += [word[at:start], HIDDEN]
+        at = max(at, end)
+    return "".join((*kept, word[at:]))
 
 
 def holds_secret(word: str) -> bool:

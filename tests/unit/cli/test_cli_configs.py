@@ -134,3 +134,31 @@ def test_the_error_of_the_broker_is_printed(kcli: Kcli) -> None:
         "Error while executing config command with args '--alter --topic t --add-config bad=1"
     )
     assert second.endswith("InvalidConfigurationException: Unknown topic config name: bad")
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ("ssl.truststore.password=hush", "ssl.truststore.password=***"),
+        (
+            "bad=1,listener.name.x.plain.sasl.jaas.config=hush",
+            "bad=1,listener.name.x.plain.sasl.jaas.config=***",
+        ),
+        ("kcli.trace.endpoint=http://u:hush@h:1", "kcli.trace.endpoint=http://***@h:1"),
+        ("token=[a,http://u:hush@h:1]", "token=***"),
+    ],
+)
+def test_no_output_repeats_a_secret(kcli: Kcli, config: str, shown: str) -> None:
+    failed = kcli("configs", "--alter", "--topic", "t", "--add-config", f"bad=1,{config}")
+    assert f"--add-config bad=1,{shown}" in failed.err and "hush" not in failed.err + failed.out
+    done = kcli(
+        "configs",
+        "--alter",
+        "--topic",
+        "t",
+        "--add-config",
+        config.removeprefix("bad=1,"),
+        "--output",
+        "json",
+    )
+    assert done.code == 0 and "***" in done.out and "hush" not in done.out + done.err

@@ -14,7 +14,7 @@ from kcli.cli.tools.configs.quotas import (
     _parsed,
     _quota_line,
     _upsertion,
-    without_secrets,
+    command_line,
 )
 from kcli.client.admin.quotas import ClientQuota
 from kcli.security.mechanisms.scram import MECHANISMS
@@ -128,8 +128,8 @@ def test_credentials_that_cannot_be_read(text: str, message: str) -> None:
 @pytest.mark.parametrize("given", ["[iterations=4096,password=%s]", "[password=%s]", "%s", "[password=%s"])
 def test_no_password_is_repeated(given: str) -> None:
     arguments = ["--user", "u", "--add-config", f"SCRAM-SHA-512={given % SECRET}"]
-    assert without_secrets(arguments) == "--user u --add-config SCRAM-SHA-512=[hidden]"
-    joined = without_secrets([f"--add-config=producer_byte_rate=5,SCRAM-SHA-256={given % SECRET}"])
+    assert command_line(arguments) == "--user u --add-config SCRAM-SHA-512=[hidden]"
+    joined = command_line([f"--add-config=producer_byte_rate=5,SCRAM-SHA-256={given % SECRET}"])
     assert joined == "--add-config=producer_byte_rate=5,SCRAM-SHA-256=[hidden]"
 
 

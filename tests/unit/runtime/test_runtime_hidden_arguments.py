@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.runtime.hidden_arguments import secret_parts
+from kcli.runtime.hidden_arguments import secret_parts, without_secrets
 from kcli.spark.submit import job_code
 
 SHOW = (
@@ -51,6 +51,19 @@ SHOW = (
 )
 def test_secrets_are_found(words: list[str], hidden: list[str]) -> None:
     assert [word[start:end] for word, start, end in secret_parts(words)] == hidden
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("token=http://u:hush@h", "token=***"),
+        ("http://u:hush?password=hu@sh", "http://***"),
+        ("http://u:hush@h?password=hush", "http://***@h?password=***"),
+        ("topic=t", "topic=t"),
+    ],
+)
+def test_secrets_that_overlap_are_hidden_once(word: str, shown: str) -> None:
+    assert without_secrets(["--hmac", "hush", word, word]) == ["--hmac", "***", shown, shown]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")

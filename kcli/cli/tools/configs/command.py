@@ -40,9 +40,9 @@ async def run(options: ConfigsOptions, output: Output) -> None:
 
 
 def _failed(options: ConfigsOptions, reason: str) -> CommandError:
-    from kcli.cli.tools.configs.quotas import without_secrets
+    from kcli.cli.tools.configs.quotas import command_line
 
-    arguments = without_secrets(options.argv)
+    arguments = command_line(options.argv)
     return CommandError(f"Error while executing config command with args '{arguments}'\n{reason}")
 
 

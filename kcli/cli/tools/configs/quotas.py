@@ -20,6 +20,7 @@ from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
 from kcli.model.java_order import map_order, string_hash
 from kcli.model.java_text import parse_double, parse_int
+from kcli.runtime.hidden_arguments import without_secrets
 from kcli.security.mechanisms.scram import DEFAULT_ITERATIONS, HIDDEN, MECHANISMS, MIN_ITERATIONS, Mechanism
 
 _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
@@ -76,9 +77,10 @@ async def act(options: ConfigsOptions, entity: Entity, output: Output) -> None:
     output.row(ConfigChange(kind, name, added, tuple(deleted), options.dry_run), f"{done} updating {of}")
 
 
-def without_secrets(arguments: Iterable[str]) -> str:
-    """Returns the command line without credentials, for an error message."""
-    return " ".join(_IN_ARGUMENTS.sub(rf"\1{HIDDEN}", argument) for argument in arguments)
+def command_line(arguments: Iterable[str]) -> str:
+    """Returns the command line without passwords and credentials, for an error message."""
+    words = [_IN_ARGUMENTS.sub(rf"\1{HIDDEN}", argument) for argument in arguments]
+    return " ".join(without_secrets(words))
 
 
 # --- describing

@@ -18,6 +18,7 @@ from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_order import map_order, string_hash
 from kcli.model.java_text import trim
+from kcli.runtime.hidden_arguments import without_secrets
 
 # The empty name stands for the default of all brokers.
 DEFAULT = ""
@@ -158,8 +159,14 @@ async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, o
             raise error
     done = "Would complete" if options.dry_run else "Completed"
     of = f"config for {kind[:-1]} {name}." if name else f"default config for {kind} in the cluster."
-    row = ConfigChange(kind, name, added, tuple(deleted), options.dry_run)
+    shown = {key: _without_secret(key, value) for key, value in added.items()}
+    row = ConfigChange(kind, name, shown, tuple(deleted), options.dry_run)
     output.row(row, f"{done} updating {of}")
+
+
+def _without_secret(key: str, value: str) -> str:
+    (shown,) = without_secrets((f"{key}={value}",))
+    return shown.partition("=")[2]
 
 
 async def _exists(client: AdminClient, kind: str, name: str) -> bool:
