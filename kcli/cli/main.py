@@ -11,7 +11,7 @@ from types import FrameType
 
 from kcli.cli.output import warn
 from kcli.cli.running import INTERRUPTED, TERMINATED, ended, run_tool
-from kcli.cli.signals import Terminated
+from kcli.cli.signals import Terminated, raise_on_sigint
 from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.unexpected import install
 
@@ -26,7 +26,9 @@ def main(*, on_interrupt: SignalHandler = None) -> None:
     `on_interrupt` is the handler of SIGINT while the command runs, or None to leave the handler unchanged.
     """
     try:
-        if on_interrupt is not None:
+        if on_interrupt is signal.default_int_handler:
+            raise_on_sigint()
+        elif on_interrupt is not None:
             signal.signal(signal.SIGINT, on_interrupt)
         code = run(_prepared())
     except KeyboardInterrupt as interrupt:  # a signal before the command has started, or after it has ended

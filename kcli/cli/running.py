@@ -6,10 +6,13 @@ Ctrl-C, a closed pipe at stdout, invalid command lines and failed calls are hand
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
+from kcli.cli import signals
+from kcli.cli.coroutines import run_coroutine
 from kcli.cli.missing_rights import shown_at_end
 from kcli.cli.output import WRITE_FAILED, Output, warn
 from kcli.cli.script_form import is_kafkas_script
@@ -36,15 +39,12 @@ from kcli.model.java_text import trim
 from kcli.model.secret_text import without_logins
 from kcli.rdkafka.errors import DurationResetError, PatternError
 
-INTERRUPTED = 130  # 128 + SIGINT: the exit code of a shell and of the JVM
-TERMINATED = 143  # 128 + SIGTERM
+SIGNAL_EXIT = 128  # plus the number of the signal: the exit code of a shell and of the JVM
+INTERRUPTED = SIGNAL_EXIT + signal.SIGINT
+TERMINATED = SIGNAL_EXIT + signal.SIGTERM
 
 
 SERVER_START = "server-start"
-LOST_EXCEPTION = (
-    # CPython's message if an extension module loses an exception
-    "returned NULL without setting an exception"
-)
 
 
 def run_tool(tool: Tool, argv: list[str]) -> int:
@@ -104,9 +104,10 @@ def _outcome_of(program: Callable[[], int], name: str) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        # If a signal arrives during a callback of poll, confluent-kafka loses the exception that the signal raises.
-        if isinstance(error, SystemError) and LOST_EXCEPTION in str(error):
-            return INTERRUPTED
+        # Python and confluent-kafka may raise another error in place of the exception of a signal, for example if the
+        # signal arrives during an import or during a callback of poll.
+        if signals.received:
+            return SIGNAL_EXIT + signals.received
         if isinstance(error, OSError) and error.errno in WRITE_FAILED and error.filename is None:
             raise
         report(error, name)
@@ -143,7 +144,7 @@ def _outcome(command: Command, runner: Run, options: CommonOptions) -> int:
     try:
         output = Output(options.output)
         done = runner(options, output)
-        code = _awaited(done) if isinstance(done, Coroutine) else done
+        code = run_coroutine(done) if isinstance(done, Coroutine) else done
     except UsageError as error:
         return _usage_failed(command, str(error))
     except CommandError as error:
@@ -187,23 +188,6 @@ def _parsed(command: Command, argv: list[str]) -> tuple[CommonOptions, Run]:
     runner = sub.run if sub is not None else command.run
     assert runner is not None
     return options, runner
-
-
-def _awaited(coroutine: Coroutine[object, None, int | None]) -> int | None:
-    """Runs a coroutine on a new event loop. Tools without coroutines do not import asyncio."""
-    import asyncio
-    import logging
-
-    from kcli.cli.log_lines import OneLine
-    from kcli.cli.waits import show_waits
-
-    # As in Kafka's tools-log4j2.yaml, warnings go to stderr in this format.
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    logging.addLevelName(logging.WARNING, "WARN")
-    show_waits()
-    return asyncio.run(coroutine)
 
 
 def _help(command: Command, *, bare: bool) -> int:

@@ -1,4 +1,4 @@
-"""Handles SIGTERM in tools that have work to finish before they exit."""
+"""Handles Ctrl-C in all tools, and SIGTERM in tools that have work to finish before they exit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+received = 0
+"""The number of the signal that has ended the command, or 0. Python loses the exception of a signal in some places."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -18,8 +21,34 @@ def finish_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
+def raise_on_sigint() -> None:
+    """Makes SIGINT raise KeyboardInterrupt, as Python's own handler does."""
+    signal.signal(signal.SIGINT, _interrupt)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    global received
+    received = number
     raise Terminated
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    global received
+    received = number
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def asyncio_handles_sigint() -> Iterator[None]:
+    """Lets asyncio cancel the main task after SIGINT. asyncio does so only if it finds Python's own handler."""
+    if signal.getsignal(signal.SIGINT) is not _interrupt:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        raise_on_sigint()
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import signal
 import time
 from dataclasses import dataclass
 
 from kcli.cli.client_properties import checked_login, load_properties
 from kcli.cli.missing_rights import consumer_lacks, producer_lacks, watch
 from kcli.cli.output import Output, warn
+from kcli.cli.signals import raise_on_sigint
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
@@ -95,7 +95,7 @@ async def run(options: E2eLatencyOptions, output: Output) -> None:
     async with AdminClient(config, on_answer=watch(config)) as client:
         partitions = await _partitions(client, plan.topic, output)
     # From here on, calls to librdkafka block, so asyncio's handler for Ctrl-C could not interrupt them.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    raise_on_sigint()
     latencies_ms = _Run(plan, options, properties, partitions).measure(output)
     row = summary(latencies_ms)
     output.row(

@@ -315,11 +315,12 @@ def test_ctrl_c_ends_quietly_with_130() -> None:
     program = (
         "import sys, asyncio\n"
         "from kcli.cli import running\n"
+        "from kcli.cli.coroutines import run_coroutine\n"
         "from kcli.cli.syntax import registry\n"
         "async def forever():\n"
         "    print('up', flush=True)\n"
         "    await asyncio.sleep(60)\n"
-        "running.run_command = lambda *_: running._awaited(forever())\n"
+        "running.run_command = lambda *_: run_coroutine(forever())\n"
         "sys.exit(running.run_tool(registry.TOOLS['topics'], []))\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

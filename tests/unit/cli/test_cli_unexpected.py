@@ -97,6 +97,42 @@ def test_a_signal_that_arrives_in_a_destructor_still_ends_the_command() -> None:
     assert (done.returncode, done.stderr) == (running.INTERRUPTED, "")
 
 
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", running.INTERRUPTED), ("SIGTERM", running.TERMINATED)])
+def test_a_signal_whose_exception_is_replaced_ends_the_command_quietly(name: str, code: int) -> None:
+    program = (
+        "import signal\n"
+        "from kcli.cli import main, running, signals\n"
+        "def work():\n"
+        "    signals.finish_on_sigterm()\n"
+        "    try:\n"
+        f"        signal.raise_signal(signal.{name})\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise RuntimeError('Error calling __set_name__') from None\n"
+        "main.run = lambda words: running.ended(work)\n"
+        "main.main(on_interrupt=signal.default_int_handler)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_ctrl_c_cancels_the_coroutine_of_a_command() -> None:
+    program = (
+        "import asyncio, signal\n"
+        "from kcli.cli import coroutines, main, running\n"
+        "async def work():\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    try:\n"
+        "        await asyncio.sleep(60)\n"
+        "    except asyncio.CancelledError:\n"
+        "        print('cancelled')\n"
+        "        raise\n"
+        "main.run = lambda words: running.ended(lambda: coroutines.run_coroutine(work()))\n"
+        "main.main(on_interrupt=signal.default_int_handler)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (running.INTERRUPTED, "cancelled\n", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
 def test_a_full_disk_under_standard_error_does_not_change_the_exit_code() -> None:
     with Path("/dev/full").open("w") as full:
