@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kcli.cli.coroutines import run_coroutine
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.unreachable import Unreachable
 from kcli.model.topic_partition import TopicPartition
@@ -64,7 +65,7 @@ class UnreadableRecords:
         ][:CHECKED_PARTITIONS]
         if not suspects:
             return
-        found = asyncio.run(_first_unreadable(self._properties, suspects))
+        found = run_coroutine(_first_unreadable(self._properties, suspects))
         if found is not None:
             raise CommandError(f"Error processing message, terminating consumer process: {found}")
         self._valid.update({place: (offset, now) for place, offset in suspects})

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.cli import unreachable, waits
+from kcli.cli.main import run
 from kcli.client import client as client_module
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import client_config
@@ -70,6 +71,22 @@ def test_a_slow_call_names_the_servers_the_limit_and_the_doctor_once(
         f"Waiting for an answer of {silent} to listTopics (no answer yet). The call gives up after 0.15 s. To find the "
         f"cause, run: kcli doctor --bootstrap-server {silent}\n"
     )
+
+
+def test_a_search_of_a_topic_names_the_servers_and_the_limit(
+    silent: str, waits_log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = use_terminal(monkeypatch)
+    monkeypatch.setattr(client_module, "WAIT_NOTICE_S", 0.0)
+    limit = [
+        "--command-property",
+        "default.api.timeout.ms=150",
+        "--command-property",
+        "request.timeout.ms=150",
+    ]
+    words = ["console-consumer", "--bootstrap-server", silent, "--topic", "t", "--by-time", *limit]
+    assert run(words) == 1
+    assert terminal.getvalue().startswith(f"Waiting for an answer of {silent} to ")
 
 
 def test_without_a_terminal_no_line_is_printed(silent: str, waits_log: logging.Logger) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import sys
 from dataclasses import dataclass
 
 from kcli.cli.client_properties import checked_login, client_properties, key_values, warn_unknown
+from kcli.cli.coroutines import run_coroutine
 from kcli.cli.moment import FORMS
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.record_traces import RecordTraces, record_traces
@@ -202,7 +202,7 @@ def _search(options: ConsoleConsumerOptions, show: formatters.Formatter) -> int:
         properties["isolation.level"] = options.isolation_level
     if options.output == "tsv":
         sys.stdout.buffer.write(formatters.TSV_HEADER)
-    count = asyncio.run(search(options, properties, show))
+    count = run_coroutine(search(options, properties, show))
     warn(f"Processed a total of {count} messages")
     return 0
 

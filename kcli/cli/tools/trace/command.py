@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kcli.cli.client_properties import checked_login, load_properties
 from kcli.cli.connect import ClusterOptions
+from kcli.cli.coroutines import run_coroutine
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, option, require
 from kcli.cli.tools.trace.record import read_record
@@ -115,7 +115,7 @@ def _asked(url: str, trace_id: str) -> list[StoredSpan]:
     from kcli.http.trace_store import TraceNotFound, TraceStoreError, stored_trace
 
     try:
-        return asyncio.run(stored_trace(url, trace_id))
+        return run_coroutine(stored_trace(url, trace_id))
     except TraceNotFound as error:
         raise CommandError(
             f"{error}. Its producer did not sample it, its spans are not exported yet, or the store has deleted them."
