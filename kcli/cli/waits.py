@@ -73,5 +73,5 @@ def _answers(address: Address) -> bool:
             return True
     except ConnectionResetError:
         return True  # a listener that expects TLS may close the connection
-    except OSError:  # includes TimeoutError
+    except (OSError, UnicodeError):  # a TimeoutError is an OSError; UnicodeError: the text cannot be a host
         return False

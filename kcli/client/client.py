@@ -395,8 +395,7 @@ class Client:
                 opened = await Connection.open(
                     self._network, address, self.config.client_id, timeout, self.config.security
                 )
-            except (OSError, NetworkException, UnicodeError) as error:
-                # A TimeoutError is an OSError. UnicodeError: the text cannot be the name of a host.
+            except (OSError, NetworkException) as error:  # a TimeoutError is an OSError
                 hint = await self._warn(address, error)
                 raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
             except AUTHENTICATION_ERRORS as error:

@@ -35,6 +35,7 @@ from kcli.protocol.wire.codec import (
     encode_request,
     encode_response,
 )
+from kcli.runtime.hosts import host_is_checked
 from kcli.security.client import ClientSecurity
 
 USER = "kcli"
@@ -239,7 +240,8 @@ async def _connected(address: Address, config: ClientConfig) -> _Link:
     """Connects to a broker, with TLS if the settings require TLS."""
     security = config.security or ClientSecurity()
     tls = security.tls.context() if security.tls is not None else None
-    return _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))
+    with host_is_checked(address.host):
+        return _Link(*await asyncio.open_connection(address.host, address.port, ssl=tls))
 
 
 async def _log_in(link: _Link, config: ClientConfig, host: str) -> None:

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from kcli.runtime.descriptors import is_last_reserved
+from kcli.runtime.hosts import host_is_checked
 from kcli.runtime.limited_lines import LimitedLines
 
 _log = logging.getLogger("kcli.runtime.Acceptor")
@@ -122,9 +123,10 @@ class AcceptingServer(asyncio.AbstractServer):
 
 async def listening_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:
     """Opens a port on each address of a host (None: every interface). Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    with host_is_checked(host):
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     opened: list[socket.socket] = []
     try:
         for family, kind, protocol, _name, address in dict.fromkeys(found):

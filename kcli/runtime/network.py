@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kcli.runtime.accepting import AcceptingServer, listening_sockets
+from kcli.runtime.hosts import host_is_checked
 
 BACKLOG = 1024
 """The number of connections that may wait in the kernel to be accepted. This number is enough for many clients that
@@ -63,4 +64,5 @@ class SystemNetwork:
         self, protocol_factory: ProtocolFactory, host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         loop = asyncio.get_running_loop()
-        return await loop.create_connection(protocol_factory, host, port, ssl=tls)
+        with host_is_checked(host):
+            return await loop.create_connection(protocol_factory, host, port, ssl=tls)

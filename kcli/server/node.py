@@ -23,6 +23,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
+from kcli.config.definition import ConfigError
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listeners import Listener
 from kcli.config.topic import LogConfig
@@ -35,6 +36,7 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.clock import Clock
 from kcli.runtime.disk import Disk
+from kcli.runtime.hosts import InvalidHost
 from kcli.runtime.network import Network
 from kcli.runtime.rng import Rng
 from kcli.runtime.threads import NodeThreads
@@ -477,12 +479,15 @@ class Node:
         for listener in self.config.listeners:
             is_controller = listener.name in self.config.controller_listener_names
             security = self.security.of(listener, dispatches[is_controller])
-            opened = await self.sockets.listen(
-                listener_settings(self.config, listener),
-                served[is_controller],
-                security.authenticate,
-                security.tls,
-            )
+            try:
+                opened = await self.sockets.listen(
+                    listener_settings(self.config, listener),
+                    served[is_controller],
+                    security.authenticate,
+                    security.tls,
+                )
+            except InvalidHost as error:
+                raise ConfigError(str(error), key="listeners") from error
             _log.info("Awaiting socket connections on %s:%d.", listener.host or "0.0.0.0", opened.port)
 
     def _dispatch(

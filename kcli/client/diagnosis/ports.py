@@ -21,6 +21,7 @@ from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message, decode_response, encode_request
+from kcli.runtime.hosts import host_is_checked
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -70,7 +71,8 @@ class TlsLook:
 
 def resolve(address: Address) -> tuple[str, ...]:
     """The different IP addresses of the host. Raises OSError if the host name is unknown."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    with host_is_checked(address.host):
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
@@ -174,7 +176,9 @@ def _read(link: socket.socket, size: int) -> bytes:
 
 @contextlib.contextmanager
 def _plain(address: Address, timeout_s: float) -> Iterator[socket.socket]:
-    with socket.create_connection((address.host, address.port), timeout_s) as link:
+    with host_is_checked(address.host):
+        link = socket.create_connection((address.host, address.port), timeout_s)
+    with link:
         yield link
 
 

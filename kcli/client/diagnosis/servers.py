@@ -51,7 +51,7 @@ class ServerWalk:
     async def _name(self, address: Address) -> AsyncIterator[Finding]:
         try:
             found = await asyncio.to_thread(ports.resolve, address)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             yield wrong(
                 NAME,
                 str(address),

@@ -17,6 +17,7 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
+from kcli.runtime.hosts import host_is_checked
 from kcli.security.client import ClientSecurity
 from kcli.security.mechanisms.client import ClientCredentials, client_exchange
 from kcli.spark.client.calls import (
@@ -67,7 +68,8 @@ class Connection:
         self._client_id = client_id
         self._next_id = 0
         self._frame_bytes_max = LOGIN_FRAME_BYTES_MAX
-        self._socket = socket.create_connection((host, port), timeout_seconds)
+        with host_is_checked(host):
+            self._socket = socket.create_connection((host, port), timeout_seconds)
         self._stream = self._socket.makefile("rb")
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

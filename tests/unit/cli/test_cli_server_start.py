@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +158,14 @@ def test_the_options_of_kafkas_script_in_the_environment(
     monkeypatch.setattr("kcli.cli.tools.server_start.subprocess.Popen", Process)
     assert run(["server-start", file]) == 0
     assert started == [str(tmp_path / "logs" / "node7.out")]
+
+
+def test_a_listener_whose_host_cannot_be_a_name_is_an_error_with_its_line(file: str, tmp_path: Path) -> None:
+    with open(file, "a") as lines:
+        lines.write(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://a..b:0,CONTROLLER://127.0.0.1:0\n")
+        lines.write("advertised.listeners=PLAINTEXT://127.0.0.1:9092\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "kcli", "server-start", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "server.properties:7: listeners: a..b cannot be the name of a host" in done.stdout + done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -119,3 +120,13 @@ def test_a_server_that_is_off_is_not_explained(caplog: pytest.LogCaptureFixture)
 def test_settings_that_only_librdkafka_accepts_are_not_explained(caplog: pytest.LogCaptureFixture) -> None:
     properties = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", "sasl.username": "a"}
     assert not explanation(explained({}, properties), caplog)
+
+
+def test_a_name_that_cannot_be_a_host_is_not_explained(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    properties = {"bootstrap.servers": "a..b:9092"}
+    assert not explanation(explained(translate(properties), properties), caplog)
+    assert not failed

@@ -142,3 +142,9 @@ def test_a_command_of_records_watches_its_servers(monkeypatch: pytest.MonkeyPatc
         ("h:1", "The command gives up after 0.5 s."),
         ("h:1", "The command waits until you stop it with Ctrl-C."),
     ]
+
+
+def test_a_name_that_cannot_be_a_host_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = use_terminal(monkeypatch)
+    waits._notice("a..b:9092", "")
+    assert terminal.getvalue().startswith("Waiting for an answer of a..b:9092.")

@@ -12,6 +12,7 @@ import pytest
 
 from kcli.runtime import accepting
 from kcli.runtime.accepting import AcceptingServer, listening_sockets
+from kcli.runtime.hosts import InvalidHost
 from kcli.runtime.network import SystemNetwork
 from rigs.loops import on_a_loop, until
 
@@ -105,3 +106,11 @@ async def test_a_server_without_a_host_listens_on_each_interface() -> None:
     assert await greeted(port) == b"hello"
     server.close()
     await until(lambda: not server.is_serving())
+
+
+@on_a_loop
+async def test_a_text_that_cannot_be_a_host_is_an_error_of_the_system() -> None:
+    with pytest.raises(InvalidHost, match=r"^a\.\.b cannot be the name of a host$"):
+        await listening_sockets("a..b", 0, 1)
+    with pytest.raises(InvalidHost):
+        await SystemNetwork().create_connection(asyncio.Protocol, "a..b", 1)
