@@ -33,8 +33,8 @@ def epoch_ms(text: str, now_ms: int) -> int:
         return now_ms
     ago = _AGO.fullmatch(text)
     if ago is not None:
-        parts = _AMOUNT.findall(ago[1])
-        return max(0, now_ms - round(sum(parse_double(amount) * _UNITS_MS[unit] for amount, unit in parts)))
+        age_ms = sum(parse_double(amount) * _UNITS_MS[unit] for amount, unit in _AMOUNT.findall(ago[1]))
+        return 0 if age_ms >= now_ms else now_ms - round(age_ms)  # a very long amount is infinite
     if text.startswith(("P", "-P", "+P")):
         from kcli.cli.java.date_times import milliseconds_of
 

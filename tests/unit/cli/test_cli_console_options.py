@@ -50,6 +50,8 @@ NOT_A_NUMBER = (
         ("2026-05-01T14:00:00+02:00", int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp() * 1000)),
         ("2026-05-01 12:00", int(datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp() * 1000)),
         ("9999w ago", 0),
+        (f"{'9' * 400}w", 0),
+        (f"{'9' * 400}ms ago", 0),
         ("1960-01-01", 0),
     ],
 )
