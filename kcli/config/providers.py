@@ -134,8 +134,11 @@ class _Directories:
             return None
         if os.path.getsize(file) > MAX_SECRET_BYTES:
             raise ConfigError(f"{file} is larger than {MAX_SECRET_BYTES} bytes: not a value")
-        with open(file, encoding="utf-8") as content:
-            return content.read()
+        try:
+            with open(file, encoding="utf-8") as content:
+                return content.read()
+        except (OSError, UnicodeDecodeError):
+            raise ConfigError(f"Could not read file {file} for property {key}") from None
 
 
 def _check_allowed(path: str, allowed: tuple[str, ...]) -> None:

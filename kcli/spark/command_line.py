@@ -106,6 +106,8 @@ class CommandLine:
             return Path(file).read_text() + "\n"
         except OSError as error:
             raise SubmitError(f"--properties-file {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise SubmitError(f"--properties-file {file}: the text is not UTF-8") from None
 
     def without_secrets(self) -> tuple[CommandLine, str]:
         """Returns the command line without the settings that contain a secret, and these settings as lines of a file.

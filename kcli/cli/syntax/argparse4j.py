@@ -25,6 +25,7 @@ from kcli.cli.syntax.options import (
 from kcli.cli.syntax.profiles import Profile, chosen_profile
 from kcli.command.help import WIDTH_COLUMNS, entry, option_entry, usage_line
 from kcli.command.reader import Reader, Words
+from kcli.model.java_utf8 import JAVA
 
 
 def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand | None]:
@@ -114,8 +115,9 @@ def _expanded(argv: list[str]) -> list[str]:
     for word in argv:
         if word.startswith("@") and len(word) > 1:
             try:
-                with open(word[1:], encoding="utf-8") as file:
-                    words += file.read().splitlines()
+                # As in Java, only \n, \r and \r\n end a line, and bytes that are not UTF-8 are replaced.
+                with open(word[1:], encoding="utf-8", errors=JAVA) as file:
+                    words += (line.removesuffix("\n") for line in file)
             except OSError as error:
                 raise ParseError(
                     f"Could not read arguments from file '{word[1:]}': {error.strerror}"

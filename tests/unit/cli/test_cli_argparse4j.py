@@ -97,6 +97,12 @@ def test_negative_numbers_are_values_and_lists_end_at_the_next_option() -> None:
     assert (options.throughput, options.props, options.print_metrics) == (-1.0, ("a=1", "b=2"), True)
 
 
+def test_a_file_of_arguments_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "args").write_bytes(b"show\r\n--bootstrap-server\rh\xff\x0b\xe2\x80\xa8\xc2\x85:1")
+    options, _ = argparse4j.parse(TOOL, [f"@{tmp_path / 'args'}"])
+    assert isinstance(options, Server) and options.bootstrap_server == "h\ufffd\x0b\u2028\x85:1"
+
+
 def test_arguments_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "args").write_text("show\n--bootstrap-server\nh:1\n")
     options, _ = argparse4j.parse(TOOL, [f"@{tmp_path / 'args'}"])

@@ -88,6 +88,13 @@ def test_missing_or_invalid_references_are_refused(texts: dict[str, str], messag
     assert message in str(refused.value)
 
 
+def test_a_file_with_a_value_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(b"caf\xe9")
+    with pytest.raises(ConfigError) as refused:
+        resolved(a=f"${{dir:{tmp_path}:s}}")
+    assert str(refused.value) == f"a: Could not read file {tmp_path}/s for property s"
+
+
 def test_a_node_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KCLI_TEST_NODE", "42")
     texts = {

@@ -343,6 +343,14 @@ def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(
         line.check_master()
 
 
+def test_a_file_of_settings_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    settings = tmp_path / "p.conf"
+    settings.write_bytes(b"spark.app.name caf\xe9\n")
+    line = split_command_line(["--properties-file", str(settings), "sql"])
+    with pytest.raises(SubmitError, match=r"--properties-file .*/p\.conf: the text is not UTF-8"):
+        line.users_settings()
+
+
 def test_settings_with_secrets_go_to_a_file_and_not_to_the_command_line_of_the_jvm() -> None:
     words = [
         "--conf",

@@ -149,7 +149,7 @@ def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
     try:
         with open(options.tables, encoding="utf-8") as file:
             found = yaml.safe_load(file) or {}
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise JobError(f"--tables {options.tables}: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise JobError(f"--tables {options.tables}: expected tables by name, each with {', '.join(DECLARED)}")
