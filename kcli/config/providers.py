@@ -39,7 +39,10 @@ class Provider:
 
 def resolve(texts: Properties) -> None:
     """Replaces the variables in `texts`. Raises ConfigError for a provider or a file that cannot be used."""
-    providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
+    try:
+        providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
+    except ConfigError as error:
+        raise texts.blamed(error) from None
     if not providers:
         return
     for key in list(texts):

@@ -126,14 +126,17 @@ def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:
 
     try:
         config = configured(file, overrides)
+    except ConfigError as error:
+        raise CommandError(error.located()) from None
+    except OSError as error:
+        raise CommandError(f"cannot read the configuration file {file}: {error.strerror}") from None
+    try:
         check_can_serve(config)
         node_authorizer(config)
         configured_policies(config)
         log_settings(config, None)
     except ConfigError as error:
-        raise CommandError(error.located()) from None
-    except OSError as error:
-        raise CommandError(f"cannot read the configuration file {file}: {error.strerror}") from None
+        raise CommandError(config.texts.blamed(error).located()) from None
     return config
 
 
@@ -144,7 +147,7 @@ def _serve(config: BrokerConfig) -> int:
     try:
         return serve(config)
     except ConfigError as error:  # a value that only the built node can check
-        raise CommandError(error.located()) from None
+        raise CommandError(config.texts.blamed(error).located()) from None
 
 
 def _import_server() -> None:

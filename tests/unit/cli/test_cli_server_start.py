@@ -98,6 +98,28 @@ def test_refused_options_are_named(
     assert served == []
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("kcli.log.levels=foo", "Invalid value foo for configuration kcli.log.levels: "),
+        (
+            "config.providers=file",
+            "config.providers names 'file', but config.providers.file.class does not say",
+        ),
+        ("authorizer.class.name=a.B", "authorizer.class.name: "),
+        ("create.topic.policy.class.name=a.B", "create.topic.policy.class.name: "),
+    ],
+)
+def test_an_invalid_value_is_an_error_with_its_line(
+    file: str, served: list[BrokerConfig], capsys: pytest.CaptureFixture[str], line: str, message: str
+) -> None:
+    with open(file, "a") as lines:
+        lines.write(f"{line}\n")
+    assert run(["server-start", file]) == 1
+    assert capsys.readouterr().err.startswith(f"server.properties:6: {message}")
+    assert served == []
+
+
 def test_help_starts_nothing(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["server-start", "--help"]) == 0
     assert capsys.readouterr().out.startswith("USAGE: kcli server-start")
