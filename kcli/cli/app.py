@@ -33,6 +33,15 @@ class ToolCommand(TyperCommand):
         return [replace(candidate, value=shown(candidate.value)) for candidate in found]
 
 
+class HelpCommand(ToolCommand):
+    """The Typer command `kcli help`, whose arguments are the names of commands."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        from kcli.cli.complete import help_candidates
+
+        return list(help_candidates(ctx.args, incomplete))
+
+
 def _call(tool: Tool) -> Callable[[typer.Context], None]:
     def call(ctx: typer.Context) -> None:
         raise typer.Exit(run_tool(tool, ctx.args))
@@ -77,7 +86,7 @@ for _tool in TOOLS.values():
     )(_call(_tool))
 
 
-@app.command("help", rich_help_panel="More")
+@app.command("help", cls=HelpCommand, rich_help_panel="More")
 def _help() -> None:
     """Show the commands, or the options of a command: kcli help COMMAND."""
 

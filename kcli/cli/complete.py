@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from kcli.cli.complete_names import MAX_NAMES, names_for
+from kcli.cli.complete_names import MAX_NAMES, names_for, positional_names
 from kcli.cli.syntax.options import Argument, Command, Option, Subcommand, options_of
+from kcli.cli.syntax.registry import TOOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,20 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
     found: list[Candidate] = []
     if command.subcommands and sub is None and not incomplete.startswith("-"):
         found += [Candidate(each.name, each.help) for each in command.subcommands]
+    if sub is not None and words[-1] == sub.name:
+        found += [Candidate(name) for name in positional_names(command, sub)]
     found += [Candidate(f"--{each.name}", each.help) for each in known if not each.deprecated]
     found.append(Candidate("--help", "Print usage information."))
+    return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+
+
+def help_candidates(words: list[str], incomplete: str) -> list[Candidate]:
+    """Returns the completions of `kcli help`: the commands, and then the sub-commands of a command."""
+    found: list[Candidate] = []
+    if not words:
+        found = [Candidate(tool.name, tool.summary) for tool in TOOLS.values()]
+    elif len(words) == 1 and words[0] in TOOLS:
+        found = [Candidate(sub.name, sub.help) for sub in TOOLS[words[0]].load().subcommands]
     return [candidate for candidate in found if candidate.value.startswith(incomplete)]
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kcli.cli.syntax.options import Command, Option
+from kcli.cli.syntax.options import Command, Option, Subcommand
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -63,6 +63,11 @@ def names_for(
         return None
     fitting = sorted(each for each in found if each.startswith(last) and each.isprintable())
     return [f"{before}{comma}{each}" for each in fitting[:MAX_NAMES]]
+
+
+def positional_names(command: Command, sub: Subcommand) -> list[str]:
+    """Returns the names that the positional argument of a sub-command accepts."""
+    return _profiles() if (command.name, sub.name) == ("profile", "use") else []
 
 
 def _profiles() -> list[str]:

@@ -72,6 +72,8 @@ def test_names_come_through_a_profile(
         f"[local]\nbootstrap-server = '{server.address}'\n[prod]\nbootstrap-server = '127.0.0.1:1'\n"
     )
     assert _complete("topics", ["--profile"], "") == ["local", "prod"]
+    assert _complete("profile", ["use"], "p") == ["prod"]
+    assert _complete("profile", ["use", "prod"], "p") == _complete("profile", ["list"], "p") == []
     assert _complete("topics", ["--profile", "local", "--topic"], "pay") == ["payments"]
     monkeypatch.setenv("KCLI_PROFILE", "local")
     assert _complete("console-consumer", ["--group"], "w") == ["writers"]

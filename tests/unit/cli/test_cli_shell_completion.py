@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcli.cli import main
-from kcli.cli.complete import candidates
+from kcli.cli.complete import candidates, help_candidates
 from kcli.cli.shell_completion import joined_words
 from kcli.cli.syntax.registry import TOOLS
 
@@ -57,6 +57,12 @@ def complete(*words: str) -> list[str]:
 def test_bash_gets_only_the_part_after_the_last_break() -> None:
     assert complete("kcli", "configs", "--entity-type", "=", "bro") == ["broker-loggers", "brokers"]
     assert complete("kcli", "topics", "--bootstrap-server", "h", ":", "9092", "--lis") == ["--list"]
+
+
+def test_help_completes_commands_and_their_sub_commands() -> None:
+    assert complete("kcli", "help", "log-") == ["log-dirs"]
+    assert complete("kcli", "help", "profile", "") == ["list", "use", "forget"]
+    assert help_candidates(["topics", "x"], "") == help_candidates(["topcs"], "") == []
 
 
 def test_values_and_paths_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
