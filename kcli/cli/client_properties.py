@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kcli.cli.output import warn
@@ -12,6 +11,7 @@ from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import CommandError, UsageError, did_you_mean
 from kcli.model.addresses import read_server
 from kcli.model.java_text import trim
+from kcli.runtime.log_text import log_line
 from kcli.security.tls.files import is_readable_by_all
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def _resolved(properties: Properties) -> Properties:
             raise CommandError(error.located()) from error
     for key, path in _private_files(properties):
         if is_readable_by_all(path):
-            _log(f"WARN {key}: every user of this machine may read {path}. Use chmod 600.")
+            text = f"{key}: every user of this machine may read {path}. Use chmod 600."
+            warn(log_line("WARN", text, "kcli.client"))
     return properties
 
 
@@ -137,9 +138,3 @@ def _private_files(properties: Properties) -> Iterator[tuple[str, str]]:
         with contextlib.suppress(JaasError):  # the login reports the error
             if (keytab := login_module(properties[_JAAS]).options.get(_KEYTAB)) is not None:
                 yield _JAAS, keytab
-
-
-def _log(text: str) -> None:
-    """Writes a line on stderr in the format of the logs of Kafka's tools."""
-    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
-    warn(f"[{stamp}] {text} (kcli.client)")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import datetime
 
 from kcli.cli.output import warn
+from kcli.runtime.log_text import log_line
 
 SCRIPT_VARIABLE = "KCLI_SCRIPT"
 """The environment variable with which a shim reports that the user has started Kafka's script."""
@@ -26,6 +26,5 @@ def warn_of_failures(lines: Iterable[str], tool: str) -> None:
     Kafka's script writes only such lines about records."""
     for line in lines:
         if is_kafkas_script():
-            stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
-            line = f"[{stamp}] ERROR {line} (kcli.{tool})"
+            line = log_line("ERROR", line, f"kcli.{tool}")
         warn(line)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import datetime
 
 from kcli.model.java_text import parse_int
 from kcli.protocol.wire.peer import speaks_tls
+from kcli.runtime.log_text import log_line
 
 _WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
 # A repeated line is logged once in this time. librdkafka logs about 20 failed connection attempts in a second. Java
@@ -42,8 +42,7 @@ class Repeats(logging.Filter):
 
 def warn_as_java(line: str, class_name: str) -> None:
     """Writes a warning of Java's client to stderr, in the format of Kafka's tools."""
-    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
-    print(f"[{stamp}] WARN {line} ({class_name})", file=sys.stderr)
+    print(log_line("WARN", line, class_name), file=sys.stderr)
 
 
 def logger() -> logging.Logger:

@@ -1,6 +1,8 @@
-"""Makes texts that clients have sent safe for a line of a log."""
+"""Formats a line of a log, and makes texts that clients have sent safe for it."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 REASON_CHARACTERS_MAX = 500
 """The longest reason of a failure in a line. A reason may contain texts of a client."""
@@ -8,6 +10,12 @@ NAME_CHARACTERS_MAX = 249
 """The longest name in a line: the longest name of a topic. Other names are rarely longer."""
 
 _BYTE_MAX, _TWO_BYTES_MAX = 0xFF, 0xFFFF
+
+
+def log_line(level: str, text: str, name: str) -> str:
+    """Returns a line in the format of the logs of Kafka's tools, with the present time."""
+    stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
+    return f"[{stamp}] {level} {text} ({name})"
 
 
 def one_line(text: str) -> str:

@@ -6,7 +6,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties, warn_unknown
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
@@ -37,6 +36,7 @@ from kcli.rdkafka.delivery import DeliveryReports, Outcome, failure_lines, is_pu
 from kcli.rdkafka.log import logger
 from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
+from kcli.runtime.log_text import log_line
 
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
@@ -503,11 +503,11 @@ class Sender:
         if self._told <= MAX_FAILURES_TOLD or is_last:
             key_text = "null" if key is None else f"{len(key)} bytes"
             value_text = "null" if value is None else f"{len(value)} bytes"
-            stamp = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")
-            warn(
-                f"[{stamp}] ERROR Error when sending message to topic {self.topic} with key: {key_text}, "
-                f"value: {value_text} with error: (kcli.console-producer)"
+            text = (
+                f"Error when sending message to topic {self.topic} with key: {key_text}, value: {value_text} "
+                "with error:"
             )
+            warn(log_line("ERROR", text, "kcli.console-producer"))
             warn(java_text(error))
 
 

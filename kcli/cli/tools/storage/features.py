@@ -9,8 +9,6 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
 from kcli.model.java_text import parse_short, trim
 
-MAX_LEVEL = 32767  # a Java short
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMappingOptions(CommonOptions):
