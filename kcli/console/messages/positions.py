@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from kcli.console.messages.fetching import Bounds, TopicFetcher
 from kcli.errors import KafkaError, KcliError
+from kcli.model.topic_partition import TopicPartition, missing_partition
 
 
 class Origin(StrEnum):
@@ -70,7 +71,7 @@ async def checked_partitions(fetcher: TopicFetcher, partitions: Iterable[int] | 
     wanted = list(partitions)
     for each in wanted:
         if each not in known:
-            raise UnknownPartition(f"topic {fetcher.topic} has no partition {each}")
+            raise UnknownPartition(missing_partition(TopicPartition(fetcher.topic, each), len(known)))
     return wanted
 
 

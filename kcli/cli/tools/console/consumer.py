@@ -33,6 +33,7 @@ from kcli.errors import KafkaError
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.lookup import LOOKUP_TIMEOUT_S
 from kcli.rdkafka.matching_topics import matcher
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -230,7 +231,8 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     # Java's default is range and cooperative-sticky, but librdkafka does not accept both in one list.
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
-    config = explained(translate(checked_login(properties)), properties, limit_ms=options.timeout_ms)
+    limit_ms = round(LOOKUP_TIMEOUT_S * 1000) if is_positioned(options) else options.timeout_ms
+    config = explained(translate(checked_login(properties)), properties, limit_ms=limit_ms)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
     return {**JAVA_DEFAULTS, "enable.partition.eof": True, **config}

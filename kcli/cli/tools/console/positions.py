@@ -6,19 +6,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from kcli.cli import moment
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
-from kcli.model.topic_partition import TopicPartition
+from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.lookup import LOOKUP_TIMEOUT_S, looked_up
 from kcli.rdkafka.matching_topics import matcher
-from kcli.rdkafka.objects import Consumer, PartitionOffset
+from kcli.rdkafka.objects import Consumer, PartitionOffset, TopicMetadata
 
-# The time-out of requests for topics and offsets.
-LOOKUP_TIMEOUT_S = 30.0
 # The most records in one call to librdkafka, and the longest wait for them.
 BATCH_RECORDS = 2000
 POLL_S = 0.2
@@ -56,11 +56,12 @@ def starts(
     for place in partitions:
         topic, number = place
         try:
-            low, high = consumer.get_watermark_offsets(ClientPartition(topic, number), LOOKUP_TIMEOUT_S)
+            ends = partial(consumer.get_watermark_offsets, ClientPartition(topic, number))
+            low, high = looked_up(consumer, ends)
             bounds[place] = (low, high)
             if from_ms is not None:
-                searched = ClientPartition(topic, number, from_ms)
-                at = consumer.offsets_for_times([searched], LOOKUP_TIMEOUT_S)[0]
+                searched = [ClientPartition(topic, number, from_ms)]
+                at = looked_up(consumer, partial(consumer.offsets_for_times, searched))[0]
                 if at.error is not None:
                     raise KafkaException(at.error)
                 # If no record is new enough, reading starts at the end that the partition had before this request.
@@ -138,19 +139,18 @@ def _offsets(
     return seen
 
 
-def partitions_of(consumer: Consumer, topic: str | None, include: str | None) -> list[TopicPartition]:
-    """Returns the partitions of a topic, or of all topics that match `include`.
+def partitions_of(
+    consumer: Consumer, topic: str | None, include: str | None, partition: int | None = None
+) -> list[TopicPartition]:
+    """Returns the partitions of a topic, or of all topics that match `include`, or the one `partition` of a topic.
 
     Raises CommandError if there are none.
     """
     from confluent_kafka import KafkaException
 
+    ask = consumer.list_topics if topic is None else partial(consumer.list_topics, topic)
     try:
-        topics = (
-            consumer.list_topics(topic, LOOKUP_TIMEOUT_S)
-            if topic
-            else consumer.list_topics(timeout=LOOKUP_TIMEOUT_S)
-        ).topics
+        topics = looked_up(consumer, lambda timeout_s: ask(timeout=timeout_s)).topics
     except KafkaException as error:
         raise CommandError(f"The topics cannot be listed: {kafka_error(error.args[0]).message}") from None
     if topic is not None:
@@ -158,9 +158,18 @@ def partitions_of(consumer: Consumer, topic: str | None, include: str | None) ->
         if problem is not None:
             consumer_lacks(problem.code(), topic, None)
             raise CommandError(f"Topic {topic} cannot be read: {kafka_error(problem).message}")
+        if partition is not None:
+            refuse_missing(TopicPartition(topic, partition), topics[topic])
+            return [TopicPartition(topic, partition)]
         wanted = [topic]
     else:
         wanted = sorted(filter(matcher(include or ""), topics))
         if not wanted:
             raise CommandError(f"No topic matches {include}")
     return [TopicPartition(name, number) for name in wanted for number in sorted(topics[name].partitions)]
+
+
+def refuse_missing(place: TopicPartition, topic: TopicMetadata) -> None:
+    """Raises CommandError if the topic exists without this partition."""
+    if topic.error is None and place.partition not in topic.partitions:
+        raise CommandError(missing_partition(place, len(topic.partitions)))

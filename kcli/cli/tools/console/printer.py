@@ -17,17 +17,18 @@ from kcli.cli.record_traces import ConsumedRecords, RecordTraces, now_ns
 from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.options import CommandError, UsageError
 from kcli.cli.tools.console import formatters
-from kcli.cli.tools.console.positions import partitions_of, start_ms, starts
+from kcli.cli.tools.console.positions import partitions_of, refuse_missing, start_ms, starts
 from kcli.cli.tools.console.record_filter import Filter
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.errors import ErrorCode, InvalidTopicException
 from kcli.model.java_text import parse_long
 from kcli.model.topic_names import is_valid
-from kcli.model.topic_partition import TopicPartition, missing_partition
+from kcli.model.topic_partition import TopicPartition
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, kafka_error, new_client
 from kcli.rdkafka.consumer import JavaPositions, gathered, is_end, store_offsets
 from kcli.rdkafka.log import logger
+from kcli.rdkafka.lookup import looked_up
 from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 BATCH_RECORDS = 2000
 # The longest wait between two checks for Ctrl-C, SIGTERM and --timeout-ms.
 POLL_S = 0.2
-# The time-out of one request for metadata. A short time lets Ctrl-C end the command.
-LOOKUP_S = 1.0
 NO_LIMIT = -1
 
 
@@ -125,17 +124,11 @@ class Printer:
         from confluent_kafka import KafkaException
 
         limit_s = (self.options.timeout_ms or 0) / 1000 if self._has_limit() else math.inf
-        deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline:
-            try:
-                found = consumer.list_topics(topic, min(LOOKUP_S, limit_s)).topics[topic]
-            except KafkaException:
-                consumer.poll(0)  # calls the callbacks of librdkafka, which report why no server answers
-                continue
-            if found.error is None and partition not in found.partitions:
-                place = TopicPartition(topic, partition)
-                raise CommandError(missing_partition(place, len(found.partitions)))
-            return
+        try:
+            found = looked_up(consumer, partial(consumer.list_topics, topic), limit_s)
+        except KafkaException:
+            return  # the loop that reads records reports the problem, and ends after --timeout-ms
+        refuse_missing(TopicPartition(topic, partition), found.topics[topic])
 
     def _has_limit(self) -> bool:
         return self.options.timeout_ms is not None and self.options.timeout_ms >= 0
@@ -273,10 +266,7 @@ def _positions(
     consumer: objects.Consumer, options: ConsoleConsumerOptions, unreadable: UnreadableRecords
 ) -> list[objects.PartitionOffset]:
     """Returns the partitions to read, each with its start offset."""
-    if options.topic is not None and options.partition is not None:
-        partitions = [TopicPartition(options.topic, options.partition)]
-    else:
-        partitions = partitions_of(consumer, options.topic, options.include)
+    partitions = partitions_of(consumer, options.topic, options.include, options.partition)
     return starts(consumer, partitions, unreadable, from_ms=start_ms(options.from_time), last=options.last)
 
 

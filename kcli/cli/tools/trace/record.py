@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.unreachable import explained
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
+from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.consumer import JAVA_DEFAULTS, is_end
+from kcli.rdkafka.lookup import LOOKUP_TIMEOUT_S, looked_up
 
-LOOKUP_TIMEOUT_S = 30.0
-"""The time-out of each request to the cluster."""
 POLL_S = 0.2
 
 _NEVER_COMMITTED = "kcli-trace"
@@ -29,7 +31,7 @@ def read_record(
 
     defaults = {"client.id": "kcli-trace", "group.id": _NEVER_COMMITTED, "enable.auto.commit": "false"}
     properties = {**defaults, **properties, "isolation.level": "read_uncommitted"}
-    config = explained(translate(properties), properties)
+    config = explained(translate(properties), properties, limit_ms=round(LOOKUP_TIMEOUT_S * 1000))
     consumer: objects.Consumer = new_client(
         Consumer, {**JAVA_DEFAULTS, **config, "enable.partition.eof": True, "allow.auto.create.topics": False}
     )
@@ -43,7 +45,7 @@ def read_record(
 
 
 def _chosen(consumer: objects.Consumer, topic: str, partition: int | None) -> int:
-    known = consumer.list_topics(topic, LOOKUP_TIMEOUT_S).topics[topic]
+    known = looked_up(consumer, partial(consumer.list_topics, topic)).topics[topic]
     if known.error is not None:
         raise CommandError(f"topic {topic}: {kafka_error(known.error).message}")
     if partition is None:
@@ -53,22 +55,23 @@ def _chosen(consumer: objects.Consumer, topic: str, partition: int | None) -> in
             )
         return min(known.partitions)
     if partition not in known.partitions:
-        raise CommandError(f"topic {topic} has no partition {partition}: it has {len(known.partitions)}")
+        raise CommandError(missing_partition(TopicPartition(topic, partition), len(known.partitions)))
     return partition
 
 
 def _read(
     consumer: objects.Consumer, topic: str, partition: int, offset: int, unreadable: UnreadableRecords
 ) -> objects.Message:
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import TopicPartition as ClientPartition
 
     place = f"{topic}-{partition}"
-    start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), LOOKUP_TIMEOUT_S)
+    ends = partial(consumer.get_watermark_offsets, ClientPartition(topic, partition))
+    start, end = looked_up(consumer, ends)
     if offset < start:
         raise CommandError(f"{place} has no record at offset {offset} any more: its first offset is {start}")
     if offset >= end:
         raise CommandError(f"{place} has no record at offset {offset} yet: its end offset is {end}")
-    wanted = [TopicPartition(topic, partition, offset)]
+    wanted = [ClientPartition(topic, partition, offset)]
     unreadable.begin_at(wanted)
     consumer.assign(wanted)
     left_s = LOOKUP_TIMEOUT_S
