@@ -20,7 +20,7 @@ from kcli.rdkafka.client import is_fatal, kafka_error
 from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.log import warn_as_java
-from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer
+from kcli.rdkafka.objects import ClientError, Delivered, Headers, Producer, TopicMetadata
 
 PARTITION_UA = -1  # librdkafka then chooses the partition
 
@@ -98,7 +98,10 @@ class Destination:
         self._max_bytes = parse_int(str(config.get("message.max.bytes", JAVA_DEFAULTS["message.max.bytes"])))
         self._batch_bytes = parse_int(str(config.get("batch.size", BATCH_BYTES)))
         self._client_id = str(config.get("client.id", ""))
-        self._issue: ErrorCode | None = None  # the error of the topic that was reported last
+        self._existed: bool | None = (
+            None  # whether the topic existed before the first request that may create it
+        )
+        self._issue: int | None = None  # the error of the topic that was reported last
         self._max_block_ms = parse_int(str(config.get("topic.metadata.propagation.max.ms", MAX_BLOCK_MS)))
         self._partitions: list[int] = []
         self._partition = 0
@@ -118,16 +121,19 @@ class Destination:
         while not self._partitions:
             timeout_s = min(METADATA_TIMEOUT_S, max(METADATA_PAUSE_S, deadline - time.monotonic()))
             try:
-                topic = self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
+                topic = self._asked(timeout_s)
             except KafkaException:
                 pass  # no broker answers, and librdkafka logs the reason
             else:
-                self._report_issue(topic.error)
                 self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
                 if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
                     return InvalidTopicException(f"Invalid topics: [{self._topic}]")
                 if topic.error is not None and topic.error.code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     return TopicAuthorizationException(f"Not authorized to access topics: [{self._topic}]")
+                if not self._existed:
+                    self._report_issue(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    self._existed = True
+                self._report_issue(ErrorCode.NONE if topic.error is None else topic.error.code())
             if not self._partitions:
                 if time.monotonic() >= deadline:
                     where = f"not present in metadata after {self._max_block_ms} ms."
@@ -135,16 +141,25 @@ class Destination:
                 self._producer.poll(METADATA_PAUSE_S)
         return None
 
-    def _report_issue(self, error: ClientError | None) -> None:
+    def _asked(self, timeout_s: float) -> TopicMetadata:
+        """Asks for the topic. Before the first such request, asks for all topics, which creates none.
+
+        librdkafka sends two requests for a new topic. The first one may create it, and only the second one's answer is
+        returned. So this answer may not tell that the topic was missing.
+        """
+        if self._existed is None:
+            self._existed = self._topic in self._producer.list_topics(timeout=timeout_s).topics
+        return self._producer.list_topics(self._topic, timeout_s).topics[self._topic]
+
+    def _report_issue(self, code: int) -> None:
         """Warns as Java's client does that the topic has no leader or does not exist. A broker may then create it, for
         example because its name has a mistake. The same issue is reported once, and Java's client counts requests."""
-        code = ErrorCode.NONE if error is None else error.code()
         if code not in _RECOVERABLE or code == self._issue:
             return
-        self._issue = ErrorCode(code)
+        self._issue = code
         warn_as_java(
             f"[Producer clientId={self._client_id}] The metadata response from the cluster reported a recoverable "
-            f"issue with correlation id 1 : {{{self._topic}={self._issue.name}}}",
+            f"issue with correlation id 1 : {{{self._topic}={ErrorCode(code).name}}}",
             "org.apache.kafka.clients.NetworkClient",
         )
 

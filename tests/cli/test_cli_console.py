@@ -511,3 +511,12 @@ def test_a_consumer_ends_at_the_end_of_all_partitions(broker: BrokerProcess) -> 
     words = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--from-beginning", "--exit-at-end")
     done = kcli("console-consumer", *words, "--format", "%t %v\\n")
     assert (done.returncode, done.stdout) == (0, f"{topic} a\n{topic} b\n".encode() * 1), done.stderr
+
+
+def test_a_producer_reports_each_new_topic_and_no_other(broker: BrokerProcess) -> None:
+    """librdkafka's own requests create the topic, and their answers often have it already."""
+    words = ("console-producer", "--bootstrap-server", broker.bootstrap, "--topic")
+    for name in ("misspelt-1", "misspelt-2", "misspelt-3"):
+        said = kcli(*words, name, stdin=b"a\n").stderr.decode()
+        assert said.count(f"{{{name}=UNKNOWN_TOPIC_OR_PARTITION}}") == 1
+    assert "recoverable" not in kcli(*words, "misspelt-1", stdin=b"a\n").stderr.decode()

@@ -26,7 +26,9 @@ class Scripted:
         self.on_delivery = config["on_delivery"]
         self.topics = list(self.topic_errors)
 
-    def list_topics(self, topic: str, timeout_s: float) -> Any:
+    def list_topics(self, topic: str | None = None, timeout: float = 0) -> Any:
+        if topic is None:
+            return SimpleNamespace(topics={"t": None})
         if self.topics:
             error = KafkaError(self.topics.pop(0))
             return SimpleNamespace(topics={topic: SimpleNamespace(error=error, partitions={})})

@@ -43,7 +43,7 @@ class Forbidden:
 
     def __init__(self, *_: object) -> None: ...
 
-    def list_topics(self, topic: str, timeout_s: float) -> Any:
+    def list_topics(self, topic: str = "t", timeout: float = 0) -> Any:
         partition = SimpleNamespace(id=0, leader=1)
         return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: partition})})
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from kcli.rdkafka import producer
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.producer import Destination, producer_config
 
@@ -41,13 +42,18 @@ def test_a_record_has_time_to_wait_and_to_be_answered() -> None:
 class Topic:
     """A producer that knows one topic, with partitions that have these leaders, once it was asked so often."""
 
-    def __init__(self, *leaders: int, known_at: int = 1, error: int | None = None) -> None:
+    def __init__(
+        self, *leaders: int, known_at: int = 1, error: int | None = None, is_new: bool = False
+    ) -> None:
         self.leaders = leaders
+        self.is_new = is_new
         self.known_at = known_at
         self.error = None if error is None else SimpleNamespace(code=lambda: error)
         self.asked = 0
 
-    def list_topics(self, topic: str, timeout: float) -> object:
+    def list_topics(self, topic: str | None = None, timeout: float = 0) -> object:
+        if topic is None:
+            return SimpleNamespace(topics={} if self.is_new else {"t": None})
         self.asked += 1
         leaders = self.leaders if self.asked >= self.known_at else ()
         partitions = {at: SimpleNamespace(id=at, leader=leader) for at, leader in enumerate(leaders)}
@@ -96,9 +102,26 @@ def test_a_topic_that_does_not_come(code: int, name: str, message: str) -> None:
     assert (type(error).__name__, error.message) == (name, message)
 
 
+@pytest.mark.parametrize(
+    ("error", "warnings"),
+    [(None, 1), (KafkaError.TOPIC_EXCEPTION, 0), (KafkaError.TOPIC_AUTHORIZATION_FAILED, 0)],
+)
+def test_a_topic_that_the_first_request_creates_is_reported(
+    error: int | None, warnings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka returns the answer to its second request, which has the new topic."""
+    said: list[str] = []
+    monkeypatch.setattr(producer, "warn_as_java", lambda text, _: said.append(text))
+    Destination(Topic(1, error=error, is_new=True), "t", {}).awaited()
+    assert [line.endswith("{t=UNKNOWN_TOPIC_OR_PARTITION}") for line in said] == [True] * warnings
+    said.clear()
+    Destination(Topic(1, error=error), "t", {}).awaited()
+    assert not said, "the topic existed"
+
+
 def test_a_missing_broker_is_reported_after_the_time_out() -> None:
     class Away(Topic):
-        def list_topics(self, topic: str, timeout: float) -> object:
+        def list_topics(self, topic: str | None = None, timeout: float = 0) -> object:
             self.asked += 1
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
