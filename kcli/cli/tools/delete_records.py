@@ -18,7 +18,7 @@ from kcli.cli.partitions_file import (
     repeated,
 )
 from kcli.cli.syntax.options import Command, CommandError, OnParseError, flag, option, require
-from kcli.command.examples import FAILURE, INTERRUPTED, Example
+from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.amounts import listed
 from kcli.model.java_json import json_long, parse_json
@@ -71,7 +71,9 @@ async def run(options: DeleteRecordsOptions, output: Output) -> None:
         results = await client.delete_records(offsets)
         output.say("Records delete operation completed:")
         for partition in map_order(results, partition_hash):
-            output.row(_row(partition, offsets[partition], results[partition]), _line)
+            row = _row(partition, offsets[partition], results[partition])
+            output.row(row, _line)
+            output.is_failed |= row.error is not None
 
 
 def _shown(offset: int) -> str:
@@ -132,11 +134,16 @@ command = Command(
         (
             0,
             (
-                "The request was sent. The output has a line for each partition, with its new low watermark or "
-                "its error."
+                "The records were deleted. The output has a line for each partition, with its new low watermark."
             ),
         ),
-        FAILURE,
+        (
+            1,
+            (
+                "The output has an error for a partition, or the command failed. After an error for a partition, "
+                "Kafka's script ends with 0."
+            ),
+        ),
         INTERRUPTED,
     ),
 )

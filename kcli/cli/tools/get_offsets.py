@@ -22,7 +22,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
-from kcli.command.examples import FAILURE, INTERRUPTED, Example
+from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.model.java_text import INT_MAX, parse_int, parse_long
 from kcli.model.request_values import OffsetSpec
@@ -109,6 +109,7 @@ async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
         topic, number = partition
         result = found[partition]
         if isinstance(result, KafkaError):
+            output.is_failed = True
             warn(
                 f"Skip getting offsets for topic-partition {topic}-{number} due to error: {java_text(result)}"
             )
@@ -200,14 +201,14 @@ command = Command(
         ),
     ),
     exit_status=(
+        (0, "The offsets of all partitions were printed."),
         (
-            0,
+            1,
             (
-                "The offsets were printed. For each partition whose leader returned an error, a warning was "
-                "printed in place of an offset."
+                "A leader returned an error, and a warning was printed in place of its offset, or the command "
+                "failed. After an error of a leader, Kafka's script ends with 0."
             ),
         ),
-        FAILURE,
         INTERRUPTED,
     ),
 )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from kcli.cli.java.date_times import epoch_ms_of, milliseconds_of
 from kcli.cli.main import run
+from kcli.cli.output import Output
 from kcli.cli.syntax.options import UsageError
+from kcli.cli.tools.consumer_groups.delete import delete_groups
 from kcli.cli.tools.consumer_groups.failures import ExecutionError
 from kcli.cli.tools.consumer_groups.groups import STATES
-from kcli.cli.tools.consumer_groups.options import ACTIONS, DRY_RUN_WARNING
+from kcli.cli.tools.consumer_groups.options import ACTIONS, DRY_RUN_WARNING, ConsumerGroupsOptions
 from kcli.cli.tools.consumer_groups.plan import NewOffset, csv_line, read_plan
 from kcli.cli.tools.consumer_groups.regex import verdict
 from kcli.cli.tools.consumer_groups.reset import named_partitions
+from kcli.errors import GroupNotEmptyException
 from kcli.model.topic_partition import TopicPartition
 
 B = "--bootstrap-server 127.0.0.1:9 "
@@ -320,3 +327,15 @@ def test_a_failed_action_ends_with_1_unless_kafkas_script_was_started(
     assert "NoSuchFileException: no/such" in capsys.readouterr().out
     monkeypatch.setenv("KCLI_SCRIPT", "kafka-consumer-groups.sh")
     assert run(words) == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_group_that_is_not_deleted_is_a_failure_in_each_format(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client: Any = SimpleNamespace(delete_groups=AsyncMock(return_value={"g": GroupNotEmptyException()}))
+    options = ConsumerGroupsOptions(bootstrap_server="127.0.0.1:9", delete=True, group=("g",), yes=True)
+    output = Output(form)
+    asyncio.run(delete_groups(options, client, output))
+    assert output.is_failed
+    assert "GroupNotEmptyException" in capsys.readouterr().out

@@ -60,11 +60,18 @@ def test_the_perf_test_reports_the_refusal_and_its_summary(
 ) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", Forbidden)
     words = "--topic t --num-records 1 --record-size 1 --throughput -1 --bootstrap-server 127.0.0.1:1"
-    assert run(["producer-perf-test", *words.split()]) == 0, "as in Kafka"
+    assert run(["producer-perf-test", *words.split()]) == 1
     out, err = capsys.readouterr()
     assert out.startswith("0 records sent")
     assert "ClusterAuthorizationException: Cluster authorization failed." in err
     assert MISSING in err
+
+
+@pytest.mark.usefixtures("kafkas_script")
+def test_kafkas_perf_test_ends_with_0_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Forbidden)
+    words = "--topic t --num-records 1 --record-size 1 --throughput -1 --bootstrap-server 127.0.0.1:1"
+    assert run(["producer-perf-test", *words.split()]) == 0
 
 
 class Purging(Forbidden):
@@ -209,7 +216,7 @@ def test_the_perf_test_reports_each_record_with_the_fatal_error(
 ) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", Refused)
     words = "--topic t --num-records 30 --record-size 1 --throughput -1 --bootstrap-server 127.0.0.1:1"
-    assert run(["producer-perf-test", *words.split()]) == 0
+    assert run(["producer-perf-test", *words.split()]) == 1
     err = capsys.readouterr().err
     assert err.count("Cluster authorization failed.") == Refused.records
     assert "Purged" not in err and "Fatal error" not in err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.cli.script_form import SCRIPT_VARIABLE
 from kcli.protocol.wire.api import ApiKey
 from rigs.scripted_cluster import Done, Kcli, ScriptedCluster
 
@@ -72,7 +73,7 @@ def test_get_offsets_fails_in_kafkas_words(kcli: Kcli, words: tuple[str, ...], m
 
 
 def test_delete_records_prints_the_result_of_each_partition(
-    kcli: Kcli, cluster: ScriptedCluster, tmp_path: Path
+    kcli: Kcli, cluster: ScriptedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "d.json"
     file.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 3}, '
@@ -81,7 +82,7 @@ def test_delete_records_prints_the_result_of_each_partition(
     assert would.out.splitlines()[0] == "partition: t-0\twould delete records before offset: 3"
     assert not cluster.server.sent(ApiKey.DELETE_RECORDS)
     assert kcli("delete-records", "--offset-json-file", str(file)) == Done(
-        0,
+        1,
         "Executing records delete operation\n"
         "Records delete operation completed:\n"
         "partition: t-0\tlow_watermark: 3\n"
@@ -89,6 +90,8 @@ def test_delete_records_prints_the_result_of_each_partition(
         "not within the range of offsets maintained by the server.\n",
         "",
     )
+    monkeypatch.setenv(SCRIPT_VARIABLE, "kafka-delete-records.sh")
+    assert kcli("delete-records", "--offset-json-file", str(file)).code == 0, "as in Kafka"
 
 
 @pytest.mark.parametrize(

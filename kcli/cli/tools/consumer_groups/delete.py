@@ -60,6 +60,7 @@ async def delete_groups(options: ConsumerGroupsOptions, client: AdminClient, out
         confirm(f"This deletes the groups {listed(groups)} with all their offsets.", yes=options.yes)
         results = await client.delete_groups(groups)
     order = map_order(results, string_hash)
+    output.is_failed |= any(results.values())
     if not output.is_text:
         for group in order:
             output.row(DeletedGroup(group, _text(results[group]), options.dry_run), "")

@@ -28,7 +28,7 @@ from kcli.cli.syntax.options import (
     option,
 )
 from kcli.cli.unreachable import explained
-from kcli.command.examples import FAILURE, INTERRUPTED, Example
+from kcli.command.examples import INTERRUPTED, Example
 from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
@@ -404,6 +404,8 @@ class _Run:
         self.output.row(row, self.total.total_line())
         sent, topic = self.total.count + self.failed, self.options.topic or ""
         warn_of_failures(failure_lines(self.outcomes, sent, "records", topic), "producer-perf-test")
+        if self.failed:
+            self.output.is_failed = True
         if self.steady is not None:
             self.output.say(self.steady.total_line(" steady state"))
         if self.options.print_metrics:
@@ -449,8 +451,14 @@ command = Command(
         ),
     ),
     exit_status=(
-        (0, "The test ran to its end. Records that a broker refused are reported on standard error."),
-        FAILURE,
+        (0, "All records were sent and acknowledged."),
+        (
+            1,
+            (
+                "A record failed, which standard error reports, or the options are wrong. After a failed record, "
+                "Kafka's script ends with 0."
+            ),
+        ),
         INTERRUPTED,
     ),
 )
