@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kcli.cli.main import run
+from kcli.cli.tools.console.consumer import ConsoleConsumerOptions
+from kcli.cli.tools.console.search import _start
+from kcli.console.messages.positions import Origin, Start
 
 TOPIC = ["console-consumer", "--bootstrap-server", "127.0.0.1:1", "--topic", "t"]
 
@@ -26,3 +29,17 @@ def test_an_option_that_does_not_fit_is_refused_before_the_tool_connects(
 ) -> None:
     assert run([*TOPIC, *words]) == 1
     assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("offset", "start"),
+    [
+        (None, Start(Origin.EARLIEST)),
+        ("Earliest", Start(Origin.EARLIEST)),
+        ("2", Start(Origin.OFFSET, 2)),
+        ("+2", Start(Origin.OFFSET, 2)),
+        ("\u0662", Start(Origin.OFFSET, 2)),
+    ],
+)
+def test_an_offset_is_read_as_without_by_time(offset: str | None, start: Start) -> None:
+    assert _start(ConsoleConsumerOptions(topic="t", by_time=True, offset=offset)) == start

@@ -196,7 +196,7 @@ def _start(options: ConsoleConsumerOptions) -> Start:
     if from_ms is not None:
         return Start(Origin.TIME, from_ms)
     # consumer.py has checked that the offset is earliest, latest or a number.
-    if options.offset is not None and options.offset.isdecimal():
+    if options.offset is not None and options.offset.lower() != "earliest":
         return Start(Origin.OFFSET, parse_long(options.offset))
     return Start(Origin.EARLIEST)
 
