@@ -60,9 +60,9 @@ _REFUSED = {
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: ResourceType.USER,
 }
 
-_RANDOM_GROUP = re.compile(r"(?P<prefix>(console|perf)-consumer-)\d+")
+_RANDOM_GROUP = re.compile(r"(?P<prefix>(console|perf)-consumer-)\d+", re.ASCII)
 
-_ARRAY = re.compile(r"tuple\[(\w+), \.\.\.\]")
+_ARRAY = re.compile(r"tuple\[(\w+), \.\.\.\]", re.ASCII)
 
 
 @contextmanager

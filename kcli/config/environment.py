@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import Enum
 
-from kcli.model.java_text import trim
+from kcli.model.java_text import split_blanks, trim
 
 JMX_PORT = "JMX_PORT"
 LOG_DIR = "LOG_DIR"
@@ -274,7 +274,7 @@ def without_options_of_one_node(environment: Mapping[str, str]) -> dict[str, str
     found = {name: text for name, text in environment.items() if name not in (JMX_PORT, LOG_DIR)}
     for name in JVM_VARIABLES:
         if name in found:
-            kept = (word for word in found[name].split() if not _is_of_one_node(word))
+            kept = (word for word in split_blanks(found[name]) if not _is_of_one_node(word))
             found[name] = " ".join(kept)
     return found
 
@@ -286,7 +286,7 @@ def _is_of_one_node(word: str) -> bool:
 def _options(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields each option with the name of its variable. The shell splits a variable only at blanks."""
     for name in JVM_VARIABLES:
-        for word in environment.get(name, "").split():
+        for word in split_blanks(environment.get(name, "")):
             yield name, word
 
 

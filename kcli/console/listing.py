@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kcli.console.answers import Rows
+from kcli.model.java_text import split_blanks
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class Listing:
 
     def matching(self, rows: Iterable[T], text: Callable[[T], str]) -> list[T]:
         """Returns the rows whose text has every word."""
-        words = self.search.casefold().split()
+        words = split_blanks(self.search.casefold())
         if not words:
             return list(rows)
         return [row for row in rows if all(word in text(row).casefold() for word in words)]

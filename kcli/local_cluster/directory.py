@@ -62,7 +62,7 @@ OWN_KEYS = frozenset(
     }
 )  # fmt: skip
 """The keys whose values differ between nodes, or that belong to the layout. One value for all nodes would be wrong."""
-_NODE_NAME = re.compile(r"node-\d+")
+_NODE_NAME = re.compile(r"node-\d+", re.ASCII)
 HEADER = """\
 # A node of the cluster in {directory}. After a change, start the cluster again, or only this node:
 #   kcli server-start {file}

@@ -19,6 +19,7 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _TRIMMED = "".join(map(chr, range(0x21)))
 # The white space that `\s` matches in Java's regular expressions.
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_BLANKS = re.compile(r"[ \t\n\x0b\f\r]+")
 # The patterns of doubles are compiled at their first use, because every tool imports this module.
 _DECIMAL = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
 _HEXADECIMAL = r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?"
@@ -84,6 +85,11 @@ def split_list(text: str) -> tuple[str, ...]:
     """
     trimmed = trim(text)
     return tuple(_COMMA.split(trimmed)) if trimmed else ()
+
+
+def split_blanks(text: str) -> list[str]:
+    """The words of a text, which the white space of ASCII separates. A no-break space is a part of a word."""
+    return [word for word in _BLANKS.split(text) if word]
 
 
 def _integer(text: str, least: int, most: int) -> int:

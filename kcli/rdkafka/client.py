@@ -17,7 +17,9 @@ from kcli.rdkafka.objects import ClientError
 C = TypeVar("C")
 
 _UNKNOWN = re.compile(r'No such configuration property: "(.+)"')
-_OUTSIDE = re.compile(r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)')
+_OUTSIDE = re.compile(
+    r'Configuration property "(.+)" value .*is outside allowed range (-?\d+)\.\.(-?\d+)', re.ASCII
+)
 
 
 def new_client(make: Callable[[dict[str, object]], C], config: dict[str, object]) -> C:

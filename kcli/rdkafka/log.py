@@ -10,11 +10,11 @@ from kcli.model.java_text import parse_int
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.log_text import log_line
 
-_WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)")
+_WRONG_SIZE = re.compile(r"Invalid response size (-?\d+)", re.ASCII)
 # A repeated line is logged once in this time. librdkafka logs about 20 failed connection attempts in a second. Java
 # logs one.
 REPEAT_S = 1.0
-_ELAPSED = re.compile(r"\(after \d+ms in state \w+.*?\)")
+_ELAPSED = re.compile(r"\(after \d+ms in state \w+.*?\)", re.ASCII)
 _FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (kcli.rdkafka)"
 
 
@@ -65,7 +65,7 @@ def logger() -> logging.Logger:
 
 _LINE = re.compile(r"[A-Z_]+ \[[^\]]*\](?: \[thrd:[^\]]*\])?: (?P<text>.*)", re.S)
 """A line of librdkafka: FACILITY [client] [thrd:thread]: text."""
-_BROKER = re.compile(r"(?:[a-z_]+://)?(?P<address>\S+:\d+)/(?:\d+|bootstrap): (?P<text>.*)", re.S)
+_BROKER = re.compile(r"(?:[a-z_]+://)?(?P<address>\S+:\d+)/(?:\d+|bootstrap): (?P<text>.*)", re.S | re.ASCII)
 _CONNECT = re.compile(r"Connect to ipv[46]#(?P<address>\S+) failed: (?P<reason>.*?)(?: \(after .*)?", re.S)
 
 

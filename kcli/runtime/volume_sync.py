@@ -44,7 +44,7 @@ def sync_volume(path: str) -> bool:
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """The C library. None if its `syncfs` cannot be relied on."""
-    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release, re.ASCII)
     if sys.platform != "linux" or release is None or (int(release[1]), int(release[2])) < FIRST_KERNEL:
         return None
     library = ctypes.CDLL(None, use_errno=True)

@@ -24,7 +24,8 @@ from kcli.security.java_patterns import JavaPattern, compile_java
 _NAME = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 _RULE = re.compile(
     r"RULE:\[(?P<parts>\d+):(?P<format>[^\]]*)\](?:\((?P<regex>[^)]*)\))?"
-    r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
+    r"(?:s/(?P<from>[^/]*)/(?P<to>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?",
+    re.ASCII,
 )
 _PARAMETER = re.compile(r"\$([0-9]{1,9})")
 _NOT_SIMPLE = re.compile(r"[/@]")
@@ -133,8 +134,10 @@ def default_realm(environment: Mapping[str, str], path: str = "/etc/krb5.conf") 
                 text = file.read()
         except OSError:
             continue
-        section = re.search(r"^\s*\[libdefaults\]\s*$(.*?)(?=^\s*\[|\Z)", text, re.MULTILINE | re.DOTALL)
-        entry = section and re.search(r"^\s*default_realm\s*=\s*(\S+)", section[1], re.MULTILINE)
+        section = re.search(
+            r"^\s*\[libdefaults\]\s*$(.*?)(?=^\s*\[|\Z)", text, re.MULTILINE | re.DOTALL | re.ASCII
+        )
+        entry = section and re.search(r"^\s*default_realm\s*=\s*(\S+)", section[1], re.MULTILINE | re.ASCII)
         if entry:
             return entry[1]
     return None

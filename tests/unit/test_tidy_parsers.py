@@ -7,6 +7,7 @@ start on the same directory. So text is parsed with kcli/model/java_text.py and 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,6 +60,7 @@ PLACES = {
     "kcli/server/logging/rotation.py": OWN,
     "kcli/cli/tools/console/formatters.py": OWN,
     "kcli/config/properties.py": OWN,
+    "kcli/cli/unexpected.py": "an error that is shown on one line",
     "kcli/security/jaas.py": OWN,
     "kcli/security/mechanisms/gssapi.py": OWN,
     "kcli/tracing/otlp.py": OWN,
@@ -122,7 +124,9 @@ def lax_calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
             case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="int" | "float"), *_]):
                 yield node.lineno, ast.unparse(node)
-            case ast.Call(func=ast.Attribute(attr="strip" | "isdigit" | "isnumeric"), args=[], keywords=[]):
+            case ast.Call(
+                func=ast.Attribute(attr="strip" | "split" | "isdigit" | "isnumeric"), args=[], keywords=[]
+            ):
                 yield node.lineno, ast.unparse(node)
             case ast.keyword(arg="key" | "type", value=ast.Name(id="int" | "float")):
                 yield node.value.lineno, ast.unparse(node)
@@ -160,6 +164,7 @@ def test_each_place_of_a_number_is_still_needed() -> None:
         "int(found[1])",
         "text.strip()",
         "text.isdigit()",
+        "text.split()",
         "map(int, parts)",
         "sorted(names, key=int)",
     ],
@@ -176,8 +181,60 @@ def test_a_lax_parser_is_found(code: str) -> None:
         "int(Codec.ZSTD)",
         "float('inf')",
         "text.strip(' ')",
+        "text.split(' ')",
         "isinstance(x, int)",
     ],
 )
 def test_a_number_is_no_text(code: str) -> None:
     assert list(lax_calls(ast.parse(code))) == []
+
+
+WIDER = "what hides secrets may match too much"
+OTHERS = "languages of other programs, with words in any script"
+
+PATTERN_PLACES = {
+    "kcli/cli/tools/configs/quotas.py": WIDER,
+    "kcli/runtime/hidden_arguments.py": WIDER,
+    "kcli/console/messages/": "the languages of filters and of JSON, with words in any script",
+    "kcli/spark/jobs/sql/": OTHERS,
+    "kcli/testing/": "tests, which parse their own text",
+}
+"""The files and folders with patterns that match digits and white space of all scripts, and the reasons."""
+
+_CLASS = re.compile(r"(?<!\\)(?:\\\\)*\\[dsw]")
+
+
+def lax_patterns(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and the text of each pattern with `\\d`, `\\s` or `\\w` that does not have the meaning of Java's."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=name), args=[pattern, *_]):
+                texts = [each.value for each in ast.walk(pattern) if isinstance(each, ast.Constant)]
+                is_wide = any(_CLASS.search(text) for text in texts if isinstance(text, str))
+                if is_wide and name != "escape" and "re.ASCII" not in ast.unparse(node):
+                    yield node.lineno, ast.unparse(node)
+
+
+def test_patterns_match_as_in_java() -> None:
+    found = [
+        f"{name}:{line}: {call}"
+        for path in sorted((ROOT / "kcli").rglob("*.py"))
+        if not (name := path.relative_to(ROOT).as_posix()).startswith((*PATTERN_PLACES,))
+        for line, call in lax_patterns(ast.parse(path.read_bytes()))
+    ]
+    assert not found, "use re.ASCII for text, or add the place:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        (r"re.compile(r'\d+')", 1),
+        (r"re.fullmatch(r'a' + r'\s*', text, re.DOTALL)", 1),
+        (r"re.search(rf'{part}[\w.]', text)", 1),
+        (r"re.compile(r'\d+', re.ASCII | re.DOTALL)", 0),
+        (r"re.compile(r'[0-9]\S')", 0),
+        (r"re.compile(r'\\s')", 0),
+    ],
+)
+def test_a_wide_pattern_is_found(code: str, count: int) -> None:
+    assert len(list(lax_patterns(ast.parse(code)))) == count

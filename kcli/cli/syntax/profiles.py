@@ -44,10 +44,10 @@ MAX_FILE_BYTES = 1 << 20
 
 Words = list[tuple[str, str | None]]
 
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w.\- ])+?)\s*=""")
-_PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
-_PLACE = re.compile(r"(.*) \(at line (\d+), column \d+\)")
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?", re.ASCII)
+_KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w.\- ])+?)\s*=""", re.ASCII)
+_PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""", re.ASCII)
+_PLACE = re.compile(r"(.*) \(at line (\d+), column \d+\)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

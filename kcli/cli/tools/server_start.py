@@ -15,7 +15,7 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, UsageError, flag, option
 from kcli.command.examples import Example
 from kcli.config.environment import EXTRA_ARGS, LOG_DIR, logs_directory
-from kcli.model.java_text import trim
+from kcli.model.java_text import split_blanks, trim
 
 if TYPE_CHECKING:
     from kcli.config.broker import BrokerConfig
@@ -86,7 +86,7 @@ class ExtraArguments:
 
 
 def _extra_arguments() -> ExtraArguments:
-    words = iter(os.environ.get(EXTRA_ARGS, "").split())
+    words = iter(split_blanks(os.environ.get(EXTRA_ARGS, "")))
     found = ExtraArguments()
     for word in words:
         match word:

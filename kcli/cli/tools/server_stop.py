@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Family, Kind, option
 from kcli.command.examples import Example
-from kcli.model.java_text import natural, parse_int, trim
+from kcli.model.java_text import natural, parse_int, split_blanks, trim
 
 PROC = "/proc"
 SERVER_MODULE = "kcli.server.main"
@@ -100,7 +100,7 @@ def _processes(proc: str) -> Iterator[tuple[int, list[str]]]:
 def _processes_by_ps() -> Iterator[tuple[int, list[str]]]:
     listed = subprocess.run(["ps", "axww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
     for line in listed.stdout.splitlines():
-        pid, *argv = line.split()
+        pid, *argv = split_blanks(line)
         yield parse_int(pid), argv
 
 

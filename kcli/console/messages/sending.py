@@ -13,6 +13,7 @@ from kcli.console.messages.fetching import UnknownTopic
 from kcli.console.messages.partitioner import partition_of
 from kcli.console.messages.record import Headers
 from kcli.errors import ErrorCode, KafkaError, KcliError, NetworkException, TimeoutException, error_for
+from kcli.model.java_text import split_blanks
 from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages.metadata import MetadataResponseTopic
@@ -99,7 +100,7 @@ def _checked_json(raw: bytes, name: str) -> bytes:
 
 def _from_hex(text: str, name: str) -> bytes:
     try:
-        return binascii.unhexlify("".join(text.split()))
+        return binascii.unhexlify("".join(split_blanks(text)))
     except (ValueError, binascii.Error) as error:
         raise InvalidRecord(f"the {name} is not hexadecimal: {error}") from None
 

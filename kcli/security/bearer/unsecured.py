@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kcli.model.java_text import natural
+from kcli.model.java_text import natural, split_blanks
 from kcli.security.bearer import claims
 from kcli.security.mechanisms.oauthbearer import BearerToken, TokenRefused
 
@@ -28,7 +28,7 @@ class UnsecuredCheck:
         self._now_ms = now_ms
         self._principal_claim = options.get(_PRINCIPAL_CLAIM) or "sub"
         self._scope_claim = options.get(_SCOPE_CLAIM) or "scope"
-        self._required_scope = tuple(options.get(_REQUIRED_SCOPE, "").split())
+        self._required_scope = tuple(split_blanks(options.get(_REQUIRED_SCOPE, "")))
         skew = options.get(_SKEW_MS) or "0"
         skew_ms = natural(skew)
         if skew_ms is None:
@@ -57,7 +57,11 @@ class UnsecuredCheck:
         if not self._required_scope:
             return
         value = found.get(self._scope_claim)
-        has = set(value.split()) if isinstance(value, str) else set(claims.texts(found, self._scope_claim))
+        has = (
+            set(split_blanks(value))
+            if isinstance(value, str)
+            else set(claims.texts(found, self._scope_claim))
+        )
         if not has.issuperset(self._required_scope):
             raise TokenRefused(
                 "a required scope is missing",

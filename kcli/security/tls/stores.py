@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from kcli.model.java_text import split_blanks
 from kcli.security.tls.checks import EntryNames, StoreError, check_key_store, check_trust_store
 from kcli.security.tls.settings import PEM, LookUp, StoreSettings, store_settings
 
@@ -30,8 +31,8 @@ PKCS12_KEPT = 4
 STORE_SIZE_MAX_BYTES = 16 * 1024 * 1024
 """The largest store file that is read. A trust store with the authorities of all browsers has less than 1 MiB."""
 
-_BLOCK = re.compile(r"-+BEGIN ([A-Z0-9 ]+)-+\s+(.*?)-+END \1-+", re.DOTALL)
-_HEADER = re.compile(r"^[\w-]+:.*$", re.MULTILINE)
+_BLOCK = re.compile(r"-+BEGIN ([A-Z0-9 ]+)-+\s+(.*?)-+END \1-+", re.DOTALL | re.ASCII)
+_HEADER = re.compile(r"^[\w-]+:.*$", re.MULTILINE | re.ASCII)
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """The first bytes of JKS and JCEKS files."""
 _NAME_TYPES: Mapping[type[x509.GeneralName], int] = {
@@ -238,7 +239,7 @@ def _blocks(text: str, kind: str) -> list[tuple[str, bytes]]:
     # A property of one line has no line ends, so the two characters \n may take their place.
     found = _BLOCK.findall(text.replace("\\n", "\n"))
     blocks = [
-        (name, base64.b64decode("".join(_HEADER.sub("", body).split()), validate=True))
+        (name, base64.b64decode("".join(split_blanks(_HEADER.sub("", body))), validate=True))
         for name, body in found
         if name.endswith(kind)
     ]

@@ -165,7 +165,7 @@ class RotatedFile(logging.Handler):
 
     def _renamed_files(self) -> list[Path]:
         """The renamed files of this log, oldest first."""
-        pattern = re.compile(re.escape(self.path.name) + r"\.(\d{4}-\d\d-\d\d-\d\d)(?:\.(\d+))?")
+        pattern = re.compile(re.escape(self.path.name) + r"\.(\d{4}-\d\d-\d\d-\d\d)(?:\.(\d+))?", re.ASCII)
         found = []
         for name in os.listdir(self.path.parent):
             match = pattern.fullmatch(name)

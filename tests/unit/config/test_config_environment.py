@@ -51,6 +51,8 @@ def test_a_system_property_is_a_whole_word_and_its_last_value_counts() -> None:
     assert value("a.b", {"KAFKA_OPTS": "-Da.b=x", "KAFKA_HEAP_OPTS": "-Da.b=y"}) == "x"
     assert value("a.b", {"KAFKA_JVM_PERFORMANCE_OPTS": "-Da.b=x"}) == "x"
     assert value("a.b", {"KAFKA_OPTS": "-Da.b"}) is None
+    no_break_space = "\N{NO-BREAK SPACE}"
+    assert value("a.b", {"KAFKA_OPTS": f"-Da.b=x{no_break_space}y"}) == f"x{no_break_space}y"
     assert value("a.b", {}) is None
 
 

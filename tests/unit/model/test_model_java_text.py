@@ -116,6 +116,11 @@ def test_trim_removes_control_characters_and_keeps_no_break_spaces() -> None:
     assert java_text.trim(NO_BREAK_SPACE + "a\N{EM SPACE}") == NO_BREAK_SPACE + "a\N{EM SPACE}"
 
 
+def test_only_white_space_of_ascii_separates_words() -> None:
+    assert java_text.split_blanks(f" a\t\nb{NO_BREAK_SPACE}c\x85d \r") == ["a", f"b{NO_BREAK_SPACE}c\x85d"]
+    assert java_text.split_blanks(" ") == []
+
+
 def test_a_list_is_split_at_commas_with_white_space_of_ascii() -> None:
     assert java_text.split_list(" a , b\t,,c ") == ("a", "b", "", "c")
     assert java_text.split_list("  ") == ()

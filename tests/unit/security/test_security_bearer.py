@@ -100,6 +100,8 @@ def test_a_missing_scope_is_named() -> None:
     with pytest.raises(TokenRefused) as raised:
         check(RequiredScope="a b")(unsecured(**VALID, scope="a"), {})
     assert raised.value.client_text == '{"status":"insufficient_scope", "scope":"[a, b]"}'
+    with pytest.raises(TokenRefused, match="a required scope is missing"):
+        check(RequiredScope="a b")(unsecured(**VALID, scope="a\N{NO-BREAK SPACE}b"), {})
 
 
 class Keys:

@@ -77,6 +77,7 @@ def test_a_rule_replaces_the_first_match_or_all(rule: str, name: str) -> None:
         ("DEFAULT/L", "Invalid rule: `DEFAULT/L`, unmatched substring: `/L`"),
         ("RULE:[1:$1", r"Invalid rule: RULE:\[1:\$1"),
         ("RULE:[n:$1]", "Invalid rule"),
+        ("RULE:[\N{ARABIC-INDIC DIGIT ONE}:$1]", "Invalid rule"),
         ("RULE:[1:$1]s/a/b", "unmatched substring: `s/a/b`"),
         ("RULE:[1:$1]/g", "unmatched substring: `g`"),
         ("RULE:[1:$1]([)", r"Invalid rule: RULE:\[1:\$1\]\(\["),

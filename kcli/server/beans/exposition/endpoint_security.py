@@ -17,6 +17,7 @@ from kcli.config.definition import ConfigError
 from kcli.config.listener_config import ListenerConfig
 from kcli.http.handshakes import Tls
 from kcli.http.logins import Logins
+from kcli.model.java_text import split_blanks
 from kcli.server.network.tls_transport import ServerTls
 
 _log = logging.getLogger("kcli.server.MetricsEndpoint")
@@ -62,7 +63,7 @@ def endpoint_security(
 
 def _logins(text: str) -> Logins | None:
     users: dict[str, str] = {}
-    for number, entry in enumerate(text.split(), 1):
+    for number, entry in enumerate(split_blanks(text), 1):
         name, colon, password = entry.partition(":")
         if not (name and colon and password):
             raise ConfigError(f"{USERS_KEY}: entry {number} is not name:password", key=USERS_KEY)

@@ -40,7 +40,7 @@ PERMANENT_SPARK = re.compile(
 )
 """Exceptions of Spark that a value causes in a query, such as a division by zero."""
 
-JAVA_CLASS = re.compile(r"^(?:Caused by)?(?:: )?(?:(?:\w+\.){2,}[\w$]+(?:: |$))?")
+JAVA_CLASS = re.compile(r"^(?:Caused by)?(?:: )?(?:(?:\w+\.){2,}[\w$]+(?:: |$))?", re.ASCII)
 """The class of an exception at the start of a line of Java, with the marks that Java and py4j put in front of it."""
 
 FAILURES_READ = 20

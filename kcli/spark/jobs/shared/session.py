@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from kcli.model.java_text import parse_double, parse_int
+from kcli.model.java_text import parse_double, parse_int, split_blanks
 from kcli.spark.jobs.shared.failures import reason
 from kcli.spark.submit import SIGNALLED, SPARK_BEGAN, SPARK_LOG
 
@@ -32,7 +32,7 @@ SILENT_SECONDS = 2.0
 
 STARTING = "waiting for Spark to start, which takes 5 to 45 s (less after 'kcli spark-submit prepare')"
 
-_ENDED = re.compile(r'(?:Exception in thread "main" [\w.$]+: |Error: |.* ERROR \w+: )(?P<said>.+)')
+_ENDED = re.compile(r'(?:Exception in thread "main" [\w.$]+: |Error: |.* ERROR \w+: )(?P<said>.+)', re.ASCII)
 """A line of Spark's log that says why Spark has ended."""
 
 
@@ -79,7 +79,7 @@ def _ended_by_signals() -> Iterator[None]:
 def _end(number: int, _: FrameType | None) -> None:
     """Ends the JVM and this process. Files that the start of Spark has made are deleted on the way."""
     for children in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for child in map(parse_int, children.read_text().split()):
+        for child in map(parse_int, split_blanks(children.read_text())):
             with suppress(OSError):
                 os.killpg(child, signal.SIGKILL)  # each JVM has a process group of its own
                 os.waitpid(child, 0)

@@ -20,7 +20,7 @@ from kcli.command.examples import Example
 from kcli.command.options import Exclusive, Kind, option
 from kcli.command.rows import tsv_line
 from kcli.errors import KcliError
-from kcli.model.java_text import trim
+from kcli.model.java_text import split_blanks, trim
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.jobs.records.column_names import printable
 from kcli.spark.jobs.records.topic_tables import TopicTables
@@ -105,7 +105,7 @@ def plan(options: SqlOptions) -> list[str]:
     lines += table_plan(options, _given(options))
     for found in map(statement, _given(options)):
         what = "show the rows of" if found.target is None else f"write to topic {found.target} the rows of"
-        lines.append(f"{what}: {' '.join(found.query.split())}")
+        lines.append(f"{what}: {' '.join(split_blanks(found.query))}")
     return lines if not options.is_shell else [*lines, "a shell reads statements from stdin"]
 
 

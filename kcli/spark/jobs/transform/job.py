@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.command.examples import Example
 from kcli.command.options import Exclusive, option
+from kcli.model.java_text import split_blanks
 from kcli.spark.jobs.shared.endpoints import check_target, target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.job import Job
@@ -55,7 +56,7 @@ def _check(options: TransformOptions) -> TransformOptions:
 def plan(options: TransformOptions) -> list[str]:
     """Returns the plan of the job in lines."""
     lines = [f"transform to topic {options.target_topic} as {options.output_format} ({options.mode})"]
-    lines.append(f"query: {' '.join(options.query.split())}")
+    lines.append(f"query: {' '.join(split_blanks(options.query))}")
     lines += table_plan(options, [options.query])
     lines.append(target_plan(writer_options(options, options.target_topic), options.target_topic)[0])
     lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
