@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcli.config.properties import dumps
+from kcli.config.properties import dumps, parse
 from kcli.model.java_text import trim
 from kcli.runtime.hidden_arguments import holds_secret
 
@@ -37,11 +37,15 @@ class SubmitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The arguments of `kcli spark-submit`: Spark's options, the job or file, and the arguments of the job."""
+    """The arguments of `kcli spark-submit`: Spark's options, the job or file, and the arguments of the job.
+
+    `settings` is the text of the user's --properties-file. It is read once, because the file may be a pipe.
+    """
 
     spark: tuple[str, ...]
     job: str | None
     arguments: tuple[str, ...]
+    settings: str = ""
 
     def value(self, name: str) -> str | None:
         """Returns the last value of Spark's option `name`."""
@@ -61,7 +65,7 @@ class CommandLine:
     @property
     def is_local(self) -> bool:
         """Whether everything runs on this machine: no master is set, or a local master."""
-        master = self.value("--master") or self._conf("spark.master")
+        master = self.value("--master") or self._setting("spark.master")
         return master is None or master.startswith("local")
 
     @property
@@ -73,7 +77,7 @@ class CommandLine:
         """Raises SubmitError if the master is not one that Spark knows. Spark itself reports this only in its log."""
         source, master = "--master", self.value("--master")
         if master is None:
-            source, master = "spark.master", self._conf("spark.master")
+            source, master = "spark.master", self._setting("spark.master")
         if master is not None and not MASTERS.fullmatch(master):
             raise SubmitError(f"{source} {master}: expected {MASTER_FORMS}")
 
@@ -127,6 +131,14 @@ class CommandLine:
                 kept += [word, setting] if is_pair else [word]
         return replace(self, spark=tuple(kept)), dumps(secrets, now=datetime.now(UTC)) if secrets else ""
 
+    def _setting(self, key: str) -> str | None:
+        """Returns the value of a setting in --conf, or else in the user's --properties-file."""
+        found = self._conf(key)
+        if found is not None:
+            return found
+        in_file = parse(self.settings).get(key)
+        return None if in_file is None else trim(in_file)
+
     def _conf(self, key: str) -> str | None:
         found = None
         for word in self.spark:
@@ -138,11 +150,12 @@ class CommandLine:
 
 def split_command_line(words: list[str]) -> CommandLine:
     """Splits the arguments at the first argument that is not an option or the value of an option, as spark-submit
-    does."""
+    does. Raises SubmitError if the --properties-file cannot be read."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         takes_value = words[at] not in FLAGS and "=" not in words[at]
         at += 2 if takes_value else 1
     at = min(at, len(words))
     job = words[at] if at < len(words) else None
-    return CommandLine(tuple(words[:at]), job, tuple(words[at + 1 :]))
+    line = CommandLine(tuple(words[:at]), job, tuple(words[at + 1 :]))
+    return replace(line, settings=line.users_settings())

@@ -235,13 +235,12 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
         if line.value("--properties-file") is None:
             _append(settings, secrets)
             return line
-        if secrets:
-            own = directory / "settings.conf"
-            _append(own, line.users_settings() + secrets)
-            line = line.with_settings(own)
+        own = directory / "settings.conf"  # the user's file may be a pipe, which has been read
+        _append(own, line.settings + secrets)
+        line = line.with_settings(own)
         # With this option our defaults apply in addition to the user's file.
         return replace(line, spark=(*line.spark, "--load-spark-defaults"))
-    _append(settings, line.users_settings() + secrets)  # if a key has several lines, Spark uses the last one
+    _append(settings, line.settings + secrets)  # if a key has several lines, Spark uses the last one
     options = [environment.get("SPARK_SUBMIT_OPTS"), f"-Dlog4j2.configurationFile={conf}/log4j2.properties"]
     archive = class_archive(home)
     if archive.exists():

@@ -68,7 +68,10 @@ Spark's exit code."""
 def run(options: CommonOptions, output: Output) -> int:
     finish_on_sigterm()  # files with secrets are deleted at the end
     words = list(options.argv)
-    line = split_command_line(words)
+    try:
+        line = split_command_line(words)
+    except SubmitError as error:
+        raise CommandError(str(error)) from None
     profile = chosen_profile(options_of(SubmitOptions), line.value("--profile"))
     if profile is not None and line.job not in JOBS and line.value("--profile") is not None:
         raise CommandError(f"--profile is for the jobs of kcli ({', '.join(JOBS)})")

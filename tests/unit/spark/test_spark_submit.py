@@ -238,8 +238,11 @@ def test_spark_starts_with_our_settings_and_this_python(tmp_path: Path) -> None:
 
 def test_a_configuration_directory_of_the_user_stays(tmp_path: Path) -> None:
     (tmp_path / "pyspark" / "conf").mkdir(parents=True)
-    words, shown, _ = started(tmp_path, "--properties-file", "p.conf")
-    assert words[:3] == ["--properties-file", "p.conf", "--load-spark-defaults"]
+    settings = tmp_path / "p.conf"
+    settings.write_text("spark.ui.enabled true\n")
+    words, shown, _ = started(tmp_path, "--properties-file", str(settings))
+    assert (words[0], words[2]) == ("--properties-file", "--load-spark-defaults")
+    assert not os.path.exists(words[1])  # a copy, because the user's file may be a pipe
     assert shown["SPARK_CONF_DIR"].endswith("/conf")
     assert not os.path.exists(shown["SPARK_CONF_DIR"])
 
@@ -346,9 +349,47 @@ def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(
 def test_a_file_of_settings_that_is_no_text_is_refused(tmp_path: Path) -> None:
     settings = tmp_path / "p.conf"
     settings.write_bytes(b"spark.app.name caf\xe9\n")
-    line = split_command_line(["--properties-file", str(settings), "sql"])
     with pytest.raises(SubmitError, match=r"--properties-file .*/p\.conf: the text is not UTF-8"):
-        line.users_settings()
+        split_command_line(["--properties-file", str(settings), "sql"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "is_local", "is_known"),
+    [
+        ("spark.master local[2] \n", [], True, True),
+        ("spark.master=yarn\n", [], False, True),
+        ("spark.master local\nspark.master: yarn\n", [], False, True),
+        ("spark.master yarn\n", ["--conf", "spark.master=local"], True, True),
+        ("spark.master locl\n", ["--master", "local"], True, True),
+        ("spark.master locl\n", [], True, False),
+    ],
+)
+def test_the_master_may_be_in_the_file_of_settings(
+    text: str, words: list[str], is_local: bool, is_known: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.conf"
+    file.write_text(text)
+    line = split_command_line(["--properties-file", str(file), *words, "sql"])
+    file.unlink()
+    if is_known:
+        line.check_master()
+        assert line.is_local is is_local
+        return
+    with pytest.raises(SubmitError, match=r"spark\.master locl: expected local"):
+        line.check_master()
+
+
+@pytest.mark.parametrize("text", ["spark.master locl\n", None])
+def test_a_dry_run_checks_the_file_of_settings(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.conf"
+    if text is not None:
+        file.write_text(text)
+    words = ["--properties-file", str(file), "sql", "--bootstrap-server", "127.0.0.1:1", "-e", "select 1"]
+    assert run(["spark-submit", *words, "--dry-run"]) == 1
+    error = "No such file or directory" if text is None else "spark.master locl: expected local"
+    assert error in capsys.readouterr().err
 
 
 def test_settings_with_secrets_go_to_a_file_and_not_to_the_command_line_of_the_jvm() -> None:
