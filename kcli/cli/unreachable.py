@@ -10,26 +10,32 @@ import threading
 from collections.abc import Mapping
 
 from kcli.cli.waits import watch_servers
-from kcli.model.java_text import parse_long
+from kcli.model.java_text import parse_long, trim
 from kcli.rdkafka.objects import ClientError
 
 
 def explained(
-    config: dict[str, object], properties: Mapping[str, str], *, limit_ms: int | None = None
+    config: dict[str, object],
+    properties: Mapping[str, str],
+    *,
+    limit_ms: int | None = None,
+    block_ms: int | None = None,
 ) -> dict[str, object]:
     """Returns librdkafka's configuration with a callback that logs the mistake in the client's properties.
 
     If no server answers, prints a line at a terminal. `limit_ms` is the time after which a consumer ends.
+    `block_ms` is a producer's default of max.block.ms.
     """
-    watch_servers(properties.get("bootstrap.servers", ""), _limit(properties, limit_ms))
+    watch_servers(properties.get("bootstrap.servers", ""), _limit(properties, limit_ms, block_ms))
     return {**config, "error_cb": Unreachable(properties)}
 
 
-def _limit(properties: Mapping[str, str], limit_ms: int | None) -> str:
+def _limit(properties: Mapping[str, str], limit_ms: int | None, block_ms: int | None) -> str:
     """Returns a sentence about the longest wait."""
-    block_ms = properties.get("max.block.ms")
+    given = properties.get("max.block.ms")
     if block_ms is not None:
-        return f"A record waits at most {parse_long(block_ms) / 1000:g} s (max.block.ms)."
+        block_ms = block_ms if given is None else parse_long(trim(given))
+        return f"A record waits at most {block_ms / 1000:g} s (max.block.ms)."
     if limit_ms is not None and limit_ms >= 0:
         return f"The command gives up after {limit_ms / 1000:g} s."
     return "The command waits until you stop it with Ctrl-C."

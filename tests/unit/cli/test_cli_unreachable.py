@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from kcli.cli import unreachable
 from kcli.cli.tools.console import consumer as console_consumer
 from kcli.cli.tools.console import producer as console_producer
 from kcli.cli.tools.perf_test import consumer as perf_consumer
@@ -130,3 +131,11 @@ def test_a_name_that_cannot_be_a_host_is_not_explained(
     properties = {"bootstrap.servers": "a..b:9092"}
     assert not explanation(explained(translate(properties), properties), caplog)
     assert not failed
+
+
+@pytest.mark.parametrize("tool", [name for name in TOOLS if "producer" in name])
+def test_each_producer_names_the_longest_wait_of_a_record(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[str] = []
+    monkeypatch.setattr(unreachable, "watch_servers", lambda _, limit: limits.append(limit))
+    TOOLS[tool]("127.0.0.1:1")
+    assert limits == ["A record waits at most 60 s (max.block.ms)."]

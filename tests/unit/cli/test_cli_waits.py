@@ -131,7 +131,7 @@ def test_a_command_of_records_watches_its_servers(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(waits, "NOTICE_S", 0.0)
     monkeypatch.setattr(waits, "_notice", lambda servers, limit: seen.append((servers, limit)))
     settings = {"bootstrap.servers": "h:1"}
-    unreachable.explained({}, {**settings, "max.block.ms": "2000"})
+    unreachable.explained({}, {**settings, "max.block.ms": " 2000 "}, block_ms=60_000)
     unreachable.explained({}, settings, limit_ms=500)
     unreachable.explained({}, settings)
     for thread in threading.enumerate():

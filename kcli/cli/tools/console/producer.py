@@ -34,7 +34,7 @@ from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.configuration import TRANSACTION_TIMEOUT_MS
 from kcli.rdkafka.delivery import DeliveryReports, Outcome, failure_lines, is_purged, outcome_of
 from kcli.rdkafka.log import logger
-from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
+from kcli.rdkafka.producer import MAX_BLOCK_MS, PARTITION_UA, Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 from kcli.runtime.log_text import log_line
 
@@ -282,7 +282,7 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
         properties.setdefault("transactional.id", f"console-producer-{uuid.uuid4()}")
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     config = producer_config(checked_login(properties), **{"delivery.report.only.error": True})
-    return explained(config, properties)
+    return explained(config, properties, block_ms=MAX_BLOCK_MS)
 
 
 class Sender:

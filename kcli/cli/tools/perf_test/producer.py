@@ -33,7 +33,7 @@ from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error, new_client
 from kcli.rdkafka.delivery import DeliveryReports, Outcome, failure_lines, is_purged, outcome_of
-from kcli.rdkafka.producer import Destination, producer_config
+from kcli.rdkafka.producer import MAX_BLOCK_MS, Destination, producer_config
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 
 MEGABYTE = 1024 * 1024
@@ -122,7 +122,7 @@ def configuration(options: ProducerPerfOptions) -> dict[str, object]:
     transactional_id = _transactional_id(options, properties)
     if transactional_id:
         properties["transactional.id"] = transactional_id
-    return explained(producer_config(checked_login(properties)), properties)
+    return explained(producer_config(checked_login(properties)), properties, block_ms=MAX_BLOCK_MS)
 
 
 def _transactional_id(options: ProducerPerfOptions, properties: dict[str, str]) -> str | None:

@@ -18,7 +18,7 @@ from kcli.errors import KafkaError
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import kafka_error
 from kcli.rdkafka.delivery import DeliveryReports, is_purged
-from kcli.rdkafka.producer import PARTITION_UA, Destination, producer_config
+from kcli.rdkafka.producer import MAX_BLOCK_MS, PARTITION_UA, Destination, producer_config
 
 NO_LIMIT = -1
 # The time after which the events of reports are written while the last records are awaited.
@@ -80,7 +80,7 @@ def configuration(options: VerifiableProducerOptions) -> dict[str, object]:
         "retries": "0",
         **client_properties(options.producer_config or options.command_config, ()),
     }
-    return explained(producer_config(checked_login(properties)), properties)
+    return explained(producer_config(checked_login(properties)), properties, block_ms=MAX_BLOCK_MS)
 
 
 class _Run:
