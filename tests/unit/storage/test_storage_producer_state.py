@@ -390,6 +390,10 @@ class TestManyProducers:
         log.roll()
         return log
 
+    def disk_of(self, rig: LogRig) -> SimDisk:
+        assert isinstance(rig.disk, SimDisk)
+        return rig.disk
+
     def snapshots(self, rig: LogRig) -> list[str]:
         return [each.name for each in rig.disk.list_dir("/data/t-0") if "snapshot" in each.name]
 
@@ -432,10 +436,10 @@ class TestManyProducers:
         log.close(clean=False)
         rig.disk.rename("/data/t-0", "/data/t-0.0-delete")
         rig.create()
-        before = rig.disk.contents("/data/t-0")
+        before = self.disk_of(rig).contents("/data/t-0")
         for job in self.jobs:
             job()
-        assert rig.disk.contents("/data/t-0") == before
+        assert self.disk_of(rig).contents("/data/t-0") == before
 
     def test_a_clean_stop_before_the_write_keeps_the_producers(self, rig: LogRig) -> None:
         log = self.write(rig)
@@ -443,7 +447,9 @@ class TestManyProducers:
         assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
         assert [entry.producer_id for entry in rig.load(clean=True).active_producers()] == [0, 1, 2, 3, 4]
 
-    def test_the_file_of_a_deleted_snapshot_is_not_the_unfinished_file(self, rig: LogRig) -> None:
+    def test_the_file_of_a_deleted_snapshot_is_not_the_unfinished_file(
+        self, rig: LogRig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Otherwise the removal of deleted files could remove it before it has its name."""
         log = self.write(rig)
         rename = rig.disk.rename
@@ -455,7 +461,7 @@ class TestManyProducers:
                     rig.disk.remove(log.snapshots.path(Offset(5)) + ".deleted")
             rename(source, target)
 
-        rig.disk.rename = removed_first  # type: ignore[method-assign]
+        monkeypatch.setattr(rig.disk, "rename", removed_first)
         for job in self.jobs:
             job()
         assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
@@ -474,10 +480,10 @@ class TestManyProducers:
         log = self.write(rig)
         produce(log, 1, producer=0)
         log.roll()
-        rig.disk.fail("open", "unfinished", kind=FaultKind.SHORT)
-        rig.disk.fail("open", "unfinished", nth=2, kind=FaultKind.SHORT)
+        self.disk_of(rig).fail("open", "unfinished", kind=FaultKind.SHORT)
+        self.disk_of(rig).fail("open", "unfinished", nth=2, kind=FaultKind.SHORT)
         jobs = iter(self.jobs)
-        while rig.disk.has_faults:
+        while self.disk_of(rig).has_faults:
             next(jobs)()
         assert [log.snapshots.is_unwritten(Offset(offset)) for offset in (5, 6)] == [False, True]
         for job in jobs:
