@@ -30,7 +30,8 @@ def without_logins(text: str) -> str:
     """Returns a text in which the user and the password of each URL are replaced by `***`."""
     if _SCHEME_END not in text:
         return text
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for begin, end in logins(text):
         parts += (text[at:begin], HIDDEN)
         at = end

@@ -34,6 +34,7 @@ def _cases() -> list[Case]:
         return [Case(*row) for row in rows]
 
 
+@pytest.mark.usefixtures("kafkas_script")
 @pytest.mark.parametrize("case", _cases(), ids=lambda case: case.output.removesuffix(".txt"))
 def test_prints_what_kafka_printed(
     case: Case, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

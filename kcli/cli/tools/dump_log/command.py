@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.cli.output import WRITE_FAILED, Output, java_name, warn
+from kcli.cli.script_form import is_kafkas_script
 from kcli.cli.syntax.jopt import let_through
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, OnParseError, flag, option
 from kcli.cli.tools.dump_log import decoders as decoders
@@ -115,7 +116,11 @@ class Dumper:
         self.output.say(f"Dumping {path}")
         try:
             self._dump(path)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, CommandError) as error:
+            if not is_kafkas_script() and not os.path.exists(path):
+                raise CommandError(f"{path}: no such file") from None
+            if isinstance(error, CommandError):
+                raise
             raise uncaught("java.nio.file.NoSuchFileException", str(error.filename)) from None
         except KafkaError as error:
             raise uncaught(java_name(error), error.message) from None
