@@ -260,11 +260,15 @@ class SystemFileLock:
                 os.close(self._fd)
 
 
+_READ = os.O_RDONLY | os.O_NONBLOCK
+"""Without O_NONBLOCK, which has no effect on files, a named pipe in place of a file would block the node for ever."""
+
+
 class SystemDisk:
     """The machine's own file system."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> SystemFile:
-        access = os.O_RDONLY if read_only else os.O_RDWR
+        access = _READ if read_only else os.O_RDWR
         flags = access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return SystemFile(path, os.open(path, flags, 0o644))
 
@@ -292,7 +296,7 @@ class SystemDisk:
         return os.path.exists(path)
 
     def read(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, _READ | os.O_CLOEXEC)
         try:
             pieces = [os.read(fd, SMALL_FILE_BYTES)]
             if len(pieces[0]) == SMALL_FILE_BYTES:

@@ -276,3 +276,11 @@ def test_an_old_kernel_does_not_report_errors_of_a_whole_sync(monkeypatch: pytes
     finally:
         monkeypatch.undo()
         volume_sync._library.cache_clear()
+
+
+def test_a_named_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
+    path = str(tmp_path / "meta.properties")
+    os.mkfifo(path)
+    assert SystemDisk().read(path) == b""
+    file = SystemDisk().open(path, read_only=True)
+    file.close()
