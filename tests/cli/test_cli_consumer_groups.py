@@ -36,9 +36,9 @@ def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str], monkeypatch:
     return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def topic(broker: BrokerProcess) -> str:
-    """Two partitions with 3 and 4 records."""
+    """Two partitions with 3 and 4 records. The broker lives as long, so a worker makes the topic only once."""
     name = "cg-topic"
     create = ["--create", "--topic", name, "--partitions", "2"]
     assert run(["topics", "--bootstrap-server", broker.bootstrap, *create]) == 0

@@ -36,7 +36,7 @@ def create(broker: BrokerProcess, *topics: str) -> None:
         assert run(["topics", "--bootstrap-server", broker.bootstrap, *words]) == 0
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def records(broker: BrokerProcess) -> None:
     create(broker, "sr-in", "sr-mid")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
