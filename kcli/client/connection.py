@@ -19,15 +19,10 @@ from kcli.model.addresses import Address
 from kcli.model.connection_counts import ConnectionCounts
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
-from kcli.protocol.wire.codec import (
-    Message,
-    decode_response,
-    decode_response_steps,
-    encode_request,
-    has_arrays,
-)
+from kcli.protocol.wire.codec import Message, decoded_response, encode_request
 from kcli.protocol.wire.peer import speaks_tls
 from kcli.runtime.network import Network
+from kcli.runtime.turns import Turn
 
 if TYPE_CHECKING:
     from kcli.security.client import ClientSecurity
@@ -52,13 +47,6 @@ MAX_IN_FLIGHT = 1000
 
 Without this limit, requests to a peer that never answers could fill the memory.
 """
-
-LARGE_ANSWER_BYTES = 64 * 1024
-"""An answer of this size or more is decoded in several iterations of the event loop. To decode an answer about 100,000
-partitions takes 0.3 s."""
-
-ELEMENTS_PER_TURN = 300
-"""Elements of an answer that are decoded in one iteration of the event loop: about 1 ms."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -226,7 +214,9 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.pop(correlation, None)
             if self._is_retired and not self._pending:
                 self.close()
-        return await _decoded(key, version, frame)
+        # While a large answer is decoded, the event loop also runs other tasks.
+        _, answer = await decoded_response(key, version, frame, Turn())
+        return answer
 
     async def _log_in(self, credentials: ClientCredentials) -> None:
         from kcli.client.login import HANDSHAKE_VERSION, log_in  # a client without SASL starts faster
@@ -342,17 +332,3 @@ class Connection(asyncio.BufferedProtocol):
         for answer in pending.values():
             if not answer.done():
                 answer.set_exception(self._lost)
-
-
-async def _decoded(key: ApiKey, version: int, frame: bytes) -> Message:
-    """Decodes an answer. While a large answer is decoded, the event loop also runs other tasks."""
-    if len(frame) < LARGE_ANSWER_BYTES or not has_arrays(key, version, "response"):
-        return decode_response(key, version, frame)[1]
-    steps = decode_response_steps(key, version, frame)
-    try:
-        while True:
-            for _ in range(ELEMENTS_PER_TURN):
-                next(steps)
-            await asyncio.sleep(0)
-    except StopIteration as end:
-        return cast(Message, end.value)

@@ -13,7 +13,6 @@ always have the v0 header (KIP-511).
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.model.java_utf8 import decode_utf8
+from kcli.model.pace import Pace, at_once, no_pause
 from kcli.protocol.wire import compiled, schema
 from kcli.protocol.wire.api import API, ApiKey, ApiSpec
 from kcli.protocol.wire.packing import cause_text
@@ -78,31 +78,24 @@ def decode_request_header(frame: bytes | bytearray | memoryview) -> RequestHeade
 
 def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Message:
     """Decodes the request in `frame[offset:]`. Raises ProtocolError if the bytes are not such a request."""
-    return _decode(API[key], version, "request", frame, offset)
+    return at_once(decoded_request(key, version, frame, offset, no_pause))
 
 
-def decode_request_steps(
-    key: ApiKey, version: int, frame: bytes, offset: int
-) -> Generator[None, None, Message]:
-    """Does the same as `decode_request` for a large frame. Yields after each element of an array, and at last returns
-    the request.
-    """
-    return (yield from _decode_steps(API[key], version, "request", frame, offset))
+async def decoded_request(key: ApiKey, version: int, frame: bytes, offset: int, pace: Pace) -> Message:
+    """Does the same as `decode_request`, and pauses a large message."""
+    return await _decoded(API[key], version, "request", frame, offset, pace)
 
 
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
     """Decodes a frame without size prefix to its correlation id and response. Raises ProtocolError for invalid
     bytes."""
+    return at_once(decoded_response(key, version, frame, no_pause))
+
+
+async def decoded_response(key: ApiKey, version: int, frame: bytes, pace: Pace) -> tuple[int, Message]:
+    """Does the same as `decode_response`, and pauses a large message."""
     correlation_id, offset = _response_header(API[key], version, frame)
-    return correlation_id, _decode(API[key], version, "response", frame, offset)
-
-
-def decode_response_steps(key: ApiKey, version: int, frame: bytes) -> Generator[None, None, Message]:
-    """Decodes a large frame without size prefix to its response. Yields after each element of an array, and at last
-    returns the response. Raises ProtocolError for invalid bytes.
-    """
-    _, offset = _response_header(API[key], version, frame)
-    return (yield from _decode_steps(API[key], version, "response", frame, offset))
+    return correlation_id, await _decoded(API[key], version, "response", frame, offset, pace)
 
 
 def encode_request(
@@ -115,30 +108,27 @@ def encode_request(
     out += _HEADER.pack(key, version, correlation_id, -1 if client_id is None else len(name)) + name
     if spec.is_flexible(version):
         out += b"\0"
-    _writer(spec, version, "request")(message, out)
+    at_once(compiled.write(schema.message_class(spec, "request"), spec, version, message, out, no_pause))
     return bytes(_sized(out))
 
 
 def encode_response(message: Message, key: ApiKey, version: int, correlation_id: int) -> bytes:
     """Encodes a whole response frame, size prefix included."""
-    spec = API[key]
-    out = _response_head(spec, version, correlation_id)
-    _writer(spec, version, "response")(message, out)
-    return bytes(_sized(out))
+    frame = at_once(encoded_response(message, key, version, correlation_id, no_pause))
+    return b"".join(frame) if isinstance(frame, list) else bytes(frame)
 
 
-def encode_response_steps(
-    message: Message, key: ApiKey, version: int, correlation_id: int
-) -> Generator[None, None, Buffer | list[Buffer]]:
-    """Does the same as `encode_response` for a message that may be large. Yields after each element of an array, and at
-    last returns several buffers.
+async def encoded_response(
+    message: Message, key: ApiKey, version: int, correlation_id: int, pace: Pace
+) -> Buffer | list[Buffer]:
+    """Does the same as `encode_response` for a message that may be large, and pauses it.
 
-    The bytes of a large shared array are one of these buffers. All responses with this array contain the same buffer.
+    The bytes of a large shared array are a buffer of the result. All responses with this array contain the same
+    buffer.
     """
     spec = API[key]
     out = Output(_response_head(spec, version, correlation_id))
-    write = compiled.writer_in_turns(schema.message_class(spec, "response"), spec, version)
-    yield from write(message, out)
+    await compiled.write(schema.message_class(spec, "response"), spec, version, message, out, pace)
     return out.frame()
 
 
@@ -153,8 +143,8 @@ def prepare(key: ApiKey, version: int) -> None:
     before the request is decoded. The compiled objects stay in memory. If they lay between the objects of the request,
     Python could not give the memory of the request back."""
     spec = API[key]
-    compiled.reader_in_turns(schema.message_class(spec, "request"), spec, version)
-    compiled.writer_in_turns(schema.message_class(spec, "response"), spec, version)
+    compiled.reader(schema.message_class(spec, "request"), spec, version)
+    compiled.writer(schema.message_class(spec, "response"), spec, version)
     compile_structs(schema.messages(spec))
 
 
@@ -206,25 +196,15 @@ def _unsigned_varint(frame: bytes | bytearray | memoryview, offset: int) -> tupl
     raise ProtocolError("varint is longer than 5 bytes")
 
 
-def _decode(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int) -> Message:
-    read = compiled.reader(schema.message_class(spec, kind), spec, version)
+async def _decoded(spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int, pace: Pace) -> Message:
     try:
-        message, end = read(frame, offset)
+        message, end = await compiled.read(
+            schema.message_class(spec, kind), spec, version, frame, offset, pace
+        )
     except Exception as error:  # malformed bytes can raise any kind of error
         raise _malformed(spec, version, kind, error) from error
-    _check_end(spec, version, kind, frame, end)
-    return message
-
-
-def _decode_steps(
-    spec: ApiSpec, version: int, kind: str, frame: bytes, offset: int
-) -> Generator[None, None, Message]:
-    read = compiled.reader_in_turns(schema.message_class(spec, kind), spec, version)
-    try:
-        message, end = yield from read(frame, offset)
-    except Exception as error:
-        raise _malformed(spec, version, kind, error) from error
-    _check_end(spec, version, kind, frame, end)
+    if end > len(frame):
+        raise _malformed(spec, version, kind, f"it ends {end - len(frame)} bytes after its frame")
     return message
 
 
@@ -242,11 +222,6 @@ def _response_header(spec: ApiSpec, version: int, frame: bytes) -> tuple[int, in
     return correlation_id, offset
 
 
-def _check_end(spec: ApiSpec, version: int, kind: str, frame: bytes, end: int) -> None:
-    if end > len(frame):
-        raise _malformed(spec, version, kind, f"it ends {end - len(frame)} bytes after its frame")
-
-
 def _malformed(spec: ApiSpec, version: int, kind: str, cause: Exception | str) -> ProtocolError:
     why = cause if isinstance(cause, str) else cause_text(cause)
     return ProtocolError(f"{spec.name} v{version} {kind} is malformed: {why}")
@@ -255,9 +230,5 @@ def _malformed(spec: ApiSpec, version: int, kind: str, cause: Exception | str) -
 def encode_body(message: Message, spec: ApiSpec, version: int, kind: str) -> bytes:
     """A message without size prefix and header."""
     out = bytearray()
-    _writer(spec, version, kind)(message, out)
+    at_once(compiled.write(schema.message_class(spec, kind), spec, version, message, out, no_pause))
     return bytes(out)
-
-
-def _writer(spec: ApiSpec, version: int, kind: str) -> compiled.Write:
-    return compiled.writer(schema.message_class(spec, kind), spec, version)

@@ -4,9 +4,9 @@ The source of each function is made from the schema of the struct's class, and c
 builds the message in one pass over the bytes. Functions that interpret the schema for each message need several times
 as much CPU time (docs/adr/0008).
 
-There are two forms of each function. The plain form handles a message in one call. The form "in turns" is a generator
-that yields after each element of an array. At each yield, its caller can pause a large message and serve other clients
-(kcli.server.requests.turns).
+A function for a struct that has arrays is a coroutine function, because the sender of a message chooses the number of
+elements. It charges its pace for the elements, so that its caller can pause a large message and serve other clients
+(kcli.model.pace). A function for any other struct is a plain function, because a call is cheaper.
 
 A reader compares every length with the number of bytes that are left. So a client cannot make it allocate memory by a
 wrong length.
@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
 from typing import Any, cast
 
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
 from kcli.model.java_utf8 import JAVA
+from kcli.model.pace import Pace
 from kcli.protocol.wire import packing, schema
 from kcli.protocol.wire.api import ApiSpec
 from kcli.protocol.wire.repeated import REPEATED, RepeatedElements
@@ -31,45 +32,52 @@ from kcli.protocol.wire.shared_array import SharedArray, append_shared
 Read = Callable[[bytes, int], tuple[Any, int]]
 """A function that reads a message at a position of a frame. It returns the message and the position after it. For
 malformed bytes, it raises ProtocolError or another error."""
-ReadInTurns = Callable[[bytes, int], Generator[None, None, tuple[Any, int]]]
+ReadArrays = Callable[[bytes, int, Pace], Coroutine[Any, Any, tuple[Any, int]]]
+"""The same for a struct that has arrays."""
 Write = Callable[[Any, bytearray], None]
 """A function that encodes a message and appends its bytes to a buffer."""
-WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
+WriteArrays = Callable[[Any, bytearray, Pace], Coroutine[Any, Any, None]]
+"""The same for a struct that has arrays."""
 
 STRING_SIZE_MAX = 0x7FFF
 """The longest string. Kafka refuses longer strings even in flexible versions, although their length field could express
 more."""
 
-NUMBERS_PER_STEP = 100
-"""The number of elements that one step reads or writes in an array of numbers. These elements together take 2 µs, as
-much time as one element that is not a number."""
+ELEMENT_COST = 2
+"""The cost to read or write an element of an array, in microseconds. An element takes 1 to 3 µs."""
+ELEMENTS_AT_ONCE = 50
+"""Elements of an array that are charged together, because one call of the pace takes as long as a small element. This
+also is the slice of an array of numbers, although 50 numbers take only 1 µs."""
 
 _CODES = {code.value: code for code in ErrorCode}
 _ZERO_UUID = bytes(16)
 
 
 @cache
-def reader(cls: type, spec: ApiSpec, version: int) -> Read:
+def reader(cls: type, spec: ApiSpec, version: int) -> Read | ReadArrays:
     """Returns the function that reads one version of a struct and makes an instance of its class."""
-    return cast(Read, _ReaderSource(cls, spec, version, in_turns=False).compiled())
+    return cast("Read | ReadArrays", _ReaderSource(cls, spec, version).compiled())
 
 
 @cache
-def reader_in_turns(cls: type, spec: ApiSpec, version: int) -> ReadInTurns:
-    """Returns a generator function that does the same as `reader`'s function in steps, for a struct that has arrays."""
-    return cast(ReadInTurns, _ReaderSource(cls, spec, version, in_turns=True).compiled())
-
-
-@cache
-def writer(cls: type, spec: ApiSpec, version: int) -> Write:
+def writer(cls: type, spec: ApiSpec, version: int) -> Write | WriteArrays:
     """Returns the function that writes an instance of the class in one version."""
-    return cast(Write, _WriterSource(cls, spec, version, in_turns=False).compiled())
+    return cast("Write | WriteArrays", _WriterSource(cls, spec, version).compiled())
 
 
-@cache
-def writer_in_turns(cls: type, spec: ApiSpec, version: int) -> WriteInTurns:
-    """Returns a generator function that does the same as `writer`'s function in steps, for a struct that has arrays."""
-    return cast(WriteInTurns, _WriterSource(cls, spec, version, in_turns=True).compiled())
+async def read(cls: type, spec: ApiSpec, version: int, frame: bytes, at: int, pace: Pace) -> tuple[Any, int]:
+    """Reads one version of a struct. Returns an instance of its class, and the position after it."""
+    if has_arrays(cls, version):
+        return await cast(ReadArrays, reader(cls, spec, version))(frame, at, pace)
+    return cast(Read, reader(cls, spec, version))(frame, at)
+
+
+async def write(cls: type, spec: ApiSpec, version: int, message: object, out: bytearray, pace: Pace) -> None:
+    """Writes one version of a struct, and appends its bytes to a buffer."""
+    if has_arrays(cls, version):
+        await cast(WriteArrays, writer(cls, spec, version))(message, out, pace)
+    else:
+        cast(Write, writer(cls, spec, version))(message, out)
 
 
 @cache
@@ -86,17 +94,24 @@ def has_arrays(cls: type, version: int) -> bool:
 class _Source:
     """The source lines of one function, and the values to which these lines refer."""
 
-    def __init__(self, cls: type, spec: ApiSpec, version: int, *, in_turns: bool) -> None:
+    def __init__(self, cls: type, spec: ApiSpec, version: int) -> None:
         self.cls = cls
         self.spec = spec
         self.version = version
-        self.in_turns = in_turns
+        self.has_arrays = has_arrays(cls, version)
         self.is_flexible = spec.is_flexible(version)
         self.lines: list[str] = []
         self.scope: dict[str, object] = {}
 
     def add(self, text: str, depth: int = 1) -> None:
         self.lines += [" " * depth + line for line in text.splitlines()]
+
+    def begin(self, parameters: str) -> None:
+        """Adds the first line of the function."""
+        self.add(
+            f"async def function({parameters}, pace):" if self.has_arrays else f"def function({parameters}):",
+            0,
+        )
 
     def keep(self, value: object, hint: str) -> str:
         """Stores a value that the source lines use. Returns the name of the value in these lines."""
@@ -139,7 +154,7 @@ class _ReaderSource(_Source):
 
     def compiled(self) -> Callable[..., Any]:
         struct_class = self.keep(self.cls, "Struct")
-        self.add("def function(frame, at):", 0)
+        self.begin("frame, at")
         arguments = []
         for run in self.runs():
             if run[0].is_array or run[0].form is None:
@@ -157,8 +172,6 @@ class _ReaderSource(_Source):
                 self.add(
                     f"if frame[at]: at = {read_tags}(frame, at, {known})[1]\nelse: at += 1",
                 )
-        if self.in_turns:
-            self.add("if 0: yield")
         self.add(f"return {struct_class}({', '.join(arguments)}), at")
         return super().compiled()
 
@@ -192,11 +205,8 @@ class _ReaderSource(_Source):
             self.add(f"{_local(field)}, at = {call}")
 
     def _call(self, nested: type) -> str:
-        if self.in_turns and has_arrays(nested, self.version):
-            return (
-                f"yield from {self.keep(reader_in_turns(nested, self.spec, self.version), 'read')}(frame, at)"
-            )
-        return f"{self.keep(reader(nested, self.spec, self.version), 'read')}(frame, at)"
+        read = self.keep(reader(nested, self.spec, self.version), "read")
+        return f"await {read}(frame, at, pace)" if has_arrays(nested, self.version) else f"{read}(frame, at)"
 
     def _read_sized(self, field: schema.Field) -> None:
         """Adds the lines that read a string or bytes. `n` is the compact length: the size plus 1, or 0 for null."""
@@ -242,26 +252,27 @@ class _ReaderSource(_Source):
         self.add(f"else: {self._null(field)}")
 
     def _read_numbers(self, field: schema.Field, letter: str, size: int) -> None:
-        if self.in_turns:
-            numbers = self.keep(_read_numbers_in_turns, "numbers")
-            self.add(f" {_local(field)} = yield from {numbers}(frame, at, n, '{letter}', {size})")
-        else:
-            numbers = self.keep(struct.unpack_from, "numbers")
-            self.add(f" {_local(field)} = {numbers}(f'>{{n}}{letter}', frame, at)")
-        self.add(f" at += n * {size}")
+        numbers, many = self.keep(struct.unpack_from, "numbers"), self.keep(_read_numbers, "many")
+        self.add(
+            f" if n <= {ELEMENTS_AT_ONCE}: {_local(field)} = {numbers}(f'>{{n}}{letter}', frame, at)\n"
+            f" else: {_local(field)} = await {many}(frame, at, n, '{letter}', {size}, pace)\n"
+            f" at += n * {size}"
+        )
 
     def _read_elements(self, field: schema.Field) -> None:
-        if field.is_struct and (self.cls.__name__, field.name) in REPEATED and not self.in_turns:
-            elements = self.keep(RepeatedElements(reader(field.type, self.spec, self.version)), "elements")
-            self.add(f" {_local(field)}, at = {elements}(frame, at, n)")
-            return
-        self.add(" items = []\n append = items.append\n for _ in range(n):")
-        if field.is_struct:
+        self.add(" items = []\n append = items.append\n for i in range(n):")
+        self.add(
+            f"if not i % {ELEMENTS_AT_ONCE}: await pace(min(n - i, {ELEMENTS_AT_ONCE}) * {ELEMENT_COST})", 3
+        )
+        if field.is_struct and (self.cls.__name__, field.name) in REPEATED:
+            elements = RepeatedElements(cast(Read, reader(field.type, self.spec, self.version)))
+            self.add(f"item, at = {self.keep(elements.read, 'element')}(frame, at, i)", 3)
+        elif field.is_struct:
             self.add(f"item, at = {self._call(field.type)}", 3)
         else:
             one = self.keep(_element_reader(field, self.is_flexible), "read")
             self.add(f"item, at = {one}(frame, at)", 3)
-        self.add("  append(item)" + ("\n  yield" if self.in_turns else ""))
+        self.add("  append(item)")
         self.add(f" {_local(field)} = tuple(items)")
 
     def _tagged_reader(self, field: schema.Field) -> Read:
@@ -271,7 +282,8 @@ class _ReaderSource(_Source):
 
     def _tagged_element(self, field: schema.Field) -> Read:
         if field.is_struct:
-            return reader(field.type, self.spec, self.version)
+            assert not has_arrays(field.type, self.version), "no tagged struct of Kafka has an array"
+            return cast(Read, reader(field.type, self.spec, self.version))
         return _element_reader(field, True)
 
 
@@ -279,8 +291,8 @@ class _WriterSource(_Source):
     """The source of a writer."""
 
     def compiled(self) -> Callable[..., Any]:
-        self.add("def function(message, out):", 0)
-        self.add("if 0: yield" if self.in_turns else "pass")
+        self.begin("message, out")
+        self.add("pass")
         for run in self.runs():
             field = run[0]
             if not field.is_array and field.form is not None:
@@ -316,9 +328,10 @@ class _WriterSource(_Source):
             self.add(call)
 
     def _call(self, nested: type, value: str) -> str:
-        if self.in_turns and has_arrays(nested, self.version):
-            return f"yield from {self.keep(writer_in_turns(nested, self.spec, self.version), 'write')}({value}, out)"
-        return f"{self.keep(writer(nested, self.spec, self.version), 'write')}({value}, out)"
+        write = self.keep(writer(nested, self.spec, self.version), "write")
+        if has_arrays(nested, self.version):
+            return f"await {write}({value}, out, pace)"
+        return f"{write}({value}, out)"
 
     def _write_sized(self, field: schema.Field) -> None:
         is_string = field.type is str
@@ -354,30 +367,38 @@ class _WriterSource(_Source):
             return
         letter = field.form
         if letter is not None and field.type is not uuid.UUID:
-            if self.in_turns:
-                numbers = self.keep(_write_numbers_in_turns, "numbers")
-                self.add(f"yield from {numbers}(value, out, '{letter}')", depth)
-            else:
-                self.add(
-                    f"out += {self.keep(struct.pack, 'pack')}(f'>{{len(value)}}{letter}', *value)", depth
-                )
+            pack = self.keep(struct.pack, "pack")
+            many = self.keep(_write_numbers, "many")
+            self.add(
+                f"if len(value) <= {ELEMENTS_AT_ONCE}: out += {pack}(f'>{{len(value)}}{letter}', *value)\n"
+                f"else: await {many}(value, out, '{letter}', pace)",
+                depth,
+            )
             return
-        write = self.keep(_element_writer(field, self.is_flexible), "write")
-        self.add(f"for item in value:\n {write}(item, out)" + ("\n yield" if self.in_turns else ""), depth)
+        self._write_elements(
+            f"{self.keep(_element_writer(field, self.is_flexible), 'write')}(item, out)", depth
+        )
 
     def _write_structs(self, nested: type, depth: int) -> None:
         shared, version = self.keep(SharedArray, "SharedArray"), self.keep((nested, self.version), "version")
-        plain = self.keep(writer(nested, self.spec, self.version), "write")
-        if self.in_turns:
-            append = self.keep(append_shared, "append")
-            in_turns = self.keep(writer_in_turns(nested, self.spec, self.version), "write")
-            kept = f"{append}(out, (yield from value.bytes_in_turns({version}, {in_turns})))"
-        else:
-            kept = f"out += value.bytes_of({version}, {plain})"
+        write = self.keep(self._struct_writer(nested), "write")
+        append = self.keep(append_shared, "append")
         self.add(
-            f"if type(value) is {shared}: {kept}\nelse:\n for item in value:\n  {self._call(nested, 'item')}"
-            + ("\n  yield" if self.in_turns else ""),
+            f"if type(value) is {shared}: {append}(out, await value.encoded({version}, {write}, pace))\nelse:",
             depth,
+        )
+        self._write_elements(self._call(nested, "item"), depth + 1)
+
+    def _struct_writer(self, nested: type) -> WriteArrays:
+        async def write_one(item: object, out: bytearray, pace: Pace) -> None:
+            await write(nested, self.spec, self.version, item, out, pace)
+
+        return write_one
+
+    def _write_elements(self, call: str, depth: int) -> None:
+        charge = f"await pace(min(len(value) - i, {ELEMENTS_AT_ONCE}) * {ELEMENT_COST})"
+        self.add(
+            f"for i, item in enumerate(value):\n if not i % {ELEMENTS_AT_ONCE}: {charge}\n {call}", depth
         )
 
     def _write_tags(self) -> None:
@@ -398,7 +419,7 @@ class _WriterSource(_Source):
 
     def _tagged_writer(self, field: schema.Field) -> Write:
         if field.is_struct:
-            one = writer(field.type, self.spec, self.version)
+            one = cast(Write, writer(field.type, self.spec, self.version))
         else:
             one = _element_writer(field, True)
         return _array_writer(one) if field.is_array else one
@@ -413,25 +434,23 @@ def _local(field: schema.Field) -> str:
 # Arrays of numbers. One call of `struct` for a whole array could take long, so these arrays are handled in parts.
 
 
-def _read_numbers_in_turns(
-    frame: bytes, at: int, count: int, letter: str, size: int
-) -> Generator[None, None, tuple[int, ...]]:
+async def _read_numbers(
+    frame: bytes, at: int, count: int, letter: str, size: int, pace: Pace
+) -> tuple[int, ...]:
     numbers: list[int] = []
     while len(numbers) < count:
-        here = min(NUMBERS_PER_STEP, count - len(numbers))
+        await pace(1)
+        here = min(ELEMENTS_AT_ONCE, count - len(numbers))
         numbers += struct.unpack_from(f">{here}{letter}", frame, at)
         at += here * size
-        yield
     return tuple(numbers)
 
 
-def _write_numbers_in_turns(
-    numbers: tuple[int, ...], out: bytearray, letter: str
-) -> Generator[None, None, None]:
-    for begin in range(0, len(numbers), NUMBERS_PER_STEP):
-        here = numbers[begin : begin + NUMBERS_PER_STEP]
+async def _write_numbers(numbers: tuple[int, ...], out: bytearray, letter: str, pace: Pace) -> None:
+    for begin in range(0, len(numbers), ELEMENTS_AT_ONCE):
+        await pace(1)
+        here = numbers[begin : begin + ELEMENTS_AT_ONCE]
         out += struct.pack(f">{len(here)}{letter}", *here)
-        yield
 
 
 # Single values: elements of arrays, and tagged fields.

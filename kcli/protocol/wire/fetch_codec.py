@@ -6,12 +6,11 @@ records in a response may be any buffer, or a range of a file.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from struct import Struct, error
-from typing import TypeVar
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
+from kcli.model.pace import Pace
 from kcli.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -40,10 +39,12 @@ from kcli.protocol.wire.packing import (
     read_uuid,
 )
 
-T = TypeVar("T")
-Steps = Generator[None, None, T]
-"""A generator that does work in steps, yields after each step and returns the result. Work is divided into steps,
-because a message may have any number of partitions."""
+# Costs in microseconds, because a client chooses the numbers of topics and partitions (kcli.model.pace).
+TOPIC_COST = 2
+DECODED_PARTITION_COST = 2
+ENCODED_PARTITION_COST = 5
+PARTITIONS_AT_ONCE = 50
+"""Partitions of a topic that are charged together, because a call of the pace is not free."""
 
 FLEXIBLE_FROM = 12
 TOPIC_ID_FROM = 13
@@ -83,20 +84,15 @@ _NO_LEADER = _DEFAULTS.current_leader
 _NO_SNAPSHOT = _DEFAULTS.snapshot_id
 
 
-def decode_fetch_request(version: int, frame: Buffer, at: int) -> FetchRequest:
+async def decode_fetch_request(version: int, frame: Buffer, at: int, pace: Pace) -> FetchRequest:
     """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Fetch request."""
-    return _all_at_once(decode_fetch_request_steps(version, frame, at))
-
-
-def decode_fetch_request_steps(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
-    """Does the same as `decode_fetch_request`, in steps. Yields after each partition and topic."""
     try:
-        return (yield from _decode(version, frame, at))
+        return await _decode(version, frame, at, pace)
     except (error, IndexError) as cause:
         raise ProtocolError(f"Fetch v{version} request is malformed: {cause_text(cause)}") from cause
 
 
-def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
+async def _decode(version: int, frame: Buffer, at: int, pace: Pace) -> FetchRequest:
     flexible = version >= FLEXIBLE_FROM
     replica_id = -1
     if version < _REPLICA_STATE_FROM:
@@ -111,15 +107,15 @@ def _decode(version: int, frame: Buffer, at: int) -> Steps[FetchRequest]:
     count, at = read_count(frame, at, flexible, "topics", _TOPIC_SIZE_MIN)
     topics = []
     for _ in range(count):
-        topic, at = yield from _decode_topic(version, flexible, frame, at)
+        await pace(TOPIC_COST)
+        topic, at = await _decode_topic(version, flexible, frame, at, pace)
         topics.append(topic)
     forgotten = []
     if version >= SESSION_FROM:
         count, at = read_count(frame, at, flexible, "forgottenTopicsData", _TOPIC_SIZE_MIN)
         for _ in range(count):
-            gone, at = _decode_forgotten(version, flexible, frame, at)
+            gone, at = await _decode_forgotten(version, flexible, frame, at, pace)
             forgotten.append(gone)
-            yield
     rack_id = ""
     if version >= _RACK_FROM:
         rack_id, at = read_present_string(frame, at, flexible, "rackId")
@@ -160,7 +156,9 @@ class _RequestTags:
             self.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
 
 
-def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> Steps[tuple[FetchTopic, int]]:
+async def _decode_topic(
+    version: int, flexible: bool, frame: Buffer, at: int, pace: Pace
+) -> tuple[FetchTopic, int]:
     name, topic_id = "", None
     if version >= TOPIC_ID_FROM:
         topic_id, at = read_uuid(frame, at)
@@ -168,13 +166,13 @@ def _decode_topic(version: int, flexible: bool, frame: Buffer, at: int) -> Steps
         name, at = read_present_string(frame, at, flexible, "topic")
     count, at = read_count(frame, at, flexible, "partitions", _REQUEST_V4.size)
     partitions = []
-    for _ in range(count):
+    for i in range(count):
+        if not i % PARTITIONS_AT_ONCE:
+            await pace(min(count - i, PARTITIONS_AT_ONCE) * DECODED_PARTITION_COST)
         partition, at = _decode_partition(version, frame, at)
         partitions.append(partition)
-        yield
     if flexible:
         at = read_tags(frame, at)
-    yield
     return FetchTopic(topic_id=topic_id, topic=name, partitions=tuple(partitions)), at
 
 
@@ -236,13 +234,16 @@ def _decode_tagged_partition(
     return partition, at
 
 
-def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> tuple[ForgottenTopic, int]:
+async def _decode_forgotten(
+    version: int, flexible: bool, frame: Buffer, at: int, pace: Pace
+) -> tuple[ForgottenTopic, int]:
     name, topic_id = "", None
     if version >= TOPIC_ID_FROM:
         topic_id, at = read_uuid(frame, at)
     else:
         name, at = read_present_string(frame, at, flexible, "topic")
     count, at = read_count(frame, at, flexible, "partitions", _FORGOTTEN_PARTITION_SIZE_MIN)
+    await pace(TOPIC_COST + count // PARTITIONS_AT_ONCE)
     partitions = Struct(f">{count}i").unpack_from(frame, at)
     at += 4 * count
     if flexible:
@@ -250,16 +251,11 @@ def _decode_forgotten(version: int, flexible: bool, frame: Buffer, at: int) -> t
     return ForgottenTopic(topic_id=topic_id, topic=name, partitions=partitions), at
 
 
-def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Part]:
+async def encode_fetch_response(
+    response: FetchResponse, version: int, correlation_id: int, pace: Pace
+) -> list[Part]:
     """Encodes the whole frame as parts that must be sent one after another. The first part begins with the size
     prefix."""
-    return _all_at_once(encode_fetch_response_steps(response, version, correlation_id))
-
-
-def encode_fetch_response_steps(
-    response: FetchResponse, version: int, correlation_id: int
-) -> Steps[list[Part]]:
-    """Does the same as `encode_fetch_response`, in steps. Yields after each partition and topic."""
     flexible = version >= FLEXIBLE_FROM
     head = bytearray(8)
     if flexible:
@@ -270,7 +266,8 @@ def encode_fetch_response_steps(
     head += pack_count(len(response.responses), flexible)
     parts: list[Part] = [head]
     for topic in response.responses:
-        yield from _encode_topic(parts, topic, version, flexible)
+        await pace(TOPIC_COST)
+        await _encode_topic(parts, topic, version, flexible, pace)
     if flexible:
         endpoints = response.node_endpoints if version >= _NODE_ENDPOINTS_FROM else ()
         _tail(parts).extend(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
@@ -285,18 +282,19 @@ def _tail(parts: list[Part]) -> bytearray:
     return tail
 
 
-def _encode_topic(
-    parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool
-) -> Steps[None]:
+async def _encode_topic(
+    parts: list[Part], topic: FetchableTopicResponse, version: int, flexible: bool, pace: Pace
+) -> None:
     tail = _tail(parts)
     tail += pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.topic, flexible)
     tail += pack_count(len(topic.partitions), flexible)
-    for partition in topic.partitions:
+    count = len(topic.partitions)
+    for i, partition in enumerate(topic.partitions):
+        if not i % PARTITIONS_AT_ONCE:
+            await pace(min(count - i, PARTITIONS_AT_ONCE) * ENCODED_PARTITION_COST)
         _encode_partition(parts, partition, version, flexible)
-        yield
     if flexible:
         _tail(parts).append(0)
-    yield
 
 
 def _encode_partition(parts: list[Part], partition: PartitionData, version: int, flexible: bool) -> None:
@@ -359,12 +357,3 @@ def _pack_endpoints(endpoints: tuple[NodeEndpoint, ...]) -> bytes:
             b"\x00",
         )
     return b"".join(parts)
-
-
-def _all_at_once(steps: Steps[T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result

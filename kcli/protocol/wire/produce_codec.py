@@ -8,12 +8,13 @@ must not keep these memoryviews after it has handled the request.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from struct import Struct, error
-from typing import TypeVar, cast
+from typing import cast
 
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.buffers import Buffer
+from kcli.model.pace import Pace
 from kcli.protocol.messages.produce import (
     NodeEndpoint,
     PartitionProduceData,
@@ -21,7 +22,6 @@ from kcli.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
-    TopicProduceResponse,
 )
 from kcli.protocol.wire.packing import (
     INT32,
@@ -38,15 +38,11 @@ from kcli.protocol.wire.packing import (
     read_uvarint,
 )
 
-T = TypeVar("T")
-
-TOPICS_AT_ONCE = 100
-"""Requests and responses with more topics than this are decoded and encoded in steps. The client chooses the number of
-topics in a request. Producers seldom send more topics in one request."""
-PARTITIONS_AT_ONCE = 500
-"""The same limit for the partitions of all topics together."""
-PARTITIONS_PER_STEP = 5
-"""Partitions that are decoded or encoded in one step."""
+# Costs in microseconds, because a client chooses the numbers of topics and partitions (kcli.model.pace).
+TOPIC_COST = 5
+PARTITION_COST = 2
+PARTITIONS_AT_ONCE = 50
+"""Partitions of a topic that are charged together, because a call of the pace is not free."""
 
 FLEXIBLE_FROM = 9
 TOPIC_ID_FROM = 13
@@ -69,80 +65,32 @@ _PARTITION_SIZE_MIN = 5
 _TOPIC_SIZE_MIN = 3
 
 
-def decode_produce_request(version: int, frame: Buffer, at: int) -> ProduceRequest:
+async def decode_produce_request(version: int, frame: Buffer, at: int, pace: Pace) -> ProduceRequest:
     """Decodes the request whose body begins at `at`. Raises ProtocolError if the bytes are not a Produce request."""
-    request = decode_few_topics(version, frame, at)
-    return _result(decode_produce_request_steps(version, frame, at)) if request is None else request
-
-
-def decode_few_topics(version: int, frame: Buffer, at: int) -> ProduceRequest | None:
-    """Does the same as `decode_produce_request`, but returns None if the request has more than TOPICS_AT_ONCE
-    topics or PARTITIONS_AT_ONCE partitions."""
-    try:
-        flexible = version >= FLEXIBLE_FROM
-        transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
-        if count > TOPICS_AT_ONCE:
-            return None
-        topics = []
-        left = PARTITIONS_AT_ONCE
-        for _ in range(count):
-            name, topic_id, count, at = _decode_topic_head(version, flexible, frame, at)
-            left -= count
-            if left < 0:
-                return None
-            partitions, at = _decode_partitions(flexible, frame, at, count)
-            if flexible:
-                at = read_tags(frame, at)
-            topics.append(TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)))
-        if flexible:
-            at = read_tags(frame, at)
-        return ProduceRequest(
-            transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
-        )
-    except (error, IndexError) as cause:
-        raise _malformed(version, cause) from cause
-
-
-def decode_produce_request_steps(
-    version: int, frame: Buffer, at: int
-) -> Generator[None, None, ProduceRequest]:
-    """Does the same as `decode_produce_request`, in steps. Yields after a few partitions."""
     try:
         flexible = version >= FLEXIBLE_FROM
         transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
         topics = []
         for _ in range(count):
+            await pace(TOPIC_COST)
             name, topic_id, left, at = _decode_topic_head(version, flexible, frame, at)
             partitions: list[PartitionProduceData] = []
             while left > 0:
-                some, at = _decode_partitions(flexible, frame, at, min(left, PARTITIONS_PER_STEP))
+                here = min(left, PARTITIONS_AT_ONCE)
+                await pace(here * PARTITION_COST)
+                some, at = _decode_partitions(flexible, frame, at, here)
                 partitions += some
-                left -= PARTITIONS_PER_STEP
-                yield
+                left -= here
             if flexible:
                 at = read_tags(frame, at)
             topics.append(TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)))
-            yield
         if flexible:
             at = read_tags(frame, at)
         return ProduceRequest(
             transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=tuple(topics)
         )
     except (error, IndexError) as cause:
-        raise _malformed(version, cause) from cause
-
-
-def _malformed(version: int, cause: Exception) -> ProtocolError:
-    return ProtocolError(f"Produce v{version} request is malformed: {cause_text(cause)}")
-
-
-def _result(steps: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        raise ProtocolError(f"Produce v{version} request is malformed: {cause_text(cause)}") from cause
 
 
 def _decode_head(flexible: bool, frame: Buffer, at: int) -> tuple[str | None, int, int, int, int]:
@@ -193,73 +141,35 @@ def _decode_partitions(
 
 
 def has_few_partitions(topics: Sequence[TopicProduceData]) -> bool:
-    """Whether a request with these topics is decoded, and served, without a pause."""
-    if len(topics) > TOPICS_AT_ONCE:
-        return False
-    left = PARTITIONS_AT_ONCE
-    for topic in topics:
-        left -= len(topic.partition_data)
-    return left >= 0
+    """Whether a request with these topics is served without a pause."""
+    return len(topics) <= 100 and sum(len(topic.partition_data) for topic in topics) <= 500
 
 
-def answers_few_partitions(response: ProduceResponse) -> bool:
-    """Whether a response is encoded without a pause."""
-    topics = response.responses
-    if len(topics) > TOPICS_AT_ONCE:
-        return False
-    left = PARTITIONS_AT_ONCE
-    for topic in topics:
-        left -= len(topic.partition_responses)
-    return left >= 0
-
-
-def encode_produce_response(response: ProduceResponse, version: int, correlation_id: int) -> bytes:
+async def encode_produce_response(
+    response: ProduceResponse, version: int, correlation_id: int, pace: Pace
+) -> bytes:
     """Encodes the whole frame, size prefix included."""
     flexible = version >= FLEXIBLE_FROM
     parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
     for topic in response.responses:
-        _encode_topic(parts, topic, version, flexible)
-    return _encoded(parts, response, version, correlation_id)
-
-
-def encode_produce_response_steps(
-    response: ProduceResponse, version: int, correlation_id: int
-) -> Generator[None, None, bytes]:
-    """Does the same as `encode_produce_response`, in steps. Yields after a few partitions."""
-    flexible = version >= FLEXIBLE_FROM
-    parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
-    for topic in response.responses:
-        _encode_topic_head(parts, topic, version, flexible)
-        for partition in topic.partition_responses:
-            parts.append(_encode_partition(partition, version, flexible))
-            if len(parts) % PARTITIONS_PER_STEP == 0:
-                yield
+        await pace(TOPIC_COST)
+        parts.append(
+            pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.name, flexible)
+        )
+        partitions = topic.partition_responses
+        parts.append(pack_count(len(partitions), flexible))
+        for begin in range(0, len(partitions), PARTITIONS_AT_ONCE):
+            here = partitions[begin : begin + PARTITIONS_AT_ONCE]
+            await pace(len(here) * PARTITION_COST)
+            parts += [_encode_partition(partition, version, flexible) for partition in here]
         if flexible:
             parts.append(b"\x00")
-        yield
-    return _encoded(parts, response, version, correlation_id)
-
-
-def _encoded(parts: list[bytes], response: ProduceResponse, version: int, correlation_id: int) -> bytes:
-    """Adds the fields after the topics. Returns the frame."""
     parts.append(INT32.pack(response.throttle_time_ms))
-    if version >= FLEXIBLE_FROM:
+    if flexible:
         endpoints = response.node_endpoints if version >= _LEADER_HINT_FROM else ()
         parts.append(pack_tags([(0, _pack_endpoints(endpoints))] if endpoints else []))
     body = b"".join(parts)
     return _FRAME_HEAD.pack(len(body) + 4, correlation_id) + body
-
-
-def _encode_topic_head(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
-    parts.append(pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.name, flexible))
-    parts.append(pack_count(len(topic.partition_responses), flexible))
-
-
-def _encode_topic(parts: list[bytes], topic: TopicProduceResponse, version: int, flexible: bool) -> None:
-    _encode_topic_head(parts, topic, version, flexible)
-    parts += [_encode_partition(partition, version, flexible) for partition in topic.partition_responses]
-    if flexible:
-        parts.append(b"\x00")
 
 
 def _encode_partition(partition: PartitionProduceResponse, version: int, flexible: bool) -> bytes:

@@ -8,7 +8,6 @@ elements needs to convert each shared element only once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -29,22 +28,17 @@ class RepeatedElements:
         self._read = read
         self._kept: list[tuple[bytes, Any]] = []
 
-    def __call__(self, frame: bytes, at: int, count: int) -> tuple[tuple[Any, ...], int]:
-        """Returns the `count` elements at a position of the frame, and the position after them."""
-        items = []
+    def read(self, frame: bytes, at: int, index: int) -> tuple[Any, int]:
+        """Returns the element with this index in its array, and the position after it."""
         kept = self._kept
-        for index, (written, item) in enumerate(islice(kept, count)):
+        if index < len(kept):
+            written, item = kept[index]
             if frame.startswith(written, at):
-                at += len(written)
-            else:
-                begin = at
-                item, at = self._read(frame, at)
-                kept[index] = (frame[begin:at], item)
-            items.append(item)
-        while len(items) < count:
-            begin = at
-            item, at = self._read(frame, at)
-            items.append(item)
-            if len(kept) < KEPT_MAX:
-                kept.append((frame[begin:at], item))
-        return tuple(items), at
+                return item, at + len(written)
+        begin = at
+        item, at = self._read(frame, at)
+        if index < len(kept):
+            kept[index] = (frame[begin:at], item)
+        elif index < KEPT_MAX:
+            kept.append((frame[begin:at], item))
+        return item, at

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import chain
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
 from kcli.model.buffers import Buffer
+from kcli.model.pace import Pace
 
 T = TypeVar("T")
 
-Write = Callable[[Any, bytearray], None]
-WriteInTurns = Callable[[Any, bytearray], Generator[None, None, None]]
+Write = Callable[[Any, bytearray, Pace], Coroutine[Any, Any, None]]
 StructVersion = tuple[type, int]
+
+ELEMENT_COST = 2
+"""The cost to encode an element, in microseconds."""
 
 OWN_BUFFER_BYTES = 64 * 1024
 """Shared bytes of at least this size are sent as a separate buffer. Fewer bytes are copied, because the copy is faster
@@ -44,38 +47,22 @@ class SharedArray(tuple[T, ...], Generic[T]):
         made.parts = tuple(parts)
         return made
 
-    def bytes_of(self, version: StructVersion, write: Write) -> bytes:
-        """The elements as bytes, without their count. `version` is the class and the version of the elements."""
+    async def encoded(self, version: StructVersion, write: Write, pace: Pace) -> bytes:
+        """Returns the elements as bytes, without their count. `version` is the class and the version of the elements,
+        and `write` writes one of them."""
         if self._written is not None and self._written[0] == version:
             return self._written[1]
         if self.parts:
-            written = b"".join([part.bytes_of(version, write) for part in self.parts])
+            written = b"".join([await part.encoded(version, write, pace) for part in self.parts])
         else:
             out = bytearray()
             for item in self:
-                write(item, out)
+                await pace(ELEMENT_COST)
+                await write(item, out, pace)
             written = bytes(out)
-        self._written = (version, written)
-        return written
-
-    def bytes_in_turns(self, version: StructVersion, write: WriteInTurns) -> Generator[None, None, bytes]:
-        """Does the same as `bytes_of`, in steps. Yields after each element, and whenever `write` yields."""
-        if self._written is not None and self._written[0] == version:
-            return self._written[1]
-        written: list[bytes] = []
-        if self.parts:
-            for part in self.parts:
-                written.append((yield from part.bytes_in_turns(version, write)))
-                yield
-        else:
-            out = bytearray()
-            for item in self:
-                yield from write(item, out)
-                yield
-            written.append(bytes(out))
         # Another answer may have written the same array in the meantime.
         if self._written is None or self._written[0] != version:
-            self._written = (version, b"".join(written))
+            self._written = (version, written)
         return self._written[1]
 
 

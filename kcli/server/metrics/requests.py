@@ -355,8 +355,9 @@ def measured(serve: Serve, metrics: RequestMetrics) -> Serve:
         if facts.has_news:
             times = _noted(metrics, times, facts)
         if type(answer) is Waiting:
-            caller = _caller(connection, frame)
-            return _measured_waiting(answer, metrics, times, Begun(began, local, len(frame)), caller, facts)
+            begun = Begun(began, local, len(frame))
+            _measure(answer, metrics, times, begun, _caller(connection, frame), facts)
+            return answer
         facts.answering = times
         times.sizes.append(len(frame))
         times.handled.append(local)
@@ -391,36 +392,31 @@ class Begun(NamedTuple):
     size_bytes: int
 
 
-def _measured_waiting(
+def _measure(
     waiting: Waiting,
     metrics: RequestMetrics,
     times: VersionTimes,
     begun: Begun,
     caller: _Caller,
     facts: RequestFacts,
-) -> Waiting:
-    now = metrics.clock.monotonic
+) -> None:
+    """Measures a request until its answer is taken."""
 
-    def finish(future: asyncio.Future[object]) -> Answer | Waiting:
+    def taken(_task: asyncio.Future[Answer]) -> None:
         nonlocal times
-        resumed = now()
-        try:
-            return waiting.finish(future)
-        finally:
-            ended = now()
-            worked, total = begun.local + ended - resumed, ended - begun.at
-            if facts.has_news:
-                times = _noted(metrics, times, facts)
-            facts.answering = times
-            times.sizes.append(begun.size_bytes)
-            times.waited.append((worked, total))
-            took = worked if caller.key in metrics.waiting_by_design else total
-            if took > metrics.slowest.threshold:
-                _note(metrics, times, caller, took, worked)
+        worked, total = begun.local, metrics.clock.monotonic() - begun.at
+        if waiting.work is not None:
+            worked += waiting.work.worked_seconds
+        if facts.has_news:
+            times = _noted(metrics, times, facts)
+        facts.answering = times
+        times.sizes.append(begun.size_bytes)
+        times.waited.append((worked, total))
+        took = worked if caller.key in metrics.waiting_by_design else total
+        if took > metrics.slowest.threshold:
+            _note(metrics, times, caller, took, worked)
 
-    return Waiting(
-        waiting.future, finish, may_overlap=waiting.may_overlap, may_be_dropped=waiting.may_be_dropped
-    )
+    waiting.on_taken.append(taken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ Reading. A frame is the bytes of one request. All connections of an event loop t
 one shared scratch buffer. In the same callback, the event loop asks for the buffer and reports the received bytes. So
 no other connection can use the buffer in between. Whole frames are served directly from the scratch buffer. An
 unfinished frame gets a buffer of its size, and the rest of the frame is read into this buffer. When the handler has
-returned, the next bytes overwrite the memory of the frame. So no code may use the frame later.
+returned, the next bytes overwrite the memory of the frame. If the handler suspends and still reads the frame, it keeps
+the buffer, and the connections get another one. So no handler has to copy a frame.
 
 Login. If a listener needs no login, a connection has a session from its beginning. On other listeners, the connection
 begins with a phase (phase.py). The phase receives the frames until the client is logged in, and then returns the
@@ -29,6 +30,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Protocol, cast
 
@@ -46,6 +48,7 @@ from kcli.server.network.connection_login import (
     serve_until_expiry,
     start_timer,
 )
+from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -448,10 +451,20 @@ class Connection(asyncio.BufferedProtocol):
         self._frame = self._frame_buffer = None
         served = self._answer(frame)
         assert buffer is not None
-        self._frames.give_back(buffer)
-        self._release_memory(len(frame))
+        last = self._pending[-1] if self._pending else None
+        if isinstance(last, Waiting) and last.reads_frame:
+            last.task.add_done_callback(partial(self._read_to_the_end, buffer, len(frame)))
+        else:
+            self._read_to_the_end(buffer, len(frame))
         self._go_on()
         return served
+
+    def _read_to_the_end(
+        self, buffer: memoryview, size: int, _task: asyncio.Future[Answer] | None = None
+    ) -> None:
+        """Gives back the buffer of a frame, because no handler reads it any longer."""
+        self._frames.give_back(buffer)
+        self._release_memory(size)
 
     def _drop_frame(self) -> None:
         """Drops the unfinished frame. If a frame waits for memory, ends this wait."""
@@ -521,7 +534,9 @@ class Connection(asyncio.BufferedProtocol):
                 answer.may_overlap and frame[:2] == _PRODUCE_KEY and self.login.phase is None
             )
             self._pending.append(answer)
-            answer.future.add_done_callback(self._send_ready)
+            if answer.reads_frame and frame.obj is self._frames.scratch.obj:
+                answer.task.add_done_callback(partial(_give_back, self._frames, self._frames.take_scratch()))
+            answer.task.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:
                 self._pending.append(answer)
@@ -529,30 +544,26 @@ class Connection(asyncio.BufferedProtocol):
                 served += self._write(answer)
         return max(served, BYTES_PER_REQUEST_MIN)
 
-    def _send_ready(self, future: asyncio.Future[object]) -> None:
+    def _send_ready(self, task: asyncio.Future[Answer]) -> None:
         """Sends the answers in order, up to the first answer that is not ready."""
-        if not future.cancelled():
+        if not task.cancelled():
             # This marks the exception as retrieved, because no other code reads it if the client has disconnected.
-            future.exception()
+            task.exception()
         if self._closed:
             return
         while self._pending and not self._closed:
             entry = self._pending[0]
-            answer: Answer | Waiting
+            answer: Answer
             if isinstance(entry, Waiting):
-                if not entry.future.done():
+                if not entry.task.done():
                     break
                 try:
-                    answer = entry.finish(entry.future)
+                    answer = entry.take()
                 except ProtocolError as error:
                     self._refuse(str(error))
                     return
                 except Exception as error:
                     self._refuse_after_defect(error)
-                    return
-                if isinstance(answer, Waiting):
-                    self._pending[0] = answer
-                    answer.future.add_done_callback(self._send_ready)
                     return
             else:
                 answer = entry
@@ -680,6 +691,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading_paused and self.transport is not None and not self._closed:
             self._reading_paused = False
             self.transport.resume_reading()
+
+
+def _give_back(frames: FrameBuffers, buffer: memoryview, _task: asyncio.Future[Answer]) -> None:
+    frames.give_back(buffer)
 
 
 def _speaks(prefix: bytes) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from kcli.errors import ProtocolError
@@ -102,8 +101,9 @@ def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting
     if isinstance(step, LoginStep):
         return _follow(connection, step)
     # If the client has disconnected, the step must not run, because no client reads its answer.
-    finish = partial(_followed, connection)
-    return Waiting(asyncio.ensure_future(_step_of(step)), finish, may_be_dropped=True)
+    return Waiting(
+        name="the login", task=asyncio.ensure_future(_followed(connection, step)), may_be_dropped=True
+    )
 
 
 def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
@@ -125,19 +125,12 @@ def _follow(connection: LoggingIn, step: LoginStep) -> Answer:
     return step.answer
 
 
-def _followed(connection: LoggingIn, future: asyncio.Future[object]) -> Answer:
-    if future.cancelled():
-        raise ProtocolError("the login was cancelled because the broker is stopping")
-    error = future.exception()
-    if error is not None:
+async def _followed(connection: LoggingIn, waiting: Awaitable[LoginStep]) -> Answer:
+    try:
+        step = await waiting
+    except Exception as error:
         raise login_failed(connection, error) from error
-    step = future.result()
-    assert isinstance(step, LoginStep)
     return _follow(connection, step)
-
-
-async def _step_of(step: Awaitable[LoginStep]) -> object:
-    return await step
 
 
 def _too_slow(connection: LoggingIn, phase: Phase) -> None:

@@ -153,6 +153,11 @@ class FrameBuffers:
             return None
         return self.small if size <= POOLED_FRAME_SIZE_MAX_BYTES else self.large
 
+    def take_scratch(self) -> memoryview:
+        """Returns the scratch buffer, because a handler still reads it. Another scratch buffer takes its place."""
+        taken, self.scratch = self.scratch, self.take(SCRATCH_SIZE_BYTES)
+        return taken
+
     def take(self, size: int) -> memoryview:
         """Returns a buffer of at least `size` bytes."""
         if size > POOLED_FRAME_SIZE_MAX_BYTES:

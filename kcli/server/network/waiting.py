@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
 
 Answer = Buffer | list[Part] | None
@@ -12,35 +14,70 @@ Answer = Buffer | list[Part] | None
 acks=0)."""
 
 
-class Waiting:
-    """An answer that is not ready. `finish` converts the completed future to the answer, or to a second wait for the
-    answer.
+async def answered(answer: Answer | Waiting) -> Answer:
+    """Returns the answer when it is ready. If the caller is cancelled, ends the wait."""
+    if not isinstance(answer, Waiting):
+        return answer
+    try:
+        await asyncio.wait([answer.task])
+    except asyncio.CancelledError:
+        answer.drop()
+        raise
+    return answer.take()
 
-    `may_overlap` is True for a Produce request that has appended its records and waits only for their commit. In this
-    case the next Produce request may already be served.
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Adds up the time during which the node works on a request, without the time during which the request waits."""
+
+    now: Callable[[], float]
+    worked_seconds: float = 0.0
+    _since: float = field(default=0.0, init=False)
+
+    def resume(self) -> None:
+        self._since = self.now()
+
+    def pause(self) -> None:
+        self.worked_seconds += self.now() - self._since
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """An answer that is not ready, because the handler of its request has suspended. A task runs the rest of the
+    handler and encodes the answer.
+
+    `name` is the request in messages. `may_overlap` is True for a Produce request that has appended its records and
+    waits only for their commit. In this case the next Produce request may already be served.
 
     `may_be_dropped` is True if the work has no effect except the answer. In this case the work ends if the client
     disconnects.
+
+    `reads_frame` is True if the handler still needs the bytes of the request. In this case the connection leaves their
+    buffer to the task until it ends. `work` measures the work of the task.
     """
 
-    __slots__ = ("finish", "future", "may_be_dropped", "may_overlap")
+    name: str
+    task: asyncio.Future[Answer]
+    work: Stopwatch | None = None
+    may_overlap: bool = False
+    may_be_dropped: bool = False
+    reads_frame: bool = False
+    on_taken: list[Callable[[asyncio.Future[Answer]], None]] = field(default_factory=list)
+    """Functions that are called with the task when the connection takes its answer, which may be an error."""
 
-    def __init__(
-        self,
-        future: asyncio.Future[object],
-        finish: Callable[[asyncio.Future[object]], Answer | Waiting],
-        *,
-        may_overlap: bool = True,
-        may_be_dropped: bool = False,
-    ) -> None:
-        self.future = future
-        self.finish = finish
-        self.may_overlap = may_overlap
-        self.may_be_dropped = may_be_dropped
+    def take(self) -> Answer:
+        """Returns the answer of the task, which has ended. Raises ProtocolError if the request fails without an
+        answer."""
+        try:
+            if self.task.cancelled():
+                raise ProtocolError(f"{self.name} was cancelled because the broker is stopping")
+            return self.task.result()
+        finally:
+            for taken in self.on_taken:
+                taken(self.task)
 
     def drop(self) -> None:
-        """Ends the wait because the client has disconnected. If the work has an effect, its task still runs
-        to the end.
-        """
-        if self.may_be_dropped or not isinstance(self.future, asyncio.Task):
-            self.future.cancel()
+        """Ends the wait because the client has disconnected. If the work has an effect, its task still runs to the
+        end."""
+        if self.may_be_dropped:
+            self.task.cancel()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.runtime.turns import Turn
 from kcli.security.authorizer import ALLOW_ALL, Asker, AuditedLines, Authorizer
 from kcli.security.principal import ANONYMOUS_SESSION, Session
 from kcli.server.network.request_facts import RequestFacts
 from kcli.server.requests.quotas import RequestThrottle
-from kcli.server.requests.rights import Rights
+from kcli.server.requests.rights import EVERY_NAME, Need, Rights
 
 if TYPE_CHECKING:
     from kcli.server.requests.request_trace import RequestTrace
@@ -42,6 +44,12 @@ class RequestContext(Generic[P]):
     authorizer: Authorizer = ALLOW_ALL
     trace: RequestTrace | None = None
     facts: RequestFacts = field(default_factory=RequestFacts)
+    pace: Turn = field(default_factory=Turn)
+    """Lets other clients be served while the request has long work: `await context.pace(cost)`."""
+    only_waits: bool = False
+    """A handler sets this attribute before it suspends, if its work is done and it only waits for an event, such as
+    the commit of appended records. It must not read the bytes of the request afterwards. The next Produce request of
+    the connection may then be served, and the wait ends if the client disconnects."""
     asker: Asker | None = field(default=None, init=False)
     """The facts about the client that the authorizer gets. This object is made when a handler first checks a
     permission."""
@@ -53,3 +61,11 @@ class RequestContext(Generic[P]):
             audited = None if self.authorizer.is_open else AuditedLines()
             self.asker = Asker(self.session.principal, self.peer_host, API[self.api_key].name, audited)
         return Rights(self.authorizer, self.asker)
+
+    async def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> Container[str]:
+        """Returns the names on which the client may do the operation. Checks each name once."""
+        return (
+            EVERY_NAME
+            if self.authorizer.is_open is True
+            else await self.rights.checked(need, names, self.pace, traced=traced)
+        )

@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
+import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from kcli.errors import (
     ErrorCode,
@@ -29,25 +31,20 @@ from kcli.errors import (
     ProtocolError,
     UnsupportedVersionException,
 )
-from kcli.model.buffers import Buffer, Part
-from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
-from kcli.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kcli.protocol.wire.api import API, ApiKey, ApiSpec
-from kcli.protocol.wire.fetch_codec import decode_fetch_request_steps, encode_fetch_response_steps
+from kcli.model.buffers import Buffer
+from kcli.model.pace import Pace, at_once, no_pause
+from kcli.protocol.messages.fetch import FetchRequest
+from kcli.protocol.wire.api import API, ApiKey
+from kcli.protocol.wire.fetch_codec import decode_fetch_request, encode_fetch_response
 from kcli.protocol.wire.packing import INT32, read_header_tags, read_request_header
-from kcli.protocol.wire.produce_codec import (
-    answers_few_partitions,
-    decode_few_topics,
-    decode_produce_request_steps,
-    encode_produce_response,
-    encode_produce_response_steps,
-)
+from kcli.protocol.wire.produce_codec import decode_produce_request, encode_produce_response
 from kcli.protocol.wire_struct import compile_structs
+from kcli.runtime.turns import Timer, continued
 from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.network.waiting import Answer, Waiting
-from kcli.server.requests.answers import finished, is_unfinished
+from kcli.server.network.waiting import Answer, Stopwatch, Waiting
+from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.defects import Defects
@@ -60,34 +57,20 @@ from kcli.server.requests.freeing import free_later
 from kcli.server.requests.guard import guarded
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
-from kcli.server.requests.route import AnyRoute, Context, RequestT, ResponseT, Route
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.requests.route import AnyRoute, Context, Decode, Encode, RequestT, ResponseT, Route
+from kcli.server.requests.turns import Steps
 
 if TYPE_CHECKING:
     from kcli.server.requests.request_trace import RequestTrace
 
 _log = logging.getLogger("kcli.server.KafkaApis")
 
-T = TypeVar("T")
-
 # This module is imported by its name after the start, because its import is the slowest of all.
 CODEC = "kcli.protocol.wire.codec"
 
 DECODED_AT_ONCE_BYTES = 1000
-"""The largest frame that is decoded in one step. Such a frame has at most this number of elements, because each element
-takes at least a byte. Larger frames are decoded in several iterations of the event loop."""
-FETCHED_PARTITIONS_PER_TURN = 200
-"""Partitions of a Fetch response that are encoded in one iteration of the event loop. A partition takes 5 to 10 µs."""
-TOPICS_PER_TURN = 100
-"""Topics, or groups of a few partitions, of a Produce request or response that are decoded or encoded in one turn. A
-topic takes 3 to 5 µs."""
-ELEMENTS_PER_TURN = 500
-"""Elements of arrays that are encoded or decoded in one iteration of the event loop. An element takes 1 to 3 µs, so a
-turn takes about a millisecond.
-
-The codec works in slices and not in a thread. A thread would compete with the loop for Python's lock. Each time the
-loop wakes up, the loop would have to wait until the thread releases the lock.
-"""
+"""The largest frame that needs no preparation. Such a frame has at most this number of elements, because each element
+takes at least a byte."""
 
 
 class Dispatch:
@@ -128,14 +111,21 @@ class Dispatch:
     def __call__(
         self, caller: Caller, frame: memoryview, trace: RequestTrace | None = None
     ) -> Answer | Waiting:
+        """Serves a request. If its handler does not suspend, returns the answer without making a task."""
+        route, context, at = self._begin(caller, frame, trace)
+        return self._driven(route, context, self._serve(route, context, caller, frame, at))
+
+    def _begin(
+        self, caller: Caller, frame: memoryview, trace: RequestTrace | None = None
+    ) -> tuple[AnyRoute, Context, int]:
+        """Reads the header of a request. Returns its route, its context and the position of its body."""
         api_key, version, correlation_id, client_id, at = read_request_header(frame)
         route = self._routes.get(api_key) or self._route(api_key)
-        spec = route.spec
-        if spec.is_flexible(version):
+        if route.spec.is_flexible(version):
             at = read_header_tags(frame, at)
         context = RequestContext(
-            self._ports,
-            spec.key,
+            route.ports,
+            route.spec.key,
             version,
             correlation_id,
             client_id,
@@ -150,28 +140,56 @@ class Dispatch:
         # The attribute `level` is read first, because this is faster than `isEnabledFor`.
         if REQUEST_LOG.level <= logging.DEBUG and REQUEST_LOG.isEnabledFor(logging.DEBUG):
             route = logged(route, caller)
-        request = None  # the answer has version 0, whatever the body is (KIP-511)
+        return route, context, at
+
+    def _driven(
+        self, route: AnyRoute, context: Context, serving: Coroutine[Any, Any, Answer]
+    ) -> Answer | Waiting:
+        """Drives a coroutine by hand until it suspends, because most requests never suspend and a task costs several
+        microseconds. If the coroutine suspends, a task runs the rest of it."""
+        try:
+            awaited = serving.send(None)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        stopwatch = Stopwatch(self._quotas.clock.monotonic)
+        timers: list[Timer] = [stopwatch]
+        if context.throttle is not None:
+            context.throttle.pause()
+            timers.append(context.throttle)
+        return Waiting(
+            name=route.spec.name,
+            task=asyncio.ensure_future(continued(serving, awaited, timers)),
+            work=stopwatch,
+            may_overlap=context.only_waits,
+            may_be_dropped=context.only_waits or route.api.only_reads,
+            reads_frame=route.reads_frame and not context.only_waits,
+        )
+
+    async def _serve(
+        self, route: Route[RequestT, ResponseT], context: Context, caller: Caller, frame: memoryview, at: int
+    ) -> Answer:
+        """Decodes a request, calls its handler and encodes the answer."""
+        spec, version = route.spec, context.api_version
+        request: RequestT | None = None  # the answer has version 0, whatever the body is (KIP-511)
         if spec.min_version <= version <= spec.max_version:
             forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
             if forwarder is not None and not forwarder.is_local:
-                forwarding = self._forward(forwarder, route, context, caller, bytes(frame), at)
-                return self._later(spec, forwarding)
-            request = route.decode(version, frame, at)
+                return await self._forward(forwarder, route, context, caller, bytes(frame), at)
+            self._throttle(context, caller, len(frame) - at)
+            request = await route.decode(version, frame, at, context.pace)
         elif spec.key is not ApiKey.API_VERSIONS:
             raise ProtocolError(
                 f"{spec.name} version {version} is not supported; "
                 f"supported are {spec.min_version} to {spec.max_version}"
             )
-        if self._quotas.is_active:
-            context.throttle = self._quotas.throttle(
-                context.session.principal, client_id, len(frame) - at, caller.mute
-            )
-            if trace is not None:
-                trace.throttle = context.throttle
-        if is_unfinished(request):
-            decoding = self._serve_decoded(route, context, _timed(context, request))
-            return self._later(spec, decoding, may_be_dropped=route.api.only_reads)
-        return self._serve(route, context, request)
+        else:
+            self._throttle(context, caller, len(frame) - at)
+        try:
+            return await self._handle(route, context, request)
+        finally:
+            if len(frame) > DECODED_AT_ONCE_BYTES and context.pace.has_paused:
+                free_later(request)
 
     def load_routes(self) -> Steps[None]:
         """Imports the handlers of all served APIs, so that the first request for an API does not wait for an import.
@@ -193,19 +211,12 @@ class Dispatch:
         Raises ProtocolError if the request is invalid. A large request is also invalid, because its client is not
         logged in yet.
         """
-        api_key, version, correlation_id, client_id, at = read_request_header(frame)
-        route = self._routes.get(api_key) or self._route(api_key)
-        spec = route.spec
+        route, context, at = self._begin(caller, memoryview(frame))
+        spec, version = route.spec, context.api_version
         if len(frame) > DECODED_AT_ONCE_BYTES or not spec.min_version <= version <= spec.max_version:
             raise ProtocolError(f"{spec.name}: {error.message}")
-        if spec.is_flexible(version):
-            at = read_header_tags(frame, at)
-        context = RequestContext(
-            self._ports, spec.key, version, correlation_id, client_id, caller.listener, caller.peer_host
-        )
-        request = route.decode(version, memoryview(frame), at)
-        assert not is_unfinished(request), "a small frame is decoded at once"
-        return self._answer_error(route, context, request, error)
+        request: Any = at_once(route.decode(version, memoryview(frame), at, no_pause))
+        return self._driven(route, context, self._answer_error(route, context, request, error))
 
     async def serve_forwarded(self, frame: bytes, caller: ForwardedCaller) -> bytes:
         """Serves the frame of a client that a broker has forwarded. Returns the response frame, without size prefix.
@@ -218,7 +229,9 @@ class Dispatch:
             if api_key not in self._served or self._served[ApiKey(api_key)].forwarding is Forwarding.NONE:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
-            answer = await awaited(self(caller, memoryview(frame)))
+            view = memoryview(frame)
+            route, context, at = self._begin(caller, view)
+            answer = await self._serve(route, context, caller, view, at)
         except ProtocolError as error:
             raise UnsupportedVersionException(str(error)) from error
         assert answer is not None, "every API that can be forwarded has a response"
@@ -243,8 +256,8 @@ class Dispatch:
             # The controller does not support this version of the API. Kafka closes the client's connection too.
             raise ProtocolError(f"{route.spec.name}: {error.message}") from error
         except KafkaError as error:
-            request = await finished(route.decode(context.api_version, memoryview(frame), at))
-            return await awaited(self._answer_error(route, context, request, error))
+            request = await route.decode(context.api_version, memoryview(frame), at, context.pace)
+            return await self._answer_error(route, context, request, error)
         if route.api.mutation_errors_since is not None:
             at = INT32.size + route.spec.is_flexible(
                 context.api_version
@@ -254,40 +267,39 @@ class Dispatch:
                 caller.mute(throttle_ms / 1000)
         return INT32.pack(len(answer)) + answer
 
-    def _serve(
+    def _throttle(self, context: Context, caller: Caller, size_bytes: int) -> None:
+        """Begins to measure the request, if any client has a quota."""
+        if self._quotas.is_active:
+            context.throttle = self._quotas.throttle(
+                context.session.principal, context.client_id, size_bytes, caller.mute
+            )
+            if context.trace is not None:
+                context.trace.throttle = context.throttle
+
+    async def _handle(
         self, route: Route[RequestT, ResponseT], context: Context, request: RequestT | None
-    ) -> Answer | Waiting:
+    ) -> Answer:
         try:
-            response = route.handle(context, request)
+            response = await route.handle(context, request)
         except ProtocolError:
             raise
         except Exception as error:
-            return self._answer_error(route, context, request, error)
-        if is_unfinished(response):
-            # Only a future may overlap, because its work is done except for the commit. A coroutine still has work to
-            # do, for example a batch to decompress, and may need its copy of the request.
-            may_overlap = isinstance(response, asyncio.Future)
-            return self._wait(route, context, request, _timed(context, response), may_overlap=may_overlap)
+            return await self._answer_error(route, context, request, error)
         if response is None:
             _end_unanswered(route, context)
             return None
-        return self._encode(route, context, request, response)
-
-    async def _serve_decoded(
-        self, route: Route[RequestT, ResponseT], context: Context, decoding: Awaitable[RequestT]
-    ) -> Answer:
-        """Serves a large request. The caller keeps the requests of one connection in order."""
-        request = await decoding
+        if route.error_code is not None and (code := route.error_code(response)):
+            self._failed(context, code)
         try:
-            return await awaited(self._serve(route, context, request))
-        finally:
-            free_later(request)
+            return await self._encode(route, context, response)
+        except Exception as error:
+            return await self._answer_error(route, context, request, error)
 
     def _route(self, key: int) -> AnyRoute:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
         try:
-            route = self._routes[key] = _load(self._served[ApiKey(key)])
+            route = self._routes[key] = _load(self._served[ApiKey(key)], self._ports)
         except Exception as error:
             # The module cannot be read now, for example because no descriptor is free. No answer can be encoded
             # without it. The next request of this API tries again.
@@ -296,118 +308,51 @@ class Dispatch:
             raise ProtocolError(f"{spec.name} cannot be served now: {error}") from error
         return route
 
-    def _wait(
-        self,
-        route: Route[RequestT, ResponseT],
-        context: Context,
-        request: RequestT | None,
-        response: Awaitable[ResponseT | None],
-        *,
-        may_overlap: bool,
-    ) -> Waiting:
-        future = asyncio.ensure_future(response)
-
-        def finish(_future: asyncio.Future[object]) -> Answer | Waiting:
-            if future.cancelled():
-                raise ProtocolError(f"{route.spec.name} was cancelled because the broker is stopping")
-            error = future.exception()
-            if isinstance(error, ProtocolError):
-                raise error
-            if error is not None:
-                return self._answer_error(route, context, request, error)
-            value = future.result()
-            if value is None:
-                _end_unanswered(route, context)
-                return None
-            return self._encode(route, context, request, value)
-
-        return Waiting(
-            cast("asyncio.Future[object]", future),
-            finish,
-            may_overlap=may_overlap,
-            may_be_dropped=route.api.only_reads,
-        )
-
-    def _encode(
-        self,
-        route: Route[RequestT, ResponseT],
-        context: Context,
-        request: RequestT | None,
-        response: ResponseT,
-    ) -> Answer | Waiting:
-        if route.error_code is not None and (code := route.error_code(response)):
-            self._metrics.request_failed(context.api_key, code)
-            if context.trace is not None:
-                context.trace.error = code.name
-        try:
-            return self._encoded(route, context, response)
-        except Exception as error:
-            return self._answer_error(route, context, request, error)
-
-    def _answer_error(
+    async def _answer_error(
         self,
         route: Route[RequestT, ResponseT],
         context: Context,
         request: RequestT | None,
         error: BaseException,
-    ) -> Answer | Waiting:
+    ) -> Answer:
         known = self._defects.as_kafka_error(route.spec, context, error)
         if context.is_forwarded and isinstance(known, NotControllerException):
             raise known  # the broker must find the new controller, so the Envelope gets the error (KIP-590)
-        self._metrics.request_failed(context.api_key, known.code)
-        if context.trace is not None:
-            context.trace.error = known.code.name
+        self._failed(context, known.code)
         if context.throttle is not None and known.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             context.throttle.refuse()
         try:
-            response = route.error_response(context, request, known)
-            if is_unfinished(response):
-                later = self._error_in_turns(route, context, _timed(context, response))
-                return self._later(route.spec, later)
-            return self._encoded(route, context, response)
+            return await self._encode(route, context, await route.error_response(context, request, known))
         except ProtocolError:
             raise  # the API has no error response, and the connection logs the error
         except Exception as second:
             self._defects.log(f"Error response of {route.spec.name} could not be written", route.spec, second)
             raise ProtocolError(f"{route.spec.name} failed: {known.message}") from second
 
-    def _later(self, spec: ApiSpec, answer: Awaitable[Answer], *, may_be_dropped: bool = True) -> Waiting:
-        """The wait for an answer that is made in several parts. If the work fails with an unexpected error, the
-        connection is closed. If the client disconnects, the answer is not encoded.
-        """
-        future = asyncio.ensure_future(answer)
+    def _failed(self, context: Context, code: ErrorCode) -> None:
+        self._metrics.request_failed(context.api_key, code)
+        if context.trace is not None:
+            context.trace.error = code.name
 
-        def finish(_future: asyncio.Future[object]) -> Answer:
-            if future.cancelled():
-                raise ProtocolError("the answer was cancelled because the broker is stopping")
-            error = future.exception()
-            if error is not None and not isinstance(error, ProtocolError | NotControllerException):
-                self._defects.log("Unexpected error while a large answer was encoded", spec, error)
-                raise ProtocolError("the answer could not be encoded") from error
-            return future.result()
-
-        return Waiting(cast("asyncio.Future[object]", future), finish, may_be_dropped=may_be_dropped)
-
-    def _encoded(
+    async def _encode(
         self, route: Route[RequestT, ResponseT], context: Context, response: ResponseT
-    ) -> Answer | Waiting:
-        throttle = context.throttle
+    ) -> Answer:
+        throttle, trace = context.throttle, context.trace
         if throttle is not None:
             response = throttle.charge(route.api, response)
         if context.asker is not None:
             report_left_out(context.asker)
-        answer = route.encode(response, context.api_version, context.correlation_id)
-        if is_unfinished(answer):
-            return self._later(route.spec, _encoded_later(context, response, _timed(context, answer)))
+        encoding = None if trace is None else trace.begin_answer()
+        try:
+            answer = await route.encode(response, context.api_version, context.correlation_id, context.pace)
+        finally:
+            if context.pace.has_paused:
+                free_later(response)
+        if encoding is not None:
+            encoding.end()
         if throttle is not None:
             throttle.finish()
         return answer
-
-    async def _error_in_turns(
-        self, route: Route[RequestT, ResponseT], context: Context, response: Awaitable[ResponseT]
-    ) -> Answer:
-        """Encodes the error response to a large request."""
-        return await awaited(self._encoded(route, context, await response))
 
 
 def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None:
@@ -418,82 +363,69 @@ def _end_unanswered(route: Route[RequestT, ResponseT], context: Context) -> None
         report_left_out(context.asker)
 
 
-async def awaited(answer: Answer | Waiting) -> Answer:
-    """Returns the answer when it is ready. If the caller is cancelled, ends the wait."""
-    while isinstance(answer, Waiting):
-        try:
-            await asyncio.wait([answer.future])
-        except asyncio.CancelledError:
-            answer.drop()
-            raise
-        answer = answer.finish(answer.future)
-    return answer
-
-
-async def _encoded_later(
-    context: Context, response: object, encoding: Awaitable[Buffer | list[Part]]
-) -> Answer:
-    try:
-        answer = await encoding
-    finally:
-        free_later(response)
-    if context.throttle is not None:
-        context.throttle.finish()
-    return answer
-
-
-def _timed(context: Context, work: Awaitable[T]) -> Awaitable[T]:
-    """Returns an awaitable with the result of `work`. If any client has a quota, the time of this work is charged to
-    the client of the request."""
-    return work if context.throttle is None else context.throttle.waits_for(work)
-
-
 def warm_up() -> None:
     """Imports the general codec. This import takes longer than the rest of a start, and may run in a thread."""
     importlib.import_module(CODEC)
 
 
-def _load(api: Api) -> AnyRoute:
+def _load(api: Api, offered: object) -> AnyRoute:
+    """Makes the route of an API. `offered` has the parts of the node from which the handler takes its ports."""
     key, module = api.key, importlib.import_module(api.handler)
-    decode: Callable[[int, memoryview, int], Any]
-    encode: Callable[[Any, int, int], Buffer | list[Part] | Awaitable[Buffer | list[Part]]]
+    decode: Decode[Any]
+    encode: Encode[Any]
     match key:
         case ApiKey.PRODUCE:
-            decode, encode = _decode_produce, _encode_produce
+            decode, encode = decode_produce_request, encode_produce_response
         case ApiKey.FETCH:
-            decode, encode = _decode_fetch, _encode_fetch
+            decode, encode = _decode_fetch, encode_fetch_response
         case _:
             decode, encode = _general(key)
-    error_response = getattr(module, "error_response", None) or partial(_top_level_error, key)
     # Produce and Fetch are not looked up, because the general codec may not be imported yet.
     has_error_code = key is ApiKey.FETCH or (
         key is not ApiKey.PRODUCE and "error_code" in _response_fields(key)
     )
-    handle = guarded(module.handle, api.access)
-    error_code = attrgetter("error_code") if has_error_code else None
-    return Route(api, API[key], handle, decode, encode, error_response, error_code)
+    return Route(
+        api,
+        API[key],
+        _ports(module, offered),
+        guarded(_awaitable(module.handle), api.access),
+        decode,
+        encode,
+        _awaitable(getattr(module, "error_response", None) or partial(_top_level_error, key)),
+        attrgetter("error_code") if has_error_code else None,
+        reads_frame=key is ApiKey.PRODUCE,
+    )
 
 
-def _decode_produce(version: int, frame: memoryview, at: int) -> ProduceRequest | Awaitable[ProduceRequest]:
-    request = decode_few_topics(version, frame, at)
-    if request is not None:
-        return request
-    # The records are slices of this copy, so the handler may keep them too. The log writes its offsets into the copy.
-    kept = memoryview(bytearray(frame))
-    return run_in_turns(decode_produce_request_steps(version, kept, at), TOPICS_PER_TURN)
+def _ports(module: ModuleType, offered: object) -> object:
+    """The ports of a handler: the parts of the node that the fields of its class `Ports` name."""
+    ports = getattr(module, "Ports", None)
+    if ports is None:
+        return offered
+    return ports(**{field.name: getattr(offered, field.name) for field in dataclasses.fields(ports)})
 
 
-def _encode_produce(response: ProduceResponse, version: int, correlation_id: int) -> bytes | Awaitable[bytes]:
-    if answers_few_partitions(response):
-        return encode_produce_response(response, version, correlation_id)
-    return run_in_turns(encode_produce_response_steps(response, version, correlation_id), TOPICS_PER_TURN)
+def _awaitable(handle: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(handle) or isinstance(handle, partial):
+        return handle
+
+    async def adapted(context: Context, *arguments: Any) -> Any:
+        answer = handle(context, *arguments)
+        if not is_unfinished(answer):
+            return answer
+        context.only_waits = isinstance(answer, asyncio.Future)
+        return await answer
+
+    return adapted
 
 
-def _decode_fetch(version: int, frame: memoryview, at: int) -> FetchRequest | Awaitable[FetchRequest]:
+async def _decode_fetch(version: int, frame: memoryview, at: int, pace: Pace) -> FetchRequest:
     if len(frame) > DECODED_AT_ONCE_BYTES:
-        frame = memoryview(bytes(frame))  # the next bytes overwrite the frame
+        frame = memoryview(
+            bytes(frame)
+        )  # the handler may wait for records, and the frame's buffer is used again
         _compile_structs(FetchRequest)
-    return run_in_turns(decode_fetch_request_steps(version, frame, at), ELEMENTS_PER_TURN)
+    return await decode_fetch_request(version, frame, at, pace)
 
 
 @cache
@@ -502,46 +434,21 @@ def _compile_structs(message_class: type) -> None:
     compile_structs(sys.modules[message_class.__module__])
 
 
-def _encode_fetch(
-    response: FetchResponse, version: int, correlation_id: int
-) -> list[Part] | Awaitable[list[Part]]:
-    return run_in_turns(
-        encode_fetch_response_steps(response, version, correlation_id), FETCHED_PARTITIONS_PER_TURN
-    )
-
-
-def _general(
-    key: ApiKey,
-) -> tuple[
-    Callable[[int, memoryview, int], Any | Awaitable[Any]],
-    Callable[[Any, int, int], Buffer | Awaitable[Buffer]],
-]:
-    """The functions of the general codec that decode requests and encode responses of an API. Large messages are
-    decoded and encoded in several parts.
-    """
+def _general(key: ApiKey) -> tuple[Decode[Any], Encode[Any]]:
+    """The functions of the general codec that decode requests and encode responses of an API."""
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
-    @cache
-    def has_arrays(version: int) -> bool:
-        found: bool = codec.has_arrays(key, version, "response")
-        return found
+    async def decode(version: int, frame: memoryview, at: int, pace: Pace) -> Any:
+        if len(frame) > DECODED_AT_ONCE_BYTES:
+            codec.prepare(key, version)
+        return await codec.decoded_request(key, version, bytes(frame), at, pace)
 
-    def decode(version: int, frame: memoryview, at: int) -> Any | Awaitable[Any]:
-        if len(frame) <= DECODED_AT_ONCE_BYTES:
-            return codec.decode_request(key, version, bytes(frame), at)
-        codec.prepare(key, version)
-        return run_in_turns(codec.decode_request_steps(key, version, bytes(frame), at), ELEMENTS_PER_TURN)
-
-    def encode(response: object, version: int, correlation_id: int) -> Buffer | Awaitable[Buffer]:
+    async def encode(response: object, version: int, correlation_id: int, pace: Pace) -> Answer:
         # ApiVersions is the only API that is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        if not has_arrays(known):
-            encoded: bytes = codec.encode_response(response, key, known, correlation_id)
-            return encoded
-        return run_in_turns(
-            codec.encode_response_steps(response, key, known, correlation_id), ELEMENTS_PER_TURN
-        )
+        answer: Answer = await codec.encoded_response(response, key, known, correlation_id, pace)
+        return answer
 
     return decode, encode
 
@@ -551,7 +458,7 @@ def _response_fields(key: ApiKey) -> set[str]:
     return {field.name for field in dataclasses.fields(message)}
 
 
-def _top_level_error(key: ApiKey, _context: Context, _request: object, error: KafkaError) -> object:
+async def _top_level_error(key: ApiKey, _context: Context, _request: object, error: KafkaError) -> object:
     """A response that contains only the error. Raises KafkaError if the response has no field for an error."""
     response = importlib.import_module(CODEC).message_class(key, "response")
     names = _response_fields(key)

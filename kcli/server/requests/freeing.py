@@ -6,38 +6,30 @@ serves clients between two steps. The memory is free only after all other refere
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Iterator
 
-from kcli.server.requests.answers import is_unfinished
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.model.pace import Pace
+from kcli.runtime.turns import Turn, run_in_background
 
-STEPS_PER_TURN = 500
-"""The number of steps in one iteration of the event loop. A step drops one element that has arrays, or
-ELEMENTS_PER_STEP elements without arrays, and takes about 1 µs."""
+STEP_COST = 2
+"""The cost of a step in microseconds. A step drops one element that has arrays, or ELEMENTS_PER_STEP elements without
+arrays."""
 
 ELEMENTS_PER_STEP = 10
 
 SMALL_ARRAY = 100
 """Arrays with at most this many elements are dropped together with their struct."""
 
-_freeing: set[asyncio.Future[None]] = set()
 _names_by_class: dict[type, tuple[str, ...]] = {}
 
 
 def free_later(message: object) -> None:
     """Frees the memory of a message step by step. The caller must drop its references to the message."""
-    rest = run_in_turns(freeing_steps(message), STEPS_PER_TURN)
-    if is_unfinished(rest):
-        task = asyncio.ensure_future(rest)
-        _freeing.add(task)
-        task.add_done_callback(_freeing.discard)
+    run_in_background(_freed(list(_large_arrays(message)), Turn()))
 
 
-def freeing_steps(message: object) -> Steps[None]:
-    arrays = list(_large_arrays(message))
-    del message
+async def _freed(arrays: list[list[object]], pace: Pace) -> None:
     while arrays:
         array = arrays[-1]
         if not array:
@@ -46,7 +38,7 @@ def freeing_steps(message: object) -> Steps[None]:
             arrays += _divisible_arrays(array.pop())
         else:
             del array[-ELEMENTS_PER_STEP:]
-        yield
+        await pace(STEP_COST)
 
 
 def _large_arrays(message: object) -> Iterator[list[object]]:

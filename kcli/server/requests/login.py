@@ -54,9 +54,9 @@ from kcli.security.principal import Principal, Session
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.network.phase import LoginStep
-from kcli.server.network.waiting import Answer, Waiting
+from kcli.server.network.waiting import Answer, Waiting, answered
 from kcli.server.requests.answers import finished
-from kcli.server.requests.dispatch import CODEC, awaited
+from kcli.server.requests.dispatch import CODEC
 from kcli.server.requests.login_threads import LoginThreads
 
 _log = logging.getLogger("kcli.server.Authentication")
@@ -193,7 +193,7 @@ class Login:
         return self._versions_answered(_joined(answer))
 
     async def _versions_later(self, answer: Waiting) -> LoginStep:
-        return self._versions_answered(_joined(await awaited(answer)))
+        return self._versions_answered(_joined(await answered(answer)))
 
     def _versions_answered(self, answer: bytes) -> LoginStep:
         (code,) = INT16.unpack_from(answer, _ERROR_CODE_AT)
@@ -306,7 +306,7 @@ class Login:
         error = IllegalSaslStateException(
             f"Unexpected Kafka request of type {request.name} during SASL authentication."
         )
-        answer = await awaited(self._settings.refuse(self._connection, request.frame, error))
+        answer = await answered(self._settings.refuse(self._connection, request.frame, error))
         return await finished(self._failed(error, None if answer is None else _joined(answer)))
 
     def _failed_with(self, error: Exception) -> LoginStep | Awaitable[LoginStep]:

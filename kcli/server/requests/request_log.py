@@ -13,11 +13,13 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from kcli.model.pace import Pace
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.turns import continued
 from kcli.server.network.connection import Connection
 from kcli.server.network.request_facts import RequestFacts
 from kcli.server.network.tls_transport import TlsTransport
-from kcli.server.requests.answers import is_unfinished
+from kcli.server.network.waiting import Answer
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.message_json import Node, message_json
 from kcli.server.requests.route import AnyRoute
@@ -51,23 +53,29 @@ class _Line:
         self._context: RequestContext[object] | None = None
         self._request: Node = None
 
-    def handle(self, context: RequestContext[object], request: object) -> Any:
+    async def handle(self, context: RequestContext[object], request: object) -> Any:
         self._see(context, request)
-        response = self._route.handle(context, request)
-        self._worked = _now()
+        handling = self._route.handle(context, request)
+        awaited = ended = None
+        try:
+            awaited = handling.send(None)
+        except StopIteration as end:
+            ended = end
+        finally:
+            self._worked = _now()  # the local time ends when the handler first suspends
+        response = await continued(handling, awaited) if ended is None else ended.value
         if response is None:
             self._write(None)
         return response
 
-    def error_response(self, context: RequestContext[object], request: object, error: Any) -> Any:
+    async def error_response(self, context: RequestContext[object], request: object, error: Any) -> Any:
         if self._context is None:
             self._see(context, request)
-        return self._route.error_response(context, request, error)
+        return await self._route.error_response(context, request, error)
 
-    def encode(self, response: Any, version: int, correlation_id: int) -> Any:
-        if not is_unfinished(response):
-            self._write(response)
-        return self._route.encode(response, version, correlation_id)
+    async def encode(self, response: Any, version: int, correlation_id: int, pace: Pace) -> Answer:
+        self._write(response)
+        return await self._route.encode(response, version, correlation_id, pace)
 
     def _see(self, context: RequestContext[object], request: object) -> None:
         self._context = context

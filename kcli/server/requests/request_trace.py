@@ -57,6 +57,7 @@ class RequestTrace:
         "throttle",
         "topics",
         "unlisted_stages",
+        "wait",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class RequestTrace:
         self._now = now
         self._may_choose = may_choose
         self.began = now()
+        self.wait: Stage | None = None
+        """The stage in which the request waits, if its handler has suspended."""
         self.is_sampled = is_sampled
         self.reads_headers = reads_headers
         self.creator: TraceContext | None = None
@@ -101,6 +104,19 @@ class RequestTrace:
             if self.creator is not None and self.creator.is_sampled:
                 self.is_sampled = self.is_sampled or self._may_choose()
         return self.stage("append", topic, partition)
+
+    def begin_answer(self) -> Stage | None:
+        """Begins the stage in which the answer is encoded, if the request has waited. Otherwise, the encoding is a part
+        of the work."""
+        if self.wait is None:
+            return None
+        self.end_wait()
+        return self.stage("answer")
+
+    def end_wait(self) -> None:
+        if self.wait is not None:
+            self.wait.end()
+            self.wait = None
 
 
 def creator_of(records: Buffer) -> TraceContext | None:

@@ -220,7 +220,8 @@ def traced(dispatch: Dispatch, tracer: RequestTracer) -> Serve:
         answer = dispatch(connection, frame, trace)
         work.end()
         if isinstance(answer, Waiting):
-            return _followed(answer, _request(connection, frame, trace), tracer)
+            _follow(answer, _request(connection, frame, trace), tracer)
+            return answer
         if tracer.may_choose(trace, answer):
             _answered(_request(connection, frame, trace), tracer)
         return answer
@@ -239,30 +240,28 @@ def _wait_name(key: ApiKey) -> str:
     return f"wait for {waits_for}" if waits_for else "wait"
 
 
-def _followed(waiting: Waiting, request: _Request, tracer: RequestTracer) -> Waiting:
-    """Returns a wait with the same answer. This wait also stores the time at which it ends, and the time at which the
-    answer may be sent."""
+def _follow(waiting: Waiting, request: _Request, tracer: RequestTracer) -> None:
+    """Records the times of a request that waits: the end of its wait, the work on its answer, and the wait for the
+    answers of earlier requests."""
     trace = request.trace
-    wait = trace.stage(_wait_name(request.key))
-    waiting.future.add_done_callback(lambda _: wait.end())
+    trace.wait = trace.stage(_wait_name(request.key))
+    ended = tracer.now()
 
-    def finish(future: asyncio.Future[object]) -> Answer | Waiting:
+    def ends(_task: asyncio.Future[Answer]) -> None:
+        nonlocal ended
+        trace.end_wait()
+        ended = tracer.now()
+
+    def taken(task: asyncio.Future[Answer]) -> None:
         order = Stage("wait for order", tracer.now)
-        order.started = wait.ended
+        order.started = ended
         if order.ended - order.started >= SHORTEST_STAGE_SECONDS:
             trace.stages.append(order)
-        encode = trace.stage("answer")
-        answer = waiting.finish(future)
-        encode.end()
-        if isinstance(answer, Waiting):
-            return _followed(answer, request, tracer)
-        if tracer.may_choose(trace, answer):
+        if not task.cancelled() and task.exception() is None and tracer.may_choose(trace, task.result()):
             _answered(request, tracer)
-        return answer
 
-    return Waiting(
-        waiting.future, finish, may_overlap=waiting.may_overlap, may_be_dropped=waiting.may_be_dropped
-    )
+    waiting.task.add_done_callback(ends)
+    waiting.on_taken.append(taken)
 
 
 def _answered(request: _Request, tracer: RequestTracer) -> None:

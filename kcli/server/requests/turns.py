@@ -9,11 +9,12 @@ If all items fit into the first slice, the work runs immediately, without a task
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar
-from weakref import WeakKeyDictionary
+
+from kcli.runtime.turns import next_turn, turns_given
+
+__all__ = ["next_turn", "turns_given"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -67,52 +68,6 @@ def nested_steps(
         shaped.append(shape(group, tuple(results)))
         yield
     return tuple(shaped)
-
-
-async def next_turn() -> None:
-    """Waits until the loop has a turn in which no other long work runs."""
-    loop = asyncio.get_running_loop()
-    queue = _queues.get(loop)
-    if queue is None:
-        queue = _queues[loop] = _TurnQueue(loop)
-    await queue.join()
-
-
-def turns_given() -> int:
-    """The number of turns that the long work of the running loop has had."""
-    queue = _queues.get(asyncio.get_running_loop())
-    return 0 if queue is None else queue.given
-
-
-class _TurnQueue:
-    """The queue of the long work of one loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._call_soon = loop.call_soon
-        self._new_future = loop.create_future
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._next: asyncio.Handle | None = None
-        self.given = 0
-
-    def join(self) -> asyncio.Future[None]:
-        turn = self._new_future()
-        self._waiting.append(turn)
-        # The handle is cancelled if a simulated process ends. The work of other processes continues.
-        if self._next is None or self._next.cancelled():
-            self._next = self._call_soon(self._give_turn)
-        return turn
-
-    def _give_turn(self) -> None:
-        while self._waiting and self._waiting[0].done():  # cancelled
-            self._waiting.popleft()
-        if self._waiting:
-            self._waiting.popleft().set_result(None)
-            self.given += 1
-        self._next = self._call_soon(self._give_turn) if self._waiting else None
-
-
-_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _TurnQueue] = WeakKeyDictionary()
-"""The queue of each event loop. A process has one event loop, but each test makes its own."""
 
 
 def _each(items: Sequence[Item], work: Callable[[Item], T]) -> Steps[list[T]]:
