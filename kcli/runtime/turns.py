@@ -98,6 +98,26 @@ def run_in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_background.discard)
 
 
+async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Runs work in a task, for at most `seconds`. None means no limit. Raises TimeoutError after this time.
+
+    `asyncio.timeout` needs a task. Code that a request reaches before it first suspends has no task, and must use this
+    function instead."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait((task,), timeout=seconds)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait((task,))
+        raise
+    if not done:
+        task.cancel()
+        await asyncio.wait((task,))
+        if task.cancelled():
+            raise TimeoutError
+    return task.result()
+
+
 class _TurnQueue:
     """The queue of the long work of one loop."""
 

@@ -28,6 +28,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import Clock
+from kcli.runtime.turns import within
 from kcli.server.coordinators.loader import load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
@@ -140,10 +141,12 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         check whether a shard is loaded.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                for partition in partitions:
-                    if not self.is_loaded(partition):
-                        await self._awaited.setdefault(partition, asyncio.Event()).wait()
+            await within(seconds, self._all_loaded(partitions))
+
+    async def _all_loaded(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            if not self.is_loaded(partition):
+                await self._awaited.setdefault(partition, asyncio.Event()).wait()
 
     def call(
         self,

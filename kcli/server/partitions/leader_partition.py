@@ -23,6 +23,7 @@ from kcli.protocol.messages.alter_partition import ResponsePartitionData
 from kcli.replica.isr import IsrChange, Reaction, reaction_to
 from kcli.replica.leader import FollowerState, LeaderState
 from kcli.replica.waiting import CommitQueue, Wait
+from kcli.runtime.turns import within
 from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
 from kcli.server.partitions.openings import AppendQueue, Openings
@@ -466,7 +467,7 @@ class LeaderPartition:
             committed = asyncio.Event()
             wait = self.commits.wait_for(offset, committed.set)
             try:
-                await asyncio.wait_for(committed.wait(), timeout)
+                await within(timeout, committed.wait())
             except TimeoutError:
                 wait.drop()
                 raise TimeoutException(f"{self} did not commit offset {offset} within {timeout} s") from None

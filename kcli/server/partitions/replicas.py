@@ -33,6 +33,7 @@ from kcli.replica.early_requests import LONG_OVER, Window
 from kcli.replica.leader import LeaderState, begin_term
 from kcli.runtime.clock import Clock
 from kcli.runtime.descriptors import SHORTAGE_PAUSE_S
+from kcli.runtime.turns import within
 from kcli.server.metrics.traffic import TrafficTable
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.isr_updates import IsrUpdates
@@ -548,11 +549,14 @@ class Replicas:
         self._mark_offline(TopicPartition(topic, partition))
 
 
+async def _all_ended(early: list[FollowedPartition]) -> None:
+    for each in early:
+        await each.ended()
+
+
 async def _held(early: list[FollowedPartition], limit_s: float) -> None:
     """Returns when another leader epoch of every partition has begun, or after the time limit."""
     try:
-        async with asyncio.timeout(limit_s):
-            for each in early:
-                await each.ended()
+        await within(limit_s, _all_ended(early))
     except TimeoutError:
         _log.debug("No change of the leader of %s in %g s", ", ".join(map(str, early)), limit_s)

@@ -30,6 +30,7 @@ from kcli.metadata.replay import ImageReplayer
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.raft.requests import VoterChangeResponse
 from kcli.runtime.clock import Clock
+from kcli.runtime.turns import within
 from kcli.server.quorum.committed import Ahead
 from kcli.server.quorum.counts import ControllerCounts, ControllerTimes
 from kcli.server.quorum.quorum import Quorum
@@ -114,9 +115,11 @@ class ActiveController:
         def decide(controller: Controller, now_ms: int) -> Decision[R] | Steps[R]:
             return api.decide(controller, request, context, now_ms)
 
+        carrying_out = self.carry_out(decide, moves_broker=api.moves_broker)
+        if timeout_ms is None:
+            return await carrying_out
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                return await self.carry_out(decide, moves_broker=api.moves_broker)
+            return await within(timeout_ms / 1000, carrying_out)
         except TimeoutError:
             self._counts.operations_timed_out += 1
             raise TimeoutException from None
