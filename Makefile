@@ -47,7 +47,7 @@ sim:
 FIRST ?= 0
 STORIES ?= 2000
 stories:
-	$(PY) -m kcli.testing.sim.replication_story $(FIRST) $(STORIES)
+	PYTHONPATH=tests $(PY) -m simulation.world.replication_story $(FIRST) $(STORIES)
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:

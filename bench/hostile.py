@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, repeat
+from pathlib import Path
 
 from crc32c import crc32c
 from hostile_batches import HOSTILE_BATCHES, HostileBatch
@@ -36,7 +37,10 @@ from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.descriptors import raise_limit
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.rigs.hostile_batches import batch_of, large_values
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rigs.hostile_batches import batch_of, large_values
 
 TOPIC = "hostile"
 PARTITIONS = 10

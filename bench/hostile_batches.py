@@ -5,12 +5,17 @@ A row is (name, batch, error code). `bench/hostile.py` sends the batch again and
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.compression import Codec
-from kcli.testing.rigs.hostile_batches import equal_deltas, large_values, zeros
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rigs.hostile_batches import equal_deltas, large_values, zeros
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import shlex
 import socket
 import ssl
 import statistics
+import sys
 import tempfile
 import uuid
 from collections import defaultdict
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from measure import HEADER, Bench, Cost, Figure, pinned, print_json, timed
 from parts.clients import Settings, consume, make_offsets_topic, produce
@@ -35,7 +37,10 @@ from kcli.security.client import ClientSecurity, client_security
 from kcli.server.formatting.format import ensure_formatted
 from kcli.spark.client.connection import Connection
 from kcli.testing.broker_process import BrokerProcess, free_port
-from kcli.testing.rigs.certificates import Certificates, make_certificates
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rigs.certificates import Certificates, make_certificates
 
 PLAINTEXT, SSL, SASL = LISTENERS = ("PLAINTEXT", "SSL", "SASL_SSL")
 MODULES = {

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
-    from kcli.testing.rigs.certificates import Certificates
+    from rigs.certificates import Certificates
 
 # Helpers assert too, and their failures show values like those of tests.
 pytest.register_assert_rewrite("rigs")
@@ -27,7 +27,7 @@ pytest.register_assert_rewrite("rigs")
 # How long an example takes says how busy the machine is, nothing about the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
-# `make quick` tries a tenth of the usual examples, `make full` ten times as many (kcli/testing/rigs/examples.py).
+# `make quick` tries a tenth of the usual examples, `make full` ten times as many (tests/rigs/examples.py).
 settings.register_profile("quick", settings.get_profile("any-machine"), max_examples=10)
 settings.register_profile("full", settings.get_profile("any-machine"), max_examples=1000)
 
@@ -148,7 +148,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Certificates of brokers and clients, made by one authority for this run."""
-    from kcli.testing.rigs.certificates import make_certificates
+    from rigs.certificates import make_certificates
 
     return make_certificates(str(tmp_path_factory.mktemp("certificates")))
 

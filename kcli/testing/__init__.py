@@ -1,1 +1,1 @@
-"""The test harness that kcli ships: brokers as processes, and a simulated cluster with checks of its invariants."""
+"""What kcli ships for the tests of its users: brokers and clusters in processes, and fixtures for pytest."""

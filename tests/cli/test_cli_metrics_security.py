@@ -11,7 +11,7 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.testing.broker_process import BrokerProcess, free_port
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 
 OBJECT = "kafka.server:type=app-info"
 

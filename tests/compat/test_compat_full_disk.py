@@ -18,7 +18,7 @@ import pytest
 
 from kcli.runtime.disk import SystemDisk
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.checks.dump_check import dump_complaints
+from simulation.checks.dump_check import dump_complaints
 
 pytestmark = pytest.mark.compat
 

@@ -18,8 +18,8 @@ import pytest
 
 from kcli.local_cluster.ports import free_ports
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.rigs.certificates import Certificates
 from rigs import kerberos
+from rigs.certificates import Certificates
 from rigs.kerberos import SERVICE, Kerberos
 from rigs.secured_clients import (
     BEARER,

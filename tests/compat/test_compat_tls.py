@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcli.local_cluster.ports import free_ports
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.librdkafka import consume, produce
 
 pytestmark = pytest.mark.compat

@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.checks.history import Outcome, Transaction, anomalies, write_cycles
 from rigs.transaction_histories import TIMEOUT, broker_with_topic, committed_log
+from simulation.checks.history import Outcome, Transaction, anomalies, write_cycles
 
 pytestmark = pytest.mark.compat
 

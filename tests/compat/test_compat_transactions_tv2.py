@@ -33,8 +33,8 @@ from kcli.protocol.messages.txn_offset_commit import (
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.checks.history import Outcome, Transaction, anomalies
 from rigs.transaction_histories import PARTITIONS, TIMEOUT, TOPIC, broker_with_topic, committed_log
+from simulation.checks.history import Outcome, Transaction, anomalies
 
 pytestmark = pytest.mark.compat
 

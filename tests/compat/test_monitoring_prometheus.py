@@ -15,7 +15,7 @@ import pytest
 
 from kcli.testing.broker_process import BrokerProcess, free_port
 from kcli.testing.cluster_processes import ClusterProcesses
-from kcli.testing.rigs.certificates import Certificates, make_certificates
+from rigs.certificates import Certificates, make_certificates
 from rigs.prometheus import ROOT, Job, Prometheus
 from rigs.public_dashboards import PUBLIC, Public
 from rigs.spark_driver import SPARK_PATH, recorded_spark_driver

@@ -16,7 +16,7 @@ from kcli.storage.cleaner.one_pass import CleaningPass
 from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, LastRecord, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, offset_name
 from kcli.storage.log.transaction_index import ENTRY, AbortedTransaction
-from kcli.testing.sim.disk import SimDisk
+from simulation.runtime.disk import SimDisk
 
 GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden" / "logdir-clean"
 REWRITTEN_LATER = b"written again later"

@@ -23,8 +23,8 @@ from kcli.model.addresses import Address
 from kcli.runtime.network import SystemNetwork
 from kcli.security.client import client_security
 from kcli.testing.broker_process import BrokerProcess, free_port
-from kcli.testing.rigs.certificates import Certificates
 from rigs import kerberos
+from rigs.certificates import Certificates
 
 KCLI = (sys.executable, "-m", "kcli")
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

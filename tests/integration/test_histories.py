@@ -1,11 +1,13 @@
-"""A short run of the clients and faults of kcli.testing.histories. Long runs: `python -m kcli.testing.histories`."""
+"""A short run of the clients and faults of simulation.histories. Long runs:
+`PYTHONPATH=tests python -m simulation.histories`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from kcli.testing.histories.faults import Fault
-from kcli.testing.histories.runner import Options, run
+from simulation.histories.faults import Fault
+from simulation.histories.runner import Options, run
 
 SECONDS = 8.0
 FAULTS = (Fault.KILL, Fault.PAUSE, Fault.CUT)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from kcli.local_cluster.ports import free_port
-from kcli.testing.histories.links import HOST, UNKNOWN, Links, Route, owner_of
+from simulation.histories.links import HOST, UNKNOWN, Links, Route, owner_of
 
 SOURCE, TARGET = 7, 8
 PATIENCE_S = 20.0

@@ -20,7 +20,7 @@ from kcli.model.addresses import Address
 from kcli.server.beans import places
 from kcli.server.beans.exposition import endpoint
 from kcli.server.beans.places import PLACES_MAX
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.node import running
 
 Ask = Callable[[str], Awaitable[client.Response]]

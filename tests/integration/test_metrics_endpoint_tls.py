@@ -13,7 +13,7 @@ import pytest
 from kcli.http import client
 from kcli.http.server import CONNECTIONS_MAX
 from kcli.model.addresses import Address
-from kcli.testing.rigs.certificates import LOOPBACK_HOSTS, Certificates
+from rigs.certificates import LOOPBACK_HOSTS, Certificates
 from rigs.loops import PATIENCE_S
 from rigs.node import RunningNode, running
 

@@ -14,7 +14,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server import main as server
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.node import Node
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 
 FILE = "node.properties"
 PROPERTIES = {

@@ -26,8 +26,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.formatting.format import Machine, ensure_formatted
-from kcli.testing.rigs.certificates import LOOPBACK_HOSTS, make_certificates
 from rigs import console_topics as topics
+from rigs.certificates import LOOPBACK_HOSTS, make_certificates
 from rigs.console_topics import record
 from rigs.groups import Speaker
 from rigs.node import RunningNode, config_of, connect, running

@@ -11,7 +11,7 @@ from kcli.http import client
 from kcli.model.addresses import Address
 from kcli.server.beans.broker_beans import broker_beans
 from kcli.server.beans.own_beans import own_beans
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.data_path import batch
 from rigs.node import RunningNode, connect, create, running, send
 from rigs.tls import LISTENERS

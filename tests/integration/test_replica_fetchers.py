@@ -21,8 +21,8 @@ from kcli.replica.follower import Phase
 from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.partitions.replication_quota import FOLLOWER_RATE
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import batch_of, contents
 from rigs.leader_server import FetcherWorld, batches, on_a_simulated_network
+from rigs.logs import batch_of, contents
 
 
 def same(follower: PartitionLog, leader: PartitionLog) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from kcli.errors import ErrorCode
 from kcli.server.network.login_counts import LoginCounts
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.loops import until
 from rigs.node import RunningNode, connect, with_node
 from rigs.sasl import ALICE, SASL_LISTENER, log_in, numbers

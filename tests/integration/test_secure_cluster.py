@@ -18,7 +18,7 @@ from kcli.client.config import ClientConfig
 from kcli.errors import SaslAuthenticationException
 from kcli.model.addresses import Address
 from kcli.security.client import client_security
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.secure_cluster import AUTHORIZED, FAST, SASL, SecureCluster
 
 PATIENCE_S = 30.0

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from kcli.client.admin.admin import AdminClient as KcliAdminClient
 from kcli.client.config import client_config
 from kcli.errors import KafkaError
-from kcli.testing.rigs.certificates import Certificates
 from rigs import kerberos
+from rigs.certificates import Certificates
 from rigs.kerberos import REALM, Kerberos
 from rigs.secure_cluster import AUTHORIZED, FAST, NODES, PATIENCE_S, PLAIN_USERS, SecureCluster, until
 

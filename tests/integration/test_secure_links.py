@@ -17,7 +17,7 @@ from kcli.security.client import ClientSecurity
 from kcli.security.mechanisms.client import Credentials
 from kcli.server.network.links import is_usable, open_link, plain_text
 from kcli.server.partitions.fetchers.leader_connection import LeaderConnection
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.loops import until
 from rigs.node import RunningNode, with_node
 from rigs.sasl import ALICE, PLAIN_MODULE, SASL_LISTENER

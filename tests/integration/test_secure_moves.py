@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.secure_cluster import AUTHORIZED, FAST, PATIENCE_S, SASL, Load, SecureCluster, until, wait_in_sync
 
 TOPIC, PARTITIONS = "moving", 3

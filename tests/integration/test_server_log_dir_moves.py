@@ -17,9 +17,9 @@ from kcli.server.coordinators.loader import load
 from kcli.server.partitions.log_dir_moves import RATE_KEY, MoveThrottle
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import AppendOrigin, AppendResult
-from kcli.testing.rigs.logs import ManualClock, batch_of
 from rigs.data_path import batch
 from rigs.directories import create, real, registered, with_two_directories
+from rigs.logs import ManualClock, batch_of
 from rigs.loops import until
 from rigs.node import RunningNode, connect
 from rigs.wire_client import Client

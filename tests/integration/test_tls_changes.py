@@ -18,7 +18,7 @@ from kcli.model.configs import ConfigOperation, ConfigResourceType
 from kcli.protocol.messages import incremental_alter_configs as alter
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.certificates import LOOPBACK_HOSTS, STORE_PASSWORD, Certificates, Issued
+from rigs.certificates import LOOPBACK_HOSTS, STORE_PASSWORD, Certificates, Issued
 from rigs.loops import until
 from rigs.node import RunningNode, connect, with_node
 from rigs.tls import LISTENERS, context_of

@@ -16,7 +16,7 @@ import pytest
 
 from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.certificates import Certificates, Issued
+from rigs.certificates import Certificates, Issued
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, with_node
 from rigs.tls import LISTENERS, context_of

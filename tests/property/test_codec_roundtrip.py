@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kcli.errors import ErrorCode
 from kcli.protocol.wire import codec, schema
 from kcli.protocol.wire.api import API, ApiSpec
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 _TEXT = st.text(max_size=6)
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}

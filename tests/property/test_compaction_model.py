@@ -25,9 +25,9 @@ from kcli.storage.cleaner.plan import (
 )
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.testing.rigs.examples import examples
-from kcli.testing.rigs.logs import marker_of
-from kcli.testing.sim.disk import SimDisk
+from rigs.examples import examples
+from rigs.logs import marker_of
+from simulation.runtime.disk import SimDisk
 
 NOW_MS = 2_000_000
 RETENTION_MS = 1_000

@@ -34,8 +34,8 @@ from kcli.protocol.messages.offset_delete import (
 )
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kcli.runtime.rng import SystemRng
-from kcli.testing.rigs.examples import examples
 from rigs.answers import answers
+from rigs.examples import examples
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 

@@ -10,7 +10,7 @@ from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read
 from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
 from kcli.protocol.batches.compression import Codec
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 texts = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), texts), max_size=3).map(tuple)

@@ -37,8 +37,8 @@ from kcli.protocol.records.metadata import (
     encode_metadata_record,
     write_version_for,
 )
-from kcli.testing.rigs.examples import examples
 from rigs.controller import FEATURES, ControllerRig
+from rigs.examples import examples
 
 BROKERS = st.integers(1, 4)
 NAMES = st.sampled_from(["a", "b", "c.d"])

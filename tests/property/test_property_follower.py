@@ -30,7 +30,7 @@ from kcli.replica.follower import (
     on_leader_end,
     on_leader_start,
 )
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 REPLICAS = 3
 ROUNDS_MAX = 60

@@ -11,7 +11,7 @@ from kcli.lag.patience import owed_ms, patience_ms, withheld
 from kcli.lag.tracker import LagTracker
 from kcli.lag.window import Commit
 from kcli.model.topic_partition import TopicPartition
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 PARTITION = TopicPartition("orders", 0)
 SAMPLE_MS = 10_000

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from kcli.testing.checks.log_judge import ALLOWED, Finding, judge
-from kcli.testing.checks.operations import Action, History, Operation, Outcome, Polled, Protocol, Sent
+from simulation.checks.log_judge import ALLOWED, Finding, judge
+from simulation.checks.operations import Action, History, Operation, Outcome, Polled, Protocol, Sent
 
 PARTITIONS = (0, 1)
 VALUES = "abcdef"

@@ -31,7 +31,7 @@ from kcli.storage.log.validation import (
     check_client_batch,
     place,
 )
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 NOW_MS = 1_700_000_000_000
 CONFIGS = [

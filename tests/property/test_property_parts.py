@@ -17,7 +17,7 @@ from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Depth, GiantBatch, bytes_at, walks
 from kcli.protocol.batches.compression import Codec, compress, decompress, deflate, inflate
 from kcli.protocol.batches.record_parts import LargeRecord, RecordPart
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 BASE_MS = 1_700_000_000_000
 CODECS = list(Codec)

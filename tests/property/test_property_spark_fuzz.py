@@ -20,7 +20,7 @@ from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.batch_headers import AbortedTransaction, read_headers
 from kcli.protocol.batches.columns import Columns, Depth, decode
 from kcli.protocol.batches.compression import Codec
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 pa = pytest.importorskip("pyarrow")
 np = pytest.importorskip("numpy")

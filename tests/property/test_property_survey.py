@@ -15,7 +15,7 @@ from kcli.protocol.batches import survey as survey_module
 from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch, read_header, read_records
 from kcli.protocol.batches.survey import survey
 from kcli.protocol.wire.varint import read_varint
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 BASE_MS = 1_700_000_000_000
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kcli.model.ids import BrokerId
 from kcli.replica.isr import IsrChange
 from kcli.replica.leader import FollowerState, begin_term
-from kcli.testing.rigs.examples import examples
+from rigs.examples import examples
 
 LAG_MS = 10
 FOLLOWERS = (BrokerId(2), BrokerId(3))

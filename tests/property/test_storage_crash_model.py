@@ -26,10 +26,10 @@ from kcli.storage.cleaner.cleaner import LogCleaner
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.checks.dump_check import dump_complaints
-from kcli.testing.rigs.examples import examples
-from kcli.testing.rigs.logs import START_MS, ManualClock
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.examples import examples
+from rigs.logs import START_MS, ManualClock
+from simulation.checks.dump_check import dump_complaints
+from simulation.runtime.disk import FaultKind, SimDisk
 
 Pair = tuple[bytes, bytes]
 PAIRS = st.lists(

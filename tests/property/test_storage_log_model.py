@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kcli.config.topic import LogConfig
 from kcli.protocol.batches.batch import iter_batches
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.examples import examples
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
-from kcli.testing.sim.disk import SimDisk
+from rigs.examples import examples
+from rigs.logs import START_MS, LogRig, batch_of, contents
+from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
 

@@ -16,10 +16,10 @@ from kcli.storage.cleaner.cleaner import LogCleaner
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.checks.dump_check import dump_complaints, record_lines
-from kcli.testing.rigs.examples import examples
-from kcli.testing.rigs.logs import START_MS, ManualClock, marker_of
-from kcli.testing.sim.disk import SimDisk
+from rigs.examples import examples
+from rigs.logs import START_MS, ManualClock, marker_of
+from simulation.checks.dump_check import dump_complaints, record_lines
+from simulation.runtime.disk import SimDisk
 
 LOOKUPS = range(-41, 42)
 PRODUCERS = (0, 1)

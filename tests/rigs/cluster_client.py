@@ -14,9 +14,9 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import TROUBLE, eventually
-from kcli.testing.sim.cluster import BROKER_PORT, SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import TROUBLE, eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BROKER_PORT, SimCluster, SimNode
 
 CONTROLLER, BROKERS = 1, (2, 3, 4)
 TIMEOUT_S = 40.0

@@ -25,12 +25,12 @@ from kcli.protocol.wire.codec import decode_request, decode_request_header, enco
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of
-from kcli.testing.sim.clock import SimClock
-from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
-from kcli.testing.sim.network import SimHost, SimNetwork, Weather
+from rigs.logs import START_MS, LogRig, batch_of
 from rigs.quorum import broker_config
+from simulation.runtime.clock import SimClock
+from simulation.runtime.disk import SimDisk
+from simulation.runtime.loop import SimExecutor, SimLoop, simulate
+from simulation.runtime.network import SimHost, SimNetwork, Weather
 
 FOLLOWER = 1
 PORT = 9092

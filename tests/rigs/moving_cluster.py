@@ -24,7 +24,7 @@ from kcli.protocol.messages import (
     metadata,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 DELETE = 1
 """The operation of IncrementalAlterConfigs that removes a key."""

@@ -24,8 +24,8 @@ from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import ManualClock
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import ManualClock
+from simulation.runtime.disk import SimDisk
 
 _LIVES = itertools.count(1)
 DATA = "/data"

@@ -24,7 +24,7 @@ from kcli.protocol.messages import (
     unregister_broker,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -15,8 +15,8 @@ from kcli.client.config import client_config
 from kcli.errors import KcliError
 from kcli.security.client import client_security
 from kcli.spark.client.cluster import ClientSettings, Cluster
-from kcli.testing.rigs.certificates import Authority, Issued
 from rigs.bearer import unsecured
+from rigs.certificates import Authority, Issued
 
 LIMIT_S = 20.0
 """The longest time for one attempt."""

@@ -6,7 +6,7 @@ import ssl
 
 from kcli.config.listener_config import ListenerConfig
 from kcli.security.tls.contexts import ClientTls, client_tls, server_context
-from kcli.testing.rigs.certificates import Certificates, Issued
+from rigs.certificates import Certificates, Issued
 from rigs.node import config_of
 
 LISTENERS = {

@@ -19,9 +19,9 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.configured import STANDARD
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.server.node import Node
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import BROKER_PORT, CONTROLLER_PORT, SimCluster
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BROKER_PORT, CONTROLLER_PORT, SimCluster
 
 CONTROLLER, FIRST, SECOND = 1, 2, 3
 TIMEOUT_S = 100.0

@@ -14,13 +14,13 @@ from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.quorum.broker_lifecycle import BrokerState
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
 from rigs import kafka_beans
 from rigs.cluster_client import ClusterClient
 from rigs.data_path import batch
 from rigs.kafka_beans import Beans, beans_of
+from simulation.actors.clients import eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import SimCluster, SimNode
 
 CONTROLLERS, BROKERS = (1, 2, 3), (4, 5, 6)
 SEED = 1

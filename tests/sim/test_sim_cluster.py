@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.store import store
 from kcli.storage.store.loader import load_log
-from kcli.testing.sim.simulation import run_seed
+from simulation.world.simulation import run_seed
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 def test_every_story_keeps_what_was_acknowledged(sim_seed: int) -> None:
@@ -28,11 +31,11 @@ def test_every_story_keeps_what_was_acknowledged(sim_seed: int) -> None:
 
 
 def test_a_seed_tells_the_same_story_in_every_process() -> None:
-    script = "from kcli.testing.sim.simulation import run_seed; print(run_seed(3))"
+    script = "from simulation.world.simulation import run_seed; print(run_seed(3))"
     told = {
         subprocess.run(
             [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(TESTS)},
             capture_output=True,
             text=True,
             check=True,

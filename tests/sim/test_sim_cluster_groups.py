@@ -14,9 +14,9 @@ from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.messages import sync_group as sg
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import SimCluster, SimNode
 from rigs.cluster_client import ClusterClient, on_brokers
+from simulation.actors.clients import eventually
+from simulation.world.cluster import SimCluster, SimNode
 
 GROUP, KIND = "g", 0
 PARTITIONS = 6

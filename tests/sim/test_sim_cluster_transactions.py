@@ -22,9 +22,9 @@ from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.marker_sender import MarkerSender
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import SimCluster, SimNode
 from rigs.cluster_client import AGAIN, ClusterClient, on_brokers
+from simulation.actors.clients import eventually
+from simulation.world.cluster import SimCluster, SimNode
 
 PARTITIONS = range(6)
 TRANSACTION = 1

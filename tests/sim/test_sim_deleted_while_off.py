@@ -10,9 +10,9 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import BROKER_PORT, DATA, SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BROKER_PORT, DATA, SimCluster, SimNode
 
 CONTROLLER, FIRST, SECOND = 1, 2, 3
 TIMEOUT_S = 100.0

@@ -20,10 +20,10 @@ from kcli.protocol.messages import delete_topics as dt
 from kcli.server.node import Node
 from kcli.storage.directory import STRAY_SUFFIX
 from kcli.storage.log.log import AppendOrigin
-from kcli.testing.rigs.logs import batch_of, numbered
-from kcli.testing.sim.cluster import DATA, SimCluster, SimNode
-from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimLoop, simulate
+from rigs.logs import batch_of, numbered
+from simulation.runtime.disk import SimDisk
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import DATA, SimCluster, SimNode
 
 LARGE = 55
 """Partitions: more than a broker deletes in one turn of its loop."""

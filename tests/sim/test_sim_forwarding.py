@@ -24,9 +24,9 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import INT32
 from kcli.server.node import Node
 from kcli.server.quorum.remote_controller import FORWARDING_LIMIT_S
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BROKER_PORT, SimCluster
 
 CONTROLLER, FIRST, SECOND = 1, 2, 3
 TIMEOUT_S = 100.0

@@ -14,18 +14,18 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.storage.meta_properties import read_meta_properties
-from kcli.testing.actors.clients import eventually
-from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
-from kcli.testing.actors.cluster_clients import (
+from simulation.actors.clients import eventually
+from simulation.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
+from simulation.actors.cluster_clients import (
     ClusterWorld,
     ReplicatedConsumer,
     ReplicatedProducer,
     check_values,
 )
-from kcli.testing.checks.replication_watch import ReplicationWatch, directory_of
-from kcli.testing.sim.cluster import DATA, SimCluster, SimNode
-from kcli.testing.sim.disk import FaultKind
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.checks.replication_watch import ReplicationWatch, directory_of
+from simulation.runtime.disk import FaultKind
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import DATA, SimCluster, SimNode
 
 MORE = "/more"
 """The second directory of each broker. The first one also has the metadata log, so its failure would end the broker."""

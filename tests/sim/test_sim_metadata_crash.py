@@ -34,10 +34,10 @@ from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
-from kcli.testing.checks.dump_check import dump_complaints
-from kcli.testing.sim.clock import SimClock
-from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimLoop, SimProcess, simulate
+from simulation.checks.dump_check import dump_complaints
+from simulation.runtime.clock import SimClock
+from simulation.runtime.disk import SimDisk
+from simulation.runtime.loop import SimLoop, SimProcess, simulate
 
 SEEDS = int(os.environ.get("KCLI_SIM_SEEDS", "25"))
 DATA = "/data"

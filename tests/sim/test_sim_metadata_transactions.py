@@ -21,11 +21,11 @@ from kcli.protocol.records.metadata import (
 )
 from kcli.server.node import Node
 from kcli.server.quorum.active_controller import ActiveController
-from kcli.testing.actors.clients import eventually
-from kcli.testing.checks.quorum_watch import QuorumWatch
-from kcli.testing.sim.cluster import SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.quorum import batches
+from simulation.actors.clients import eventually
+from simulation.checks.quorum_watch import QuorumWatch
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import SimCluster, SimNode
 
 KEY, GHOST = "message.max.bytes", "ghost"
 PATIENCE_S = 60.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kcli.server.quorum.metadata_log import MetadataLog
-from kcli.testing.sim.quorum_story import run_seed
+from simulation.world.quorum_story import run_seed
 
 SEEDS_UNTIL_NOTICED = 40
 

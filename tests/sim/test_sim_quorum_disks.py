@@ -11,10 +11,10 @@ from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.messages import incremental_alter_configs as ia
-from kcli.testing.actors.clients import eventually
-from kcli.testing.checks.quorum_watch import QuorumWatch
-from kcli.testing.sim.cluster import SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import eventually
+from simulation.checks.quorum_watch import QuorumWatch
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import SimCluster, SimNode
 
 METADATA = "__cluster_metadata-0"
 KEY = "message.max.bytes"

@@ -23,8 +23,8 @@ from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.sim.cluster import BROKER_PORT, SimCluster
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BROKER_PORT, SimCluster
 
 TOPIC = "t"
 RATE = 100_000

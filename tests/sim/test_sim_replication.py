@@ -1,15 +1,15 @@
 """Replicated topics under faults of nodes, networks and disks; each seed is one story, the same every time.
 
 pytest tests/sim/test_sim_replication.py --sim-seed 48       # one story again
-python -m kcli.testing.sim.replication_story 0 2000          # many stories, in all processors
+PYTHONPATH=tests python -m simulation.world.replication_story 0 2000          # many stories, in all processors
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcli.testing.sim.group_part import CLASSIC, CONSUMER, GroupSettings
-from kcli.testing.sim.replication_story import Outcome, run_seed
+from simulation.world.group_part import CLASSIC, CONSUMER, GroupSettings
+from simulation.world.replication_story import Outcome, run_seed
 
 REPEATED = 70458
 """The seed whose story runs twice."""

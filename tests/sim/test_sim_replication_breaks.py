@@ -2,7 +2,7 @@
 
 Each rule has the seed of a story that noticed its absence. To look for the first such seed of each rule again:
 
-    PYTHONPATH=. python tests/sim/test_sim_replication_breaks.py 60 no_truncation
+    PYTHONPATH=tests python tests/sim/test_sim_replication_breaks.py 60 no_truncation
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from kcli.server.coordinators.transaction_verification import (
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import PartitionLog
-from kcli.testing.actors.exactly_once import COPIES
-from kcli.testing.sim import group_part
-from kcli.testing.sim.replication_story import run_seed
+from simulation.actors.exactly_once import COPIES
+from simulation.world import group_part
+from simulation.world.replication_story import run_seed
 
 
 def acks_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:

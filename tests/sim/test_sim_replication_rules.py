@@ -17,18 +17,18 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.server.partitions import followed_partition, leader_partition
 from kcli.storage.log.log import AppendResult, PartitionLog
-from kcli.testing.actors.clients import eventually
-from kcli.testing.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
-from kcli.testing.actors.cluster_clients import (
+from simulation.actors.clients import eventually
+from simulation.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
+from simulation.actors.cluster_clients import (
     ClusterClient,
     ClusterWorld,
     ReplicatedConsumer,
     ReplicatedProducer,
     check_values,
 )
-from kcli.testing.checks.replication_watch import Partition, ReplicationWatch
-from kcli.testing.sim.cluster import SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.checks.replication_watch import Partition, ReplicationWatch
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import SimCluster, SimNode
 
 CONTROLLERS, BROKERS = (1, 2, 3), (4, 5, 6)
 LAG_S, SESSION_S = 3.0, 9.0

@@ -13,9 +13,9 @@ from kcli.errors import ErrorCode
 from kcli.model.addresses import Address
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.actors.clients import eventually
-from kcli.testing.sim.cluster import BOTH, BROKER_PORT, SimCluster, SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.actors.clients import eventually
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.world.cluster import BOTH, BROKER_PORT, SimCluster, SimNode
 
 SEPARATE = {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"}
 COMBINED = {1: BOTH, 2: BOTH, 3: BOTH}

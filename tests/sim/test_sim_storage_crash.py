@@ -16,9 +16,9 @@ from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.checks.dump_check import dump_complaints
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
+from simulation.checks.dump_check import dump_complaints
+from simulation.runtime.disk import FaultKind, SimDisk
 
 CONFIG = LogConfig(internal_segment_bytes=600, index_interval_bytes=100, file_delete_delay_ms=0)
 NODE = 1

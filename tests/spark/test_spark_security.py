@@ -15,7 +15,7 @@ from kcli.security.acls.configured import STANDARD
 from kcli.spark.jobs.shared.job import load_job
 from kcli.spark.submit import JOBS
 from kcli.testing.broker_process import BrokerProcess
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -66,7 +66,6 @@ PLACES = {
     "kcli/tracing/otlp.py": OWN,
     "kcli/tracing/stored.py": OWN,
     "kcli/tracing/trace_context.py": OWN,
-    "kcli/testing/": "tests, which parse their own text",
 }
 """The files and folders with arguments of `int` and `float` that are no text of a user, and the reasons."""
 
@@ -197,7 +196,6 @@ PATTERN_PLACES = {
     "kcli/runtime/hidden_arguments.py": WIDER,
     "kcli/console/messages/": "the languages of filters and of JSON, with words in any script",
     "kcli/spark/jobs/sql/": OTHERS,
-    "kcli/testing/": "tests, which parse their own text",
 }
 """The files and folders with patterns that match digits and white space of all scripts, and the reasons."""
 

@@ -24,8 +24,8 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.server.partitions import openings
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.validation import CheckedBatch, Opening
-from kcli.testing.rigs.hostile_batches import batch_of, equal_deltas, large_values, zeros
 from rigs.data_path import BrokerRig, topic_image
+from rigs.hostile_batches import batch_of, equal_deltas, large_values, zeros
 from rigs.loops import PATIENCE_S
 from rigs.wire_client import Client
 

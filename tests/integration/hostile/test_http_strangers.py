@@ -16,8 +16,8 @@ from kcli.http.bodies import read_body
 from kcli.http.logins import FAILURES_MAX, LoginGuard, Logins, TooManyFailures
 from kcli.http.server import KNOWN_CONNECTIONS, HttpServer, Request, Response, Rules, get, post, respond
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.loops import until
+from simulation.runtime.loop import SimLoop, simulate
 
 PLACES = 4
 PATIENCE_S = 60.0

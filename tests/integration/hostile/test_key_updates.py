@@ -19,7 +19,7 @@ from kcli.server.network.tls_transport import (
     PLAIN_BYTES_PER_ANSWER_BYTE,
     ServerTls,
 )
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.data_path import BrokerRig, topic_image
 from rigs.key_updates import UpdatingClient
 from rigs.loops import PATIENCE_S, until

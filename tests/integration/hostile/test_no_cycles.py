@@ -21,8 +21,8 @@ from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import delete_groups, delete_topics, fetch, leave_group, metadata
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.certificates import Certificates
 from rigs import groups
+from rigs.certificates import Certificates
 from rigs.groups import Speaker
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, create, running, send

@@ -16,7 +16,7 @@ from kcli.server.network.listener import Acceptor, SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.loop_shared import LoopShared
 from kcli.server.network.tls_transport import ServerTls
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.loops import until
 from rigs.tls import context_of, server_context_of
 from rigs.wire_client import Client, connect

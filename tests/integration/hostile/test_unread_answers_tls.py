@@ -25,7 +25,7 @@ from kcli.server.network.answer_sender import PIECE_SIZE_BYTES
 from kcli.server.network.connection import Connection
 from kcli.server.network.tls_transport import READ_SIZE_BYTES, RECORD_SIZE_BYTES, ServerTls
 from kcli.storage.log.log import AppendOrigin
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.data_path import BrokerRig, batch, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.tls import context_of, server_context_of

@@ -19,8 +19,8 @@ from kcli.protocol.messages import describe_acls as de
 from kcli.protocol.messages import metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.filters import AclFilter
-from kcli.testing.rigs.scripted_server import ScriptedServer
 from rigs.scripted_cluster import Done
+from rigs.scripted_server import ScriptedServer
 
 ORDERS = "ResourcePattern(resourceType=TOPIC, name=orders, patternType=LITERAL)"
 

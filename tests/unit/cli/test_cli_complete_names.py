@@ -17,7 +17,7 @@ from kcli.cli.syntax.registry import TOOLS
 from kcli.protocol.messages import list_groups, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from kcli.protocol.messages import expire_delegation_token as et
 from kcli.protocol.messages import metadata
 from kcli.protocol.messages import renew_delegation_token as rt
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedServer
 from rigs.scripted_cluster import Done
+from rigs.scripted_server import ScriptedServer
 
 HMAC = bytes(range(64))
 TEXT = base64.b64encode(HMAC).decode()

@@ -20,7 +20,7 @@ from kcli.protocol.messages import (
 )
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 
 DEAD = 2
 

@@ -26,7 +26,7 @@ from kcli.cli.syntax.options import (
 )
 from kcli.cli.syntax.registry import TOOLS
 from kcli.errors import TopicExistsException
-from kcli.testing.rigs.logs import batch_of
+from rigs.logs import batch_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from kcli.protocol.messages import (
     update_features,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 ID = uuid.UUID(int=1)
 SHOWN_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

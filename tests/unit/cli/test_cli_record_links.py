@@ -15,7 +15,7 @@ from kcli.errors import ErrorCode, SaslAuthenticationException
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 
 REFUSED = "Authentication failed: Invalid username or password"
 SCRIPT: dict[ApiKey, Callable[[Any, int], Any]] = {

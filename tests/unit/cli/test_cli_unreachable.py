@@ -24,8 +24,8 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
 from kcli.rdkafka.client import new_client
 from kcli.rdkafka.configuration import translate
-from kcli.testing.rigs.certificates import Certificates, Issued
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.certificates import Certificates, Issued
+from rigs.scripted_server import ScriptedServer
 
 LOCKED = {
     ApiKey.METADATA: lambda request, version: None,

@@ -26,7 +26,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.protocol.records.metadata import FeatureLevelRecord, encode_metadata_record
-from kcli.testing.rigs.hostile_batches import large_values
+from rigs.hostile_batches import large_values
 
 LOG = "00000000000000000000.log"
 FIRST = encode_batch(

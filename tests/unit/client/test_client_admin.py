@@ -47,7 +47,7 @@ from kcli.protocol.messages import (
     offset_fetch,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 T = TypeVar("T")
 TOPIC_ID = uuid.UUID(int=7)

@@ -24,8 +24,8 @@ from kcli.protocol.messages import (
     list_transactions,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_server import ScriptedAnswer
 
 ENDS = {-1: 100, -2: 10, -3: 99}
 """The offsets for the special timestamps of ListOffsets."""

@@ -28,7 +28,7 @@ from kcli.protocol.messages.metadata import (
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import encode_response
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -19,7 +19,7 @@ from kcli.protocol.messages import describe_cluster
 from kcli.protocol.messages import describe_quorum as dq
 from kcli.protocol.messages import incremental_alter_configs as ic
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseBr
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.certificates import Certificates, Issued
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.certificates import Certificates, Issued
+from rigs.scripted_server import ScriptedServer
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

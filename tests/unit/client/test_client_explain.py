@@ -21,8 +21,8 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.certificates import Certificates, Issued
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.certificates import Certificates, Issued
+from rigs.scripted_server import ScriptedServer
 
 Script = dict[ApiKey, Callable[[Any, int], Any]]
 OPEN: Script = {

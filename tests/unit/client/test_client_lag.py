@@ -26,7 +26,7 @@ from kcli.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.scripted_server import ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=7)
 NOW_MS = 1_000_000

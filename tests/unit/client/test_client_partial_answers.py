@@ -19,7 +19,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import describe_log_dirs, list_groups, list_offsets, metadata
 from kcli.protocol.wire.api import ApiKey
 from kcli.testing.broker_process import free_port
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 T = TypeVar("T")
 DEAD = 2

@@ -37,9 +37,9 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.security.client import client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
-from kcli.testing.rigs.certificates import Certificates, Issued
-from kcli.testing.rigs.scripted_server import ScriptedServer
+from rigs.certificates import Certificates, Issued
 from rigs.loops import move_clock
+from rigs.scripted_server import ScriptedServer
 
 Script = Mapping[ApiKey, Callable[[Any, int], Any]]
 METADATA: Script = {ApiKey.METADATA: lambda request, version: MetadataResponse()}

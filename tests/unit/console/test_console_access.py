@@ -12,7 +12,7 @@ import pytest
 from kcli.client.config import ClientConfigError
 from kcli.console import audit
 from kcli.console.settings import ClusterSettings
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.console import browser, console, scripted
 from rigs.scripted_cluster import ScriptedCluster
 from rigs.tls import server_context_of

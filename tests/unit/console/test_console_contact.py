@@ -19,10 +19,10 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import list_offsets
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs import loops
 from rigs.console import Browser, browser, console, scripted
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_server import ScriptedAnswer
 from rigs.spark_jobs import checkpoint
 
 MAIN = "/api/clusters/main"

@@ -10,9 +10,9 @@ from typing import Any
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import elect_leaders, metadata
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs.console import scripted
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_server import ScriptedAnswer
 
 ELECT = "/api/clusters/main/leaders/elect"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from kcli.protocol.messages import describe_groups, find_coordinator, list_groups, offset_fetch
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs.console import scripted
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_server import ScriptedAnswer
 
 GROUPS = 10_000
 LOOKED_AT = 1_000

@@ -17,9 +17,9 @@ from kcli.model.ids import NO_LEADER
 from kcli.protocol.messages import describe_groups, find_coordinator, list_groups
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.rigs.scripted_server import ScriptedAnswer
 from rigs.console import Browser, browser, console, scripted
 from rigs.scripted_cluster import ScriptedCluster
+from rigs.scripted_server import ScriptedAnswer
 
 MAIN = "/api/clusters/main"
 CLOSED = Address("127.0.0.1", 1)

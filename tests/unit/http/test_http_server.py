@@ -13,8 +13,8 @@ import uvloop
 from kcli.http import server as http
 from kcli.http.server import HttpError, HttpServer, Request, Response, get, respond
 from kcli.runtime.network import SystemNetwork
-from kcli.testing.sim.loop import SimLoop, simulate
-from kcli.testing.sim.network import SimNetwork, Weather
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.runtime.network import SimNetwork, Weather
 
 PATIENCE_S = 60.0
 LARGE_BYTES = 64 * 1024 * 1024

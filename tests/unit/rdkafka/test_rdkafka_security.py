@@ -12,7 +12,7 @@ from kcli.rdkafka.configuration import translate
 from kcli.rdkafka.errors import ConfigurationError
 from kcli.rdkafka.security import Tokens
 from kcli.security.tls.contexts import TLS13_SUITES
-from kcli.testing.rigs.certificates import STORE_PASSWORD, Certificates
+from rigs.certificates import STORE_PASSWORD, Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 

@@ -17,7 +17,7 @@ from kcli.runtime.disk import (
     read_file,
     replace_file,
 )
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from simulation.runtime.disk import FaultKind, SimDisk
 
 
 @pytest.fixture(params=["system", "simulated"])

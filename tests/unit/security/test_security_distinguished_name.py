@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.security.tls.distinguished_name import name_text, subject_text
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 
 BY_JAVA = [
     (

@@ -17,7 +17,7 @@ from kcli.security.client import client_security
 from kcli.security.tls.contexts import server_context
 from kcli.security.tls.self_check import check_handshake
 from kcli.security.tls.served_chain import is_known_root
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.old_certificates import KEY, LEAF, LEAF_OF_MIDDLE, MIDDLE, ROOT, WEAK_MIDDLE
 
 CHAINS = {

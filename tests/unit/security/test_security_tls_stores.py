@@ -17,7 +17,7 @@ from kcli.security.tls.checks import EntryNames, StoreError
 from kcli.security.tls.contexts import client_tls, openssl_name
 from kcli.security.tls.settings import store_settings
 from kcli.security.tls.stores import key_store, trust_store
-from kcli.testing.rigs.certificates import STORE_PASSWORD, Certificates
+from rigs.certificates import STORE_PASSWORD, Certificates
 
 SECRET = "a-very-secret-password"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from kcli.server.partitions.fetchers.cut_syncs import CutSyncs
 from kcli.storage.log.log import PartitionLog
-from kcli.testing.rigs.logs import LogRig
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import LogRig
+from simulation.runtime.disk import SimDisk
 
 
 def logs_in(path: str, count: int) -> list[PartitionLog]:

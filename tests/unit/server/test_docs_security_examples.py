@@ -21,8 +21,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.security.callbacks import PASSWORD_CHECKS
 from kcli.server.link_security import LinkSecurity
 from kcli.server.listener_security import NodeSecurity
-from kcli.testing.rigs.certificates import Certificates
 from rigs import kerberos
+from rigs.certificates import Certificates
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "security.md").read_text()
 KEY = re.compile(r"[a-z][a-z0-9_.-]*=")

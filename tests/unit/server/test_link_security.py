@@ -15,7 +15,7 @@ from kcli.config.definition import ConfigError
 from kcli.config.properties import Properties
 from kcli.security.mechanisms.client import Credentials
 from kcli.server.link_security import BROKER_MECHANISM, CONTROLLER_MECHANISM, LinkSecurity, link_properties
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

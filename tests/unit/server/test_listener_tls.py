@@ -18,7 +18,7 @@ from kcli.config.listener_config import ListenerConfig
 from kcli.security.tls.contexts import ServerStores, client_auth, server_stores
 from kcli.server import listener_tls
 from kcli.server.listener_tls import ListenerTls
-from kcli.testing.rigs.certificates import Certificates
+from rigs.certificates import Certificates
 from rigs.node import config_of
 from rigs.tls import LISTENERS
 

@@ -17,9 +17,9 @@ from kcli.server.partitions.log_dir_moves import THREADS_KEY, LogDirMoves
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents
 from rigs.loops import on_a_loop
+from simulation.runtime.disk import FaultKind, SimDisk
 
 KEY = TopicPartition("t", 0)
 IDS = {"/a": uuid.UUID(int=0xA00), "/b": uuid.UUID(int=0xB00)}

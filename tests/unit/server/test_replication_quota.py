@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.server.partitions.replication_quota import LEADER_RATE, ReplicationQuota
-from kcli.testing.rigs.logs import ManualClock
+from rigs.logs import ManualClock
 from rigs.quorum import broker_config
 
 

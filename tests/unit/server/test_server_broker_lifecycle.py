@@ -28,7 +28,7 @@ from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle, BrokerState
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.runtime.loop import SimLoop, simulate
 
 EPOCH = 5
 FENCED = BrokerHeartbeatResponse(is_caught_up=False, is_fenced=True)

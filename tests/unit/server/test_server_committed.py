@@ -27,7 +27,7 @@ from kcli.server.quorum.committed import RECORDS_PER_TURN, Ahead, CommittedMetad
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import ManualClock
+from rigs.logs import ManualClock
 from rigs.loops import on_a_loop, until
 from rigs.quorum import DATA, broker_config, formatted_machine
 

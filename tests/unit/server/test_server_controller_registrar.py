@@ -15,7 +15,7 @@ from kcli.metadata.image import METADATA_VERSION, ControllerRegistration, Metada
 from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.controller_registrar import ControllerRegistrar
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.runtime.loop import SimLoop, simulate
 
 OWN = ControllerRegistration(7, uuid.UUID(int=70), {}, {})
 TWIN = replace(OWN, incarnation_id=uuid.UUID(int=71))

@@ -11,7 +11,7 @@ from kcli.raft.election_state import ElectionState
 from kcli.raft.voters import ReplicaKey
 from kcli.runtime.disk import read_file
 from kcli.server.quorum.election_file import read_election_state, write_election_state
-from kcli.testing.sim.disk import SimDisk
+from simulation.runtime.disk import SimDisk
 
 
 def disk_with(content: bytes) -> SimDisk:

@@ -19,8 +19,8 @@ from kcli.server.garbage import (
     GarbagePolicy,
     freeze_survivors,
 )
-from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.loops import on_a_loop
+from simulation.runtime.loop import SimLoop, simulate
 
 VISITED_MAX = 40_000
 """Objects that one collection may visit: the objects of all generations that are not frozen."""

@@ -17,9 +17,9 @@ from kcli.server.partitions.log_cleaning import LogCleaning, limits_of
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock
 from rigs.loops import PATIENCE_S, until
+from simulation.runtime.disk import SimDisk
 
 
 def config_of(**values: str) -> BrokerConfig:

@@ -29,10 +29,10 @@ from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.requests.turns import next_turn
 from kcli.storage.store.store import LogStore
-from kcli.testing.sim.cluster import CONTROLLER_PORT, SimNode
-from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
-from kcli.testing.sim.network import SimNetwork
+from simulation.runtime.disk import SimDisk
+from simulation.runtime.loop import SimExecutor, SimLoop, simulate
+from simulation.runtime.network import SimNetwork
+from simulation.world.cluster import CONTROLLER_PORT, SimNode
 
 
 class Machine:

@@ -40,10 +40,10 @@ from kcli.runtime.disk import read_file, replace_file
 from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.quorum import snapshotting
 from kcli.server.quorum.producer_ids import ProducerIdBlock, allocate_block
-from kcli.testing.rigs.logs import ManualClock
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import ManualClock
 from rigs.loops import PATIENCE_S, until
 from rigs.quorum import DATA, LOG, LOG_DIR, QuorumRig, batches, broker_config
+from simulation.runtime.disk import SimDisk
 
 RECOVERY_POINTS = f"{DATA}/recovery-point-offset-checkpoint"
 

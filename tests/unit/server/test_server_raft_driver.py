@@ -36,10 +36,10 @@ from kcli.server.quorum import driver as driver_module
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.quorum import Quorum
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import ManualClock
-from kcli.testing.sim.disk import FaultKind
+from rigs.logs import ManualClock
 from rigs.loops import PATIENCE_S, on_a_loop, until
 from rigs.quorum import DATA, LOG_DIR, broker_config, formatted_machine
+from simulation.runtime.disk import FaultKind
 
 REQUEST = FetchRequest(
     replica=ReplicaKey(2), epoch=1, fetch_offset=0, last_fetched_epoch=0, high_watermark=-1, max_wait_s=0.5

@@ -49,9 +49,9 @@ from kcli.server.formatting.format import FormatRequest, Machine, format_directo
 from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.remote_controller import RemoteController
-from kcli.testing.sim.cluster import SimNode
-from kcli.testing.sim.loop import SimLoop, simulate
-from kcli.testing.sim.network import SimNetwork
+from simulation.runtime.loop import SimLoop, simulate
+from simulation.runtime.network import SimNetwork
+from simulation.world.cluster import SimNode
 
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 CONTROLLER, BROKER = 7, 2

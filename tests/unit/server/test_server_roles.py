@@ -41,11 +41,11 @@ from kcli.server.quorum.remote_controller import RemoteController
 from kcli.server.requests.apis import served_on_controller
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.store.store import LogStore
-from kcli.testing.sim.cluster import DATA, SimNode
-from kcli.testing.sim.disk import SimDisk
-from kcli.testing.sim.loop import SimExecutor, SimLoop, simulate
-from kcli.testing.sim.network import SimNetwork
 from rigs.loops import until
+from simulation.runtime.disk import SimDisk
+from simulation.runtime.loop import SimExecutor, SimLoop, simulate
+from simulation.runtime.network import SimNetwork
+from simulation.world.cluster import DATA, SimNode
 
 CLUSTER = "Z29sZGVuLWNsdXN0ZXItMQ"
 CONTROLLER, BROKER = 7, 2

@@ -10,8 +10,8 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.quorum.snapshot_files import SnapshotFiles
 from kcli.storage.directory import LogDirectory
 from kcli.storage.files import HandlePool
-from kcli.testing.rigs.logs import ManualClock
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import ManualClock
+from simulation.runtime.disk import SimDisk
 
 PATH = "/data/__cluster_metadata-0"
 ID = SnapshotId(40, 2)

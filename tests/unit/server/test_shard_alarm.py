@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kcli.server.coordinators.alarm import HELD_MS, LONGEST_GRACE_MS, Alarm
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.runtime.loop import SimLoop, simulate
 
 Heard = list[tuple[str, int]]
 

@@ -41,9 +41,9 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
-from kcli.testing.sim.loop import SimLoop, simulate
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.loops import on_a_loop, until
+from simulation.runtime.loop import SimLoop, simulate
 
 TOPIC = "__consumer_offsets"
 

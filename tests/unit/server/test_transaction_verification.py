@@ -18,8 +18,8 @@ from kcli.server.coordinators.transaction_verification import TransactionalClien
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
-from kcli.testing.rigs.logs import marker_of
 from rigs.data_path import BrokerRig, topic_image
+from rigs.logs import marker_of
 from rigs.loops import on_a_loop
 from rigs.quorum import broker_config
 

@@ -40,7 +40,7 @@ from kcli.spark.client.cluster import ClientSettings, Cluster, UnreachableError,
 from kcli.spark.options import source_options
 from kcli.spark.source.fetcher import bytes_per_offset, check_order, fetch_range
 from kcli.spark.source.offsets import DataLossError, OffsetRange
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 PART = TopicPartition("t", 0)
 

@@ -27,7 +27,7 @@ from kcli.spark.source.offsets import DataLossError, OffsetRange, batch_ranges
 from kcli.spark.source.segment_files import list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_offsets
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
+from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
 
 PART = TopicPartition("t", 0)
 Rows = list[tuple[int, bytes | None]]

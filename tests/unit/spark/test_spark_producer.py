@@ -34,7 +34,7 @@ from kcli.spark.options import sink_options  # noqa: E402
 from kcli.spark.sink import producer as producer_module  # noqa: E402
 from kcli.spark.sink.encoder import RecordsArea, encode_records  # noqa: E402
 from kcli.spark.sink.producer import Producer  # noqa: E402
-from kcli.testing.rigs.scripted_server import ScriptedServer  # noqa: E402
+from rigs.scripted_server import ScriptedServer  # noqa: E402
 
 
 class Log:

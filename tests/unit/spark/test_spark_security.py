@@ -25,7 +25,7 @@ from kcli.security.client import ClientSecurity, client_security
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
 from kcli.spark.client.cluster import Cluster
 from kcli.spark.options import source_options
-from kcli.testing.rigs.scripted_server import ScriptedAnswer, ScriptedServer
+from rigs.scripted_server import ScriptedAnswer, ScriptedServer
 
 USER, PASSWORD = "al,i=ce", 'sec"ret'
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al,i=ce" password="sec\\"ret";'

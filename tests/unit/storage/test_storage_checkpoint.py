@@ -19,7 +19,7 @@ from kcli.storage.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from kcli.testing.sim.disk import SimDisk
+from simulation.runtime.disk import SimDisk
 
 SATURDAY_MS = 1_795_251_161_000
 

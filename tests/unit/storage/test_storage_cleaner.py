@@ -21,8 +21,8 @@ from kcli.storage.cleaner.plan import CleanedSegment, CleanerLimits, CleaningEve
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, marker_of
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, marker_of
+from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
 

@@ -16,8 +16,8 @@ from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS
 from kcli.storage.cleaner.one_pass import MIN_CHUNK_BYTES, CleaningPass, IoThrottle
 from kcli.storage.cleaner.plan import CleanedSegment, CleaningDone, CleaningPlan, SourceSegment
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
-from kcli.testing.rigs.hostile_batches import large_values
-from kcli.testing.sim.disk import SimDisk
+from rigs.hostile_batches import large_values
+from simulation.runtime.disk import SimDisk
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000

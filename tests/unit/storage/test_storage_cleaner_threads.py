@@ -17,8 +17,8 @@ from kcli.storage.cleaner.cleaner import LogCleaner
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, numbered
+from simulation.runtime.disk import SimDisk
 
 COMPACTED = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
 

@@ -14,8 +14,8 @@ from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.parallel import MANY_LOGS
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
 LOGS = MANY_LOGS + 1

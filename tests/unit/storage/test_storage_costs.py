@@ -15,8 +15,8 @@ from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, numbered
+from simulation.runtime.disk import SimDisk
 
 LOGS = 40
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)

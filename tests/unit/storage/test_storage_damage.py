@@ -10,8 +10,8 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
+from simulation.runtime.disk import FaultKind, SimDisk
 
 LOG = "/data/t-0/00000000000000000000.log"
 INDEX = "/data/t-0/00000000000000000000.index"

@@ -16,8 +16,8 @@ from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of, numbered
+from simulation.runtime.disk import SimDisk
 
 DIRS = ("/a", "/b")
 IDS = {"/a": uuid.UUID(int=0xA00), "/b": uuid.UUID(int=0xB00)}

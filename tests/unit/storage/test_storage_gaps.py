@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kcli.config.topic import LogConfig
 from kcli.storage.log.log import AppendOrigin
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, marker_of
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, marker_of
+from simulation.runtime.disk import SimDisk
 
 
 def test_aborted_transactions_after_a_gap_are_returned() -> None:

@@ -11,7 +11,7 @@ from kcli.errors import CorruptRecordError
 from kcli.storage.files import Handle, HandlePool
 from kcli.storage.log.index import PENDING_BYTES, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from kcli.storage.log.transaction_index import AbortedTransaction, TransactionIndex
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from simulation.runtime.disk import FaultKind, SimDisk
 
 BASE = 1000
 

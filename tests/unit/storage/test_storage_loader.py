@@ -11,8 +11,8 @@ from kcli.runtime.disk import read_file
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.store.loader import create_log
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from simulation.runtime.disk import SimDisk
 
 BATCH = len(batch_of([b"00"]))
 PATH = "/data/t-0"

@@ -27,8 +27,8 @@ from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
 from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
 from kcli.storage.log.segment import Segment
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents, numbered
+from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
 

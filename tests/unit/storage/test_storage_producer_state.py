@@ -38,8 +38,8 @@ from kcli.storage.log.producer_state import (
     read_marker,
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from simulation.runtime.disk import FaultKind, SimDisk
 
 
 def produce(

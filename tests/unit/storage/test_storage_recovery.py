@@ -18,8 +18,8 @@ from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.loader import LoadState, load_log
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, LogRig, ManualClock, batch_of, contents
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, ManualClock, batch_of, contents
+from simulation.runtime.disk import SimDisk
 
 PATH = "/data/t-0"
 FAR = MAX_RELATIVE_OFFSET + 1

@@ -14,8 +14,8 @@ from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import CRC_END, HEADER_SIZE
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.log.replicated import MAX_OFFSET, STEP_BATCHES, STEP_BYTES
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents
+from simulation.runtime.disk import SimDisk
 
 CRC_AT, ATTRIBUTES_AT, PRODUCER_AT = 17, 21, 43
 TRANSACTIONAL_CONTROL = 0x30

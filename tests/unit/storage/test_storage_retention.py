@@ -14,8 +14,8 @@ from kcli.protocol.batches.batch import read_header
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import START_MS, LogRig, batch_of, contents
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig, batch_of, contents
+from simulation.runtime.disk import SimDisk
 
 HOUR_MS = 3_600_000
 SIZE = len(batch_of([b"x" * 50]))

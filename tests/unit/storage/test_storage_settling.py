@@ -16,8 +16,8 @@ from kcli.storage.checkpoint import LOG_START_OFFSET_FILE, read_offsets
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore, NewLog
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
 OTHER_ID = uuid.UUID(int=0xFEDCBA << 80)

@@ -17,8 +17,8 @@ from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.log.segment import Segment
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
-from kcli.testing.sim.disk import FaultKind, SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
+from simulation.runtime.disk import FaultKind, SimDisk
 
 APPENDS = 12
 SHORT_IN_A_ROW = 3

@@ -32,8 +32,8 @@ from kcli.storage.files import Handle, HandlePool
 from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from kcli.testing.rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
 OTHER_ID = uuid.UUID(int=0xFEDCBA << 80)

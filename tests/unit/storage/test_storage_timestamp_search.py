@@ -12,8 +12,8 @@ from kcli.protocol.batches.compression import Codec
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.log import AppendOrigin, PartitionLog
-from kcli.testing.rigs.logs import START_MS, LogRig
-from kcli.testing.sim.disk import SimDisk
+from rigs.logs import START_MS, LogRig
+from simulation.runtime.disk import SimDisk
 
 TIMES = [START_MS + step for step in (5, 3, 9, 9, 40, 12, 41, 90)]
 

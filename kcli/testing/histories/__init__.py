@@ -1,5 +1,0 @@
-"""Runs clients against a cluster of real processes while faults happen. Then searches the results that the clients saw
-for anomalies.
-
-python -m kcli.testing.histories --minutes 5 --faults kill,pause --seed 1
-"""

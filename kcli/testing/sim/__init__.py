@@ -1,1 +1,0 @@
-"""The simulation: event loop, clock, network, disk and nodes with the same simulated time."""

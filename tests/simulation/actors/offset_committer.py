@@ -1,0 +1,93 @@
+"""A client that commits offsets for a group without members, and checks that changes of the coordinator lose no
+commit."""
+
+from __future__ import annotations
+
+from kcli.errors import ErrorCode
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages import find_coordinator as fc
+from kcli.protocol.messages import offset_commit as oc
+from kcli.protocol.messages import offset_fetch as of
+from kcli.protocol.wire.api import ApiKey
+from simulation.actors.cluster_clients import BACKOFF_S, MOVING, TROUBLE, ClusterClient, ClusterWorld, Moved
+
+
+class OffsetCommitter:
+    """Commits 1, 2, 3 … for one partition. A fetched offset is never lower than the last answered commit, and never
+    higher than the last sent commit."""
+
+    def __init__(self, world: ClusterWorld, group: str, partition: TopicPartition) -> None:
+        self.client = ClusterClient(world, f"committer of {group}")
+        self.world = world
+        self.group = group
+        self.partition = partition
+        self.acknowledged = 0
+        self._sent = 0
+        self._coordinator = -1
+        self._has_read_last = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.world.ending and self._has_read_last
+
+    async def run(self) -> None:
+        while not self.is_done:
+            try:
+                if self._coordinator < 0:
+                    await self._find()
+                ending = self.world.ending
+                if not ending:
+                    await self._commit()
+                if ending or self.client.rng.random() < 0.3:
+                    await self._fetch()
+                    self._has_read_last = ending
+                await self.client.pause(0.0, 0.5)
+            except (Moved, *TROUBLE) as error:
+                self.client.note(repr(error))
+                self._coordinator = -1
+                await self.client.pause(BACKOFF_S, 2 * BACKOFF_S)
+        self.client.close()
+
+    async def _find(self) -> None:
+        request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
+        response = await self.client.ask(self.client.any_broker(), request, ApiKey.FIND_COORDINATOR)
+        (found,) = response.coordinators
+        self._check(found.error_code)
+        self._coordinator = found.node_id
+
+    async def _commit(self) -> None:
+        # A commit without an answer may still arrive later, so each value is sent once.
+        self._sent += 1
+        offset = self._sent
+        part = oc.OffsetCommitRequestPartition(
+            partition_index=self.partition.partition, committed_offset=offset
+        )
+        request = oc.OffsetCommitRequest(
+            group_id=self.group,
+            topics=(oc.OffsetCommitRequestTopic(name=self.partition.topic, partitions=(part,)),),
+        )
+        response = await self.client.ask(self._coordinator, request, ApiKey.OFFSET_COMMIT, at_most=9)
+        self._check(response.topics[0].partitions[0].error_code)
+        self.acknowledged = offset
+
+    async def _fetch(self) -> None:
+        topic = of.OffsetFetchRequestTopics(
+            name=self.partition.topic, partition_indexes=(self.partition.partition,)
+        )
+        asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=(topic,))
+        request = of.OffsetFetchRequest(groups=(asked,), require_stable=True)
+        response = await self.client.ask(self._coordinator, request, ApiKey.OFFSET_FETCH, at_most=9)
+        (group,) = response.groups
+        self._check(group.error_code)
+        part = group.topics[0].partitions[0]
+        self._check(part.error_code)
+        found = max(part.committed_offset, 0)
+        assert found <= self._sent, f"{self.group}: {found} was never sent, {self._sent} was the last"
+        assert found >= self.acknowledged, (
+            f"{self.group}: {self.acknowledged} was committed, {found} is found"
+        )
+
+    def _check(self, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE:
+            assert code in MOVING, f"{self.group}: {code!r}"
+            raise Moved

@@ -1,0 +1,1 @@
+"""The simulated environment of a node: event loop with virtual time, clock, network and disks that can fail."""

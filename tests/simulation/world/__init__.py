@@ -1,0 +1,1 @@
+"""Simulated nodes and their stories: the faults that happen, and the clients that work meanwhile."""
