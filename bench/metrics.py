@@ -29,8 +29,8 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
-from kcli.server.garbage import GarbagePolicy
 from kcli.server.node import Node
+from kcli.server.process.garbage import GarbagePolicy
 from kcli.testing.broker_process import free_port
 
 LOADS: dict[str, tuple[int, dict[str, object]]] = {

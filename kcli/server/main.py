@@ -37,11 +37,11 @@ from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server.formatting.format import check_new_directories
-from kcli.server.garbage import GarbagePolicy
 from kcli.server.logging import LogSettings
 from kcli.server.logging.settings import log_settings
 from kcli.server.node import Node
-from kcli.server.watchdog import LoopWatchdog
+from kcli.server.process.garbage import GarbagePolicy
+from kcli.server.process.watchdog import LoopWatchdog
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 

@@ -46,8 +46,8 @@ from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import Machine, ensure_formatted
 from kcli.server.handlers.ports import NodePorts
 from kcli.server.housekeeping import Housekeeping, PeriodicJob, log_jobs
-from kcli.server.link_security import LinkSecurity
-from kcli.server.listener_security import NodeSecurity
+from kcli.server.logins.link_security import LinkSecurity
+from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
@@ -84,7 +84,7 @@ from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
     from kcli.server.beans.exposition.endpoint import MetricsEndpoint
-    from kcli.server.node_traces import NodeTraces
+    from kcli.server.requests.node_traces import NodeTraces
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
 
@@ -605,7 +605,7 @@ class Node:
         """Makes the export of traces. Its code is imported only if the node has traces."""
         if not self.config.has_traces:
             return None
-        from kcli.server.node_traces import NodeTraces
+        from kcli.server.requests.node_traces import NodeTraces
 
         return NodeTraces(self.config, self.clock, self.metrics)
 

@@ -18,8 +18,8 @@ from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.mechanisms.client import Credentials
 from kcli.security.mechanisms.client import client_exchange as scram_client
+from kcli.server.logins.login import Login
 from kcli.server.network.login_counts import LoginCounts
-from kcli.server.requests.login import Login
 from rigs.loops import PATIENCE_S, until
 from rigs.node import RunningNode, connect, running
 from rigs.sasl import (

@@ -26,11 +26,11 @@ from kcli.runtime.clock import SystemClock
 from kcli.security.mechanisms import plain, scram
 from kcli.security.mechanisms.server import ServerMechanism, Success
 from kcli.security.principal import ANONYMOUS_SESSION, Principal, Session
-from kcli.server.network.failed_logins import FailedLogins
+from kcli.server.logins.failed_logins import FailedLogins
+from kcli.server.logins.login import Login, LoginSettings, user_principal
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.phase import LoginStep
 from kcli.server.requests.answers import finished
-from kcli.server.requests.login import Login, LoginSettings, user_principal
 
 SHA_256 = scram.MECHANISMS["SCRAM-SHA-256"]
 USERS = scram.ScramUsers(lambda _name, _mechanism: None, secret=b"x")

@@ -22,7 +22,7 @@ from kcli.security.allowed_sources import (
     sources_of_environment,
 )
 from kcli.security.client import client_security
-from kcli.server.link_security import LinkSecurity
+from kcli.server.logins.link_security import LinkSecurity
 
 URL = "https://login.example/token"
 KEY = "sasl.oauthbearer.token.endpoint.url"

@@ -19,8 +19,8 @@ from kcli.config.start_up import node_config
 from kcli.metadata.image import MetadataImage
 from kcli.runtime.clock import SystemClock
 from kcli.security.callbacks import PASSWORD_CHECKS
-from kcli.server.link_security import LinkSecurity
-from kcli.server.listener_security import NodeSecurity
+from kcli.server.logins.link_security import LinkSecurity
+from kcli.server.logins.listener_security import NodeSecurity
 from rigs import kerberos
 from rigs.certificates import Certificates
 

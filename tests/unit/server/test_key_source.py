@@ -10,7 +10,7 @@ import pytest
 
 from kcli.security.bearer.key_set import KeySet
 from kcli.security.bearer.settings import KeySetSettings
-from kcli.server.key_source import KeySource
+from kcli.server.logins.key_source import KeySource
 from rigs.bearer import key_set, public_jwk, rsa_key
 from rigs.loops import until
 
@@ -55,7 +55,7 @@ def test_keys_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) 
         parsed_in.append(threading.current_thread())
         return KeySet()
 
-    monkeypatch.setattr("kcli.server.key_source.parse_key_set", parse)
+    monkeypatch.setattr("kcli.server.logins.key_source.parse_key_set", parse)
 
     async def story() -> None:
         with ThreadPoolExecutor(1) as threads:

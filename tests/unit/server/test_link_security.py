@@ -14,7 +14,12 @@ from kcli.config.broker import BrokerConfig
 from kcli.config.definition import ConfigError
 from kcli.config.properties import Properties
 from kcli.security.mechanisms.client import Credentials
-from kcli.server.link_security import BROKER_MECHANISM, CONTROLLER_MECHANISM, LinkSecurity, link_properties
+from kcli.server.logins.link_security import (
+    BROKER_MECHANISM,
+    CONTROLLER_MECHANISM,
+    LinkSecurity,
+    link_properties,
+)
 from rigs.certificates import Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -16,8 +16,8 @@ from kcli.config.definition import ConfigError
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.listener_config import ListenerConfig
 from kcli.security.tls.contexts import ServerStores, client_auth, server_stores
-from kcli.server import listener_tls
-from kcli.server.listener_tls import ListenerTls
+from kcli.server.logins import listener_tls
+from kcli.server.logins.listener_tls import ListenerTls
 from rigs.certificates import Certificates
 from rigs.node import config_of
 from rigs.tls import LISTENERS

@@ -11,7 +11,7 @@ from kcli.metadata.image import MetadataImage, ScramCredential, ScramKey
 from kcli.security.mechanisms.scram import MECHANISMS, new_salt
 from kcli.security.mechanisms.scram_decoys import form_of
 from kcli.security.tokens import decoy_secret, token_hmac
-from kcli.server.sasl_logins import UserDecoys
+from kcli.server.logins.sasl_logins import UserDecoys
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
 UNKNOWN = [f"unknown-{number}" for number in range(400)]

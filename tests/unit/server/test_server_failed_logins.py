@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcli.security.login_delays import ADDRESSES_MAX
-from kcli.server.network.failed_logins import (
+from kcli.server.logins.failed_logins import (
     FAILURES_MAX,
     INTERVAL_SECONDS,
     NODES_FACTOR,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from kcli.server.requests.login_threads import LOGIN_THREADS, LoginThreads
+from kcli.server.logins.login_threads import LOGIN_THREADS, LoginThreads
 from rigs.loops import PATIENCE_S
 
 

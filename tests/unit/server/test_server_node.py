@@ -19,7 +19,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.broker_role import BrokerRole
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.transactions import TransactionCoordinator
-from kcli.server.listener_security import NodeSecurity
+from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.network.listener import SocketServer
 from kcli.server.node import PAUSE_BETWEEN_IMPORTS_S, PAUSES_PER_IMPORT_MAX, Node
 from kcli.server.partitions.log_cleaning import LogCleaning

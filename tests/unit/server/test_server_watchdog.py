@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kcli.server.watchdog import CHECK_SECONDS, QUIET_SECONDS, LoopWatchdog
+from kcli.server.process.watchdog import CHECK_SECONDS, QUIET_SECONDS, LoopWatchdog
 
 
 class Rig:

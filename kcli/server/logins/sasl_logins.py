@@ -23,12 +23,12 @@ from kcli.security.mechanisms.server import Success
 from kcli.security.principal import Principal
 from kcli.security.server_mechanisms import NodeParts, server_mechanisms
 from kcli.security.tokens import TokenCredentials, decoy_secret
-from kcli.server.key_source import KeySource, fetch_key_set
+from kcli.server.logins.failed_logins import NODES_FACTOR, FailedLogins
+from kcli.server.logins.key_source import KeySource, fetch_key_set
+from kcli.server.logins.login import LoginSettings, PrincipalOf, user_principal
+from kcli.server.logins.login_threads import LoginThreads
 from kcli.server.network.connection import Connection
-from kcli.server.network.failed_logins import NODES_FACTOR, FailedLogins
 from kcli.server.requests.dispatch import Dispatch
-from kcli.server.requests.login import LoginSettings, PrincipalOf, user_principal
-from kcli.server.requests.login_threads import LoginThreads
 from kcli.server.requests.quotas import ClientQuotas
 
 _SECRET_BYTES = 32

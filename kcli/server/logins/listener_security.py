@@ -23,8 +23,8 @@ from kcli.server.network.tls_transport import ServerTls
 from kcli.server.requests.dispatch import Dispatch
 
 if TYPE_CHECKING:
-    from kcli.server.listener_tls import ListenerTls
-    from kcli.server.sasl_logins import SaslLogins
+    from kcli.server.logins.listener_tls import ListenerTls
+    from kcli.server.logins.sasl_logins import SaslLogins
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class NodeSecurity:
             return ListenerSecurity(self._sasl_logins().of(config, dispatch), tls)
         if tls is None:
             return ListenerSecurity(_named(config, anonymous))
-        from kcli.server.certificate_login import certificate_login
+        from kcli.server.logins.certificate_login import certificate_login
 
         return ListenerSecurity(_named(config, certificate_login(config)), tls)
 
     def _sasl_logins(self) -> SaslLogins:
         if self._logins is None:
-            from kcli.server.sasl_logins import SaslLogins
+            from kcli.server.logins.sasl_logins import SaslLogins
 
             self._logins = SaslLogins(self._config, self._clock, self._image)
         return self._logins
@@ -77,7 +77,7 @@ class NodeSecurity:
 
     def tls_of(self, config: ListenerConfig) -> ServerTls:
         """The TLS of a listener, which follows changes of its keys and its files. Raises ConfigError."""
-        from kcli.server.listener_tls import ListenerTls
+        from kcli.server.logins.listener_tls import ListenerTls
 
         made = self._tls.get(config.listener)
         if made is None:
@@ -135,7 +135,7 @@ def _named(config: ListenerConfig, authenticate: Authenticate) -> Authenticate:
     if config.key_of("principal.builder.class") is None:
         return authenticate
     from kcli.security.callbacks import principal_builder
-    from kcli.server.sasl_logins import logged_in
+    from kcli.server.logins.sasl_logins import logged_in
 
     builder = principal_builder(config)
     if builder is None:

@@ -51,13 +51,13 @@ from kcli.security.mechanisms.server import (
     Success,
 )
 from kcli.security.principal import Principal, Session
+from kcli.server.logins.failed_logins import FailedLogins
+from kcli.server.logins.login_threads import LoginThreads
 from kcli.server.network.connection import Connection, Serve
-from kcli.server.network.failed_logins import FailedLogins
 from kcli.server.network.phase import LoginStep
 from kcli.server.network.waiting import Answer, Waiting, answered
 from kcli.server.requests.answers import finished
 from kcli.server.requests.dispatch import CODEC
-from kcli.server.requests.login_threads import LoginThreads
 
 _log = logging.getLogger("kcli.server.Authentication")
 
