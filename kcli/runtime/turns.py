@@ -83,6 +83,7 @@ def continued(
             result: T = end.value
             return result
         finally:
+            thrown = None  # its traceback refers to this frame, and the two would be a cycle
             for timer in timers:
                 timer.pause()
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Generator
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any
 
 import pytest
 
 from kcli.errors import ProtocolError
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages import metadata
 from kcli.protocol.wire import codec, compiled, schema
 from kcli.protocol.wire.api import API, ApiKey
@@ -33,11 +36,14 @@ def test_messages_have_the_bytes_of_kio(key: ApiKey) -> None:
                 except (TypeError, ValueError, OverflowError, AttributeError, struct.error, KeyError):
                     continue  # this version cannot say that
                 assert written == expected
-                assert compiled.reader(cls, spec, version)(expected, 0) == (read, len(expected))
+                assert at_once(compiled.read(cls, spec, version, expected, 0, no_pause)) == (
+                    read,
+                    len(expected),
+                )
 
 
 @pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
-def test_the_form_for_turns_reads_and_writes_the_same(key: ApiKey) -> None:
+def test_a_message_that_pauses_often_is_read_and_written_the_same(key: ApiKey) -> None:
     chance = random.Random(int(key))
     spec = API[key]
     for kind in schema.KINDS:
@@ -46,13 +52,13 @@ def test_the_form_for_turns_reads_and_writes_the_same(key: ApiKey) -> None:
             message = odd(cls, chance)
             try:
                 plain = codec.encode_body(message, spec, spec.max_version, kind)
-                read = compiled.reader(cls, spec, spec.max_version)(plain, 0)
+                read = at_once(compiled.read(cls, spec, spec.max_version, plain, 0, no_pause))
             except (AttributeError, TypeError, ProtocolError, struct.error):
                 continue
             out = bytearray()
-            _result(compiled.writer_in_turns(cls, spec, spec.max_version)(message, out))
+            _paused(compiled.write(cls, spec, spec.max_version, message, out, _pause))
             assert out == plain
-            assert _result(compiled.reader_in_turns(cls, spec, spec.max_version)(plain, 0)) == read
+            assert _paused(compiled.read(cls, spec, spec.max_version, plain, 0, _pause)) == read
 
 
 def test_a_count_of_two_billion_does_not_end_the_process() -> None:
@@ -61,9 +67,14 @@ def test_a_count_of_two_billion_does_not_end_the_process() -> None:
         codec.decode_request(ApiKey.METADATA, 1, head + b"\x7f\xff\xff\xff", len(head))
 
 
-def _result(steps: Generator[None, None, object]) -> object:
+@types.coroutine
+def _pause(_cost: int) -> Generator[None, None, None]:
+    yield
+
+
+def _paused(work: Coroutine[Any, Any, object]) -> object:
     while True:
         try:
-            next(steps)
+            work.send(None)
         except StopIteration as end:
             return end.value

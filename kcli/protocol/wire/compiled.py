@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 from kcli.errors import ErrorCode, ProtocolError
@@ -265,8 +265,8 @@ class _ReaderSource(_Source):
             f"if not i % {ELEMENTS_AT_ONCE}: await pace(min(n - i, {ELEMENTS_AT_ONCE}) * {ELEMENT_COST})", 3
         )
         if field.is_struct and (self.cls.__name__, field.name) in REPEATED:
-            elements = RepeatedElements(cast(Read, reader(field.type, self.spec, self.version)))
-            self.add(f"item, at = {self.keep(elements.read, 'element')}(frame, at, i)", 3)
+            elements = RepeatedElements(partial(read, field.type, self.spec, self.version))
+            self.add(f"item, at = await {self.keep(elements.read, 'element')}(frame, at, i, pace)", 3)
         elif field.is_struct:
             self.add(f"item, at = {self._call(field.type)}", 3)
         else:

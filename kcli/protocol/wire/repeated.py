@@ -7,10 +7,12 @@ elements needs to convert each shared element only once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-Read = Callable[[bytes, int], tuple[Any, int]]
+from kcli.model.pace import Pace
+
+Read = Callable[[bytes, int, Pace], Awaitable[tuple[Any, int]]]
 
 REPEATED = frozenset({("DescribeConfigsResult", "configs"), ("CreatableTopicResult", "configs")})
 """The arrays to read in this way: pairs of the name of a struct and the name of its field."""
@@ -28,7 +30,7 @@ class RepeatedElements:
         self._read = read
         self._kept: list[tuple[bytes, Any]] = []
 
-    def read(self, frame: bytes, at: int, index: int) -> tuple[Any, int]:
+    async def read(self, frame: bytes, at: int, index: int, pace: Pace) -> tuple[Any, int]:
         """Returns the element with this index in its array, and the position after it."""
         kept = self._kept
         if index < len(kept):
@@ -36,7 +38,7 @@ class RepeatedElements:
             if frame.startswith(written, at):
                 return item, at + len(written)
         begin = at
-        item, at = self._read(frame, at)
+        item, at = await self._read(frame, at, pace)
         if index < len(kept):
             kept[index] = (frame[begin:at], item)
         elif index < KEPT_MAX:

@@ -159,7 +159,9 @@ class Dispatch:
             timers.append(context.throttle)
         return Waiting(
             name=route.spec.name,
-            task=asyncio.ensure_future(continued(serving, awaited, timers)),
+            task=asyncio.get_running_loop().create_task(
+                continued(serving, awaited, timers), name=route.spec.name
+            ),
             work=stopwatch,
             may_overlap=context.only_waits,
             may_be_dropped=context.only_waits or route.api.only_reads,

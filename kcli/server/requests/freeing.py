@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from kcli.model.pace import Pace
-from kcli.runtime.turns import Turn, run_in_background
+from kcli.runtime.turns import Turn, next_turn, run_in_background
 
 STEP_COST = 2
 """The cost of a step in microseconds. A step drops one element that has arrays, or ELEMENTS_PER_STEP elements without
@@ -26,11 +26,16 @@ _names_by_class: dict[type, tuple[str, ...]] = {}
 
 def free_later(message: object) -> None:
     """Frees the memory of a message step by step. The caller must drop its references to the message."""
-    run_in_background(_freed(list(_large_arrays(message)), Turn()))
+    arrays = list(_large_arrays(message))
+    if arrays:
+        run_in_background(_freed(arrays, Turn()))
 
 
 async def _freed(arrays: list[list[object]], pace: Pace) -> None:
+    # The request and the response of one call often end in the same iteration of the loop.
+    await next_turn()
     while arrays:
+        await pace(STEP_COST)
         array = arrays[-1]
         if not array:
             arrays.pop()
@@ -38,7 +43,6 @@ async def _freed(arrays: list[list[object]], pace: Pace) -> None:
             arrays += _divisible_arrays(array.pop())
         else:
             del array[-ELEMENTS_PER_STEP:]
-        await pace(STEP_COST)
 
 
 def _large_arrays(message: object) -> Iterator[list[object]]:

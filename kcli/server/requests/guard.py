@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kcli.errors import ClusterAuthorizationException
 from kcli.protocol.wire.api import API
@@ -11,21 +11,18 @@ from kcli.server.requests.access import Access
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.rights import Need
 
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+Handle = Callable[[RequestContext[Any], Any], Coroutine[Any, Any, Any]]
 
 
-def guarded(
-    handle: Callable[[RequestContext[object], Request], Answer], access: Access
-) -> Callable[[RequestContext[object], Request], Answer]:
+def guarded(handle: Handle, access: Access) -> Handle:
     """Returns a handler that first checks the rule for the whole request. Returns `handle` if the API has no such
     rule."""
     if not access.is_whole_request:
         return handle
 
-    def handle_if_allowed(context: RequestContext[object], request: Request) -> Answer:
+    async def handle_if_allowed(context: RequestContext[Any], request: Any) -> Any:
         require_whole(context, access)
-        return handle(context, request)
+        return await handle(context, request)
 
     return handle_if_allowed
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from pathlib import Path
 
 import pytest
 
 from kcli.protocol.messages import create_topics, fetch, list_offsets
-from kcli.protocol.wire.api import ApiKey
+from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message
+from kcli.runtime.turns import turns_given
 from rigs.loops import on_a_loop, until
 from rigs.node import RunningNode, connect, create, running
+from rigs.wire_client import Client
 
 PARTS = 40_000
 TURNS_MAX = 5
@@ -42,42 +45,53 @@ FETCH = fetch.FetchRequest(
 )
 
 
-def working() -> set[str]:
-    """The names of the coroutines that serve large requests at the moment."""
-    names = {getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
-    return names & {"Dispatch._serve_decoded", "_answer_later", "_flat", "_encoded_later"}
+def is_served(key: ApiKey) -> bool:
+    """Whether a task serves a request of this API at the moment."""
+    return any(task.get_name() == API[key].name for task in asyncio.all_tasks())
 
 
-async def leave_during(node: RunningNode, request: Message, key: ApiKey, version: int, phase: str) -> None:
-    """Sends a request, and closes the connection when `phase` of its work has begun."""
+async def leave_during(
+    node: RunningNode, request: Message, key: ApiKey, version: int, *, turns: int = 1
+) -> None:
+    """Sends a request, and closes the connection when the work on it has had `turns` turns."""
     client = await connect(node)
     before = set(node.sockets.connections)
+    begin = turns_given()
     client.post(request, key, version)
-    await until(lambda: phase in working())
+    await until(lambda: is_served(key) and turns_given() >= begin + turns)
     client.writer.transport.abort()
     await until(lambda: len(node.sockets.connections) < len(before))
 
 
+async def turns_of(client: Client, request: Message, key: ApiKey, version: int) -> int:
+    """Returns the turns in which a request is decoded, handled and answered."""
+    begin = turns_given()
+    client.post(request, key, version)
+    await until(lambda: is_served(key))
+    await until(lambda: not is_served(key))
+    turns = turns_given() - begin
+    (size,) = struct.unpack(">i", await client.reader.readexactly(4))
+    await client.reader.readexactly(size)
+    return turns
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
 @pytest.mark.parametrize(
-    ("request_", "key", "version", "phase"),
-    [
-        (LIST_OFFSETS, ApiKey.LIST_OFFSETS, 7, "Dispatch._serve_decoded"),
-        (LIST_OFFSETS, ApiKey.LIST_OFFSETS, 7, "_answer_later"),
-        (LIST_OFFSETS, ApiKey.LIST_OFFSETS, 7, "_encoded_later"),
-        (FETCH, ApiKey.FETCH, 12, "_flat"),
-        (FETCH, ApiKey.FETCH, 12, "_encoded_later"),
-    ],
+    ("request_", "key", "version"), [(LIST_OFFSETS, ApiKey.LIST_OFFSETS, 7), (FETCH, ApiKey.FETCH, 12)]
 )
 @on_a_loop
 async def test_work_for_a_client_that_has_left_ends_at_the_next_turn(
-    tmp_path: Path, request_: Message, key: ApiKey, version: int, phase: str
+    tmp_path: Path, request_: Message, key: ApiKey, version: int, share: float
 ) -> None:
     async with running(tmp_path) as node:
-        await create(await connect(node), "t")
-        await leave_during(node, request_, key, version, phase)
+        client = await connect(node)
+        await create(client, "t")
+        whole = await turns_of(client, request_, key, version)
+        assert whole > 10 * TURNS_MAX
+        await leave_during(node, request_, key, version, turns=int(whole * share))
         for _ in range(TURNS_MAX):
             await asyncio.sleep(0)
-        assert not working()
+        assert not is_served(key)
 
 
 @on_a_loop
@@ -88,5 +102,5 @@ async def test_work_with_an_effect_runs_to_its_end(tmp_path: Path) -> None:
     )
     request = create_topics.CreateTopicsRequest(topics=topics, timeout_ms=10_000)
     async with running(tmp_path) as node:
-        await leave_during(node, request, ApiKey.CREATE_TOPICS, 7, "Dispatch._serve_decoded")
+        await leave_during(node, request, ApiKey.CREATE_TOPICS, 7)
         await until(lambda: len(node.metadata.topics) == TOPICS)

@@ -8,6 +8,7 @@ import uuid
 import pytest
 
 from kcli.errors import ErrorCode, ProtocolError
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest
@@ -128,11 +129,11 @@ def test_an_error_does_not_quote_python() -> None:
     for read, message in (
         (lambda: read_request_header(fetch[:5]), "Error parsing request header: it ends too early"),
         (
-            lambda: decode_produce_request(12, produce[:-1], 12),
+            lambda: at_once(decode_produce_request(12, produce[:-1], 12, no_pause)),
             "Produce v12 request is malformed: it ends too early",
         ),
         (
-            lambda: decode_fetch_request(16, fetch[:-1], 12),
+            lambda: at_once(decode_fetch_request(16, fetch[:-1], 12, no_pause)),
             "Fetch v16 request is malformed: it ends too early",
         ),
         (

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -68,13 +69,14 @@ def test_any_settings_are_read_as_they_were_written(settings: list[dict[str, str
 def test_the_kept_elements_are_bounded() -> None:
     reads = []
 
-    def read(frame: bytes, at: int) -> tuple[int, int]:
+    async def read(frame: bytes, at: int, _pace: object) -> tuple[int, int]:
         reads.append(at)
         return frame[at], at + 1
 
     elements = RepeatedElements(read)
     frame = bytes(index % 200 for index in range(KEPT_MAX + 100))
-    assert elements(frame, 0, len(frame)) == (tuple(frame), len(frame))
-    reads.clear()
-    assert elements(frame, 0, len(frame)) == (tuple(frame), len(frame))
+    for _ in range(2):
+        reads.clear()
+        for index in range(len(frame)):
+            assert at_once(elements.read(frame, index, index, no_pause)) == (frame[index], index + 1)
     assert reads == list(range(KEPT_MAX, KEPT_MAX + 100))

@@ -19,7 +19,7 @@ from kcli.server.metrics.requests import (
 )
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_facts import RequestFacts
-from kcli.server.network.waiting import Waiting
+from kcli.server.network.waiting import Answer, Stopwatch, Waiting
 from kcli.server.requests.apis import WAITING_BY_DESIGN
 
 CONNECTION = cast(
@@ -80,19 +80,17 @@ def test_an_answer_at_once_is_local_time(clock: HandClock, metrics: RequestMetri
 
 def test_waiting_is_remote_time(clock: HandClock, metrics: RequestMetrics) -> None:
     async def story() -> None:
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-        def finish(done: asyncio.Future[object]) -> bytes:
-            clock.seconds += 0.002
-            return cast(bytes, done.result())
-
-        dispatch = serving(clock, metrics, 0.001, Waiting(future, finish))
+        task: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        work = Stopwatch(lambda: clock.seconds)
+        dispatch = serving(clock, metrics, 0.001, Waiting(name="Produce", task=task, work=work))
         waiting = dispatch(CONNECTION, frame(ApiKey.PRODUCE, 9))
         assert isinstance(waiting, Waiting)
-        assert waiting.future is future
         clock.seconds += 0.5
-        future.set_result(b"late")
-        assert waiting.finish(future) == b"late"
+        work.resume()
+        clock.seconds += 0.002
+        work.pause()
+        task.set_result(b"late")
+        assert waiting.take() == b"late"
 
     asyncio.run(story())
     metrics.fold()
@@ -107,13 +105,13 @@ def test_waiting_is_remote_time(clock: HandClock, metrics: RequestMetrics) -> No
 
 def test_a_fetch_that_waits_for_records_is_not_slow(clock: HandClock, metrics: RequestMetrics) -> None:
     async def story() -> None:
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        dispatch = serving(clock, metrics, 0.0001, Waiting(future, lambda done: b""))
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        dispatch = serving(clock, metrics, 0.0001, Waiting(name="Fetch", task=future))
         waiting = dispatch(CONNECTION, frame(ApiKey.FETCH, 12))
         assert isinstance(waiting, Waiting)
         clock.seconds += 30
-        future.set_result(None)
-        waiting.finish(future)
+        future.set_result(b"")
+        waiting.take()
 
     asyncio.run(story())
     assert list(metrics.slowest) == []

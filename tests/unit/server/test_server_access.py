@@ -12,6 +12,7 @@ import pytest
 
 from kcli.errors import ClusterAuthorizationException, ErrorCode
 from kcli.model.acl import AclOperation, ResourceType
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.security.authorizer import ALLOW_ALL, CLUSTER, Asker, Audit, Authorizer, Resource
@@ -130,45 +131,47 @@ def request_of(key: ApiKey, authorizer: Authorizer) -> tuple[RequestContext, obj
 @pytest.mark.parametrize("key", WHOLE, ids=lambda key: key.name)
 def test_a_whole_request_is_refused_before_its_handler_runs(key: ApiKey) -> None:
     authorizer = DenyAll()
-    route = _load(APIS[key])
+    route = _load(APIS[key], SimpleNamespace())
     context, request = request_of(key, authorizer)
     with pytest.raises(ClusterAuthorizationException) as error:
-        route.handle(context, request)
+        at_once(route.handle(context, request))
     asker = Asker(ALICE.principal, "10.0.0.1", API[key].name)
     assert authorizer.asked == [(asker, need.operation, CLUSTER, 1) for need in rule(key).needs]
-    response = route.error_response(context, request, error.value)
+    response = at_once(route.error_response(context, request, error.value))
     assert getattr(response, "error_code", ErrorCode.CLUSTER_AUTHORIZATION_FAILED) is error.value.code
-    assert route.encode(response, context.api_version, 1)
+    assert at_once(route.encode(response, context.api_version, 1, no_pause))
 
 
 def test_the_handlers_of_other_rules_are_called_directly() -> None:
     for key in sorted(set(APIS) - set(WHOLE)):
-        assert _load(APIS[key]).handle is importlib.import_module(APIS[key].handler).handle
+        assert _load(APIS[key], SimpleNamespace()).handle is importlib.import_module(APIS[key].handler).handle
 
 
 def test_one_of_the_needs_of_a_whole_request_is_enough() -> None:
+    async def answer(_context: object, request: object) -> object:
+        return request
+
     handle = guard.guarded(
-        lambda _context, request: request,
+        answer,
         access.whole_request(access.ALTER_CLUSTER, access.CLUSTER_ACTION),
     )
     context, request = request_of(ApiKey.WRITE_TXN_MARKERS, DenyAll(AclOperation.CLUSTER_ACTION))
-    assert handle(context, request) is request
+    assert at_once(handle(context, request)) is request
 
 
 def test_without_an_authorizer_everything_is_allowed() -> None:
     context, _ = request_of(ApiKey.PRODUCE, ALLOW_ALL)
     rights = context.rights
-    assert rights.is_open
     assert rights.allows(access.ALTER_CLUSTER)
     assert rights.allows_some(access.WRITE_TOPIC)
-    assert rights.allowed(access.READ_TOPIC, ["a", "b"]) is EVERY_NAME
+    assert at_once(context.allowed(access.READ_TOPIC, ["a", "b"])) is EVERY_NAME
     assert rights.operations(ResourceType.TOPIC, "a") == ALL_OPERATIONS[ResourceType.TOPIC]
 
 
 def test_a_name_that_occurs_twice_is_checked_once_and_counted() -> None:
     authorizer = DenyAll(AclOperation.WRITE)
     context, _ = request_of(ApiKey.PRODUCE, authorizer)
-    assert context.rights.allowed(access.WRITE_TOPIC, ["a", "b", "a"]) == {"a", "b"}
+    assert at_once(context.allowed(access.WRITE_TOPIC, ["a", "b", "a"])) == {"a", "b"}
     assert [(resource.name, count) for _, _, resource, count in authorizer.asked] == [("a", 2), ("b", 1)]
 
 

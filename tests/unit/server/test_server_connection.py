@@ -149,7 +149,15 @@ def test_many_frames_in_one_write_are_answered_in_order(run: Callable[..., Any])
 
 
 def waiting(future: Any, answer: bytes) -> Waiting:
-    return Waiting(future, lambda _future: answer)
+    async def rest() -> bytes:
+        await future
+        return answer
+
+    # The work of a task has an effect, and a future is only an event.
+    only_waits = not isinstance(future, asyncio.Task)
+    return Waiting(
+        name="Produce", task=asyncio.ensure_future(rest()), may_overlap=True, may_be_dropped=only_waits
+    )
 
 
 def test_a_waiting_request_holds_back_the_next_ones(run: Callable[..., Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import importlib
 from collections.abc import Awaitable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from kcli.errors import ErrorCode, InvalidGroupIdException, KafkaError, ProtocolError
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -62,17 +62,17 @@ def test_an_error_of_a_handler_has_a_place(key: ApiKey) -> None:
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(APIS[key])
+    route = _load(APIS[key], SimpleNamespace())
     ports = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
     for version in {route.spec.min_version, route.spec.max_version}:
         request = codec.message_class(key, "request")()
         context = RequestContext(ports, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
         try:
-            response = route.error_response(context, request, InvalidGroupIdException("not so"))
+            response = at_once(route.error_response(context, request, InvalidGroupIdException("not so")))
         except ProtocolError:
             assert key is ApiKey.PRODUCE, "acks=0 has no answer"
             continue
-        encoded = route.encode(response, version, 7)
+        encoded = at_once(route.encode(response, version, 7, no_pause))
         assert not isinstance(encoded, Awaitable), "a small answer needs no turn"
         joined = b"".join(encoded) if isinstance(encoded, list) else encoded
         assert codec.decode_response(key, version, bytes(joined[4:]))[0] == 7
@@ -127,26 +127,11 @@ def refused(key: ApiKey, request: Any) -> Any:
     from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(APIS[key])
+    route = _load(APIS[key], SimpleNamespace())
     context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
     with pytest.raises(KafkaError) as error:
-        route.handle(context, request)
-    return route.error_response(context, request, error.value)
-
-
-@on_a_loop
-async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplog: Any) -> None:
-    async def fails() -> bytes:
-        raise ValueError("half of it is written")
-
-    served = new_dispatch()
-    for _ in range(3):
-        waiting = served._later(API[ApiKey.FETCH], fails())
-        await asyncio.wait([waiting.future])
-        with pytest.raises(ProtocolError, match="could not be encoded"):
-            waiting.finish(waiting.future)
-    assert "half of it is written" in caplog.text
-    assert len(caplog.records) == 1, "the lines are limited"
+        at_once(route.handle(context, request))
+    return at_once(route.error_response(context, request, error.value))
 
 
 @on_a_loop
@@ -174,17 +159,21 @@ def new_dispatch() -> dispatch.Dispatch:
 def test_only_a_large_request_compiles_its_answer_before_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch, key: ApiKey, version: int
 ) -> None:
-    route = dispatch._load(APIS[key])
+    route = dispatch._load(APIS[key], SimpleNamespace())
     done: list[str] = []
     dispatch._compile_structs.cache_clear()
     monkeypatch.setattr(dispatch, "compile_structs", lambda _module: done.append("compiled"))
     monkeypatch.setattr(codec, "prepare", lambda *_: done.append("compiled"))
-    monkeypatch.setattr(codec, "decode_request", lambda *_: done.append("decoded"))
-    monkeypatch.setattr(dispatch, "run_in_turns", lambda *_: done.append("decoded"))
-    route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES)), 0)
+
+    async def decoded(*_: object) -> None:
+        done.append("decoded")
+
+    monkeypatch.setattr(codec, "decoded_request", decoded)
+    monkeypatch.setattr(dispatch, "decode_fetch_request", decoded)
+    at_once(route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES)), 0, no_pause))
     assert done == ["decoded"]
     done.clear()
-    route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES + 1)), 0)
+    at_once(route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES + 1)), 0, no_pause))
     assert done == ["compiled", "decoded"]
 
 
@@ -193,13 +182,13 @@ def test_a_prepared_request_compiles_nothing_more(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("compiled too late")
 
     key, version = ApiKey.LIST_OFFSETS, 7
-    for made in (compiled.reader, compiled.reader_in_turns, compiled.writer, compiled.writer_in_turns):
+    for made in (compiled.reader, compiled.writer):
         made.cache_clear()
     codec.prepare.cache_clear()
     codec.prepare(key, version)
     monkeypatch.setattr(compiled._Source, "compiled", refuse)
     part = ListOffsetsPartitionResponse(partition_index=1)
     response = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(part,)),))
-    assert list(codec.encode_response_steps(response, key, version, 1)) == [None, None]
+    assert codec.encode_response(response, key, version, 1)
     with pytest.raises(ProtocolError):
-        list(codec.decode_request_steps(key, version, bytes(3), 0))
+        codec.decode_request(key, version, bytes(3), 0)

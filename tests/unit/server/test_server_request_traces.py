@@ -119,6 +119,22 @@ async def test_a_slow_request_is_traced_and_a_faster_one_is_not() -> None:
     assert world.exemplars.of("Metadata", 0.6, 1.0) is None
 
 
+def waiting_for(world: World, ready: asyncio.Future[Answer]) -> Any:
+    """A dispatch whose handler suspends until `ready`, and then encodes its answer."""
+
+    def dispatch(_connection: object, _frame: object, trace: RequestTrace | None = None) -> Waiting:
+        async def rest() -> Answer:
+            answer = await ready
+            encoding = None if trace is None else trace.begin_answer()
+            if encoding is not None:
+                encoding.end()
+            return answer
+
+        return Waiting(name="Produce", task=asyncio.ensure_future(rest()))
+
+    return dispatch
+
+
 @on_a_loop
 async def test_the_wait_of_a_fetch_is_not_slow_but_that_of_a_produce_is() -> None:
     for key, names in (
@@ -126,17 +142,13 @@ async def test_the_wait_of_a_fetch_is_not_slow_but_that_of_a_produce_is() -> Non
         (ApiKey.PRODUCE, ["kafka.Produce", "work", "wait for replicas", "answer", "send"]),
     ):
         world = World(Rules(slow_seconds=1.0))
-        ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-
-        def dispatch(*_: object, ready: asyncio.Future[object] = ready) -> Waiting:
-            return Waiting(ready, lambda _: b"answer", may_overlap=False, may_be_dropped=True)
-
-        answer = await world.request(key, dispatch)
-        assert (answer.may_overlap, answer.may_be_dropped) == (False, True)
+        ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer = await world.request(key, waiting_for(world, ready))
         world.now += 2.0
-        ready.set_result(None)
+        ready.set_result(b"answer")
         await asyncio.sleep(0)
-        assert answer.finish(ready) == b"answer"
+        await asyncio.sleep(0)
+        assert answer.take() == b"answer"
         await asyncio.sleep(0)
         assert world.names() == names
         if names:
@@ -146,14 +158,15 @@ async def test_the_wait_of_a_fetch_is_not_slow_but_that_of_a_produce_is() -> Non
 @on_a_loop
 async def test_an_answer_that_waits_for_earlier_answers_and_is_sent_slowly() -> None:
     world = World(Rules(ratio=1.0))
-    ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    answer = await world.request(ApiKey.PRODUCE, lambda *_: Waiting(ready, lambda _: b"answer"))
+    ready: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    answer = await world.request(ApiKey.PRODUCE, waiting_for(world, ready))
     world.now += 1.0
-    ready.set_result(None)
+    ready.set_result(b"answer")
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     world.now += 3.0
     world.connection.is_sending = True
-    answer.finish(ready)
+    answer.take()
     await asyncio.sleep(0)
     assert world.spans == []
     world.now += 5.0
@@ -206,21 +219,6 @@ async def test_a_large_answer_that_is_sent_slowly_is_slow() -> None:
         for sent in world.connection.waiting:
             sent()
         assert world.names() == names
-
-
-@on_a_loop
-async def test_a_second_wait_is_followed() -> None:
-    world = World(Rules(ratio=1.0))
-    first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
-    answer = await world.request(
-        ApiKey.METADATA, lambda *_: Waiting(first, lambda _: Waiting(second, lambda _: b"answer"))
-    )
-    first.set_result(None)
-    again = answer.finish(first)
-    second.set_result(None)
-    assert again.finish(second) == b"answer"
-    await asyncio.sleep(0)
-    assert world.names() == ["kafka.Metadata", "work", "wait", "answer", "wait", "answer", "send"]
 
 
 @on_a_loop

@@ -8,9 +8,11 @@ import uuid
 import pytest
 
 from kcli.metadata.image import MetadataImage, TopicImage, Topics
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.turns import Turn
 from kcli.server.handlers.shared.topic_answers import (
     KINDS_MAX,
     AnswerKind,
@@ -112,10 +114,10 @@ def test_shared_answers_have_the_bytes_of_others(version: int) -> None:
         plain = codec.encode_response(
             dataclasses.replace(response, topics=tuple(shared)), ApiKey.METADATA, version, 9
         )
-        frame = run_in_turns(codec.encode_response_steps(response, ApiKey.METADATA, version, 9), 10**9)
+        frame = at_once(codec.encoded_response(response, ApiKey.METADATA, version, 9, no_pause))
         assert isinstance(frame, list), "large shared bytes are a buffer of their own"
         assert b"".join(frame) == plain
-        again = run_in_turns(codec.encode_response_steps(response, ApiKey.METADATA, version, 9), 10)
+        again = at_once(codec.encoded_response(response, ApiKey.METADATA, version, 9, Turn()))
         assert isinstance(again, list), "written once, so one turn is enough"
         assert max(again, key=len) is max(frame, key=len)
 
