@@ -51,9 +51,9 @@ def _call(tool: Tool) -> Callable[[typer.Context], None]:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from kcli import KAFKA_VERSION
+        from kcli import KAFKA_VERSION, VERSION
 
-        typer.echo(KAFKA_VERSION)
+        typer.echo(f"kcli {VERSION} (Apache Kafka {KAFKA_VERSION})")
         raise typer.Exit
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-from kcli import KAFKA_VERSION
+from kcli import KAFKA_VERSION, VERSION
 from kcli.cli.syntax.options import Argument, Command, Family, Option, Subcommand, options_of
 from kcli.cli.syntax.registry import TOOLS, Tool
 from kcli.command.examples import USUAL, Example, ExitStatus
@@ -173,7 +173,7 @@ property = ["print.key=true", "print.timestamp=true"]
 def _head(name: str, summary: str) -> list[str]:
     title = name.upper().replace("-", r"\-")
     return [
-        f'.TH {title} 1 "" "kcli {KAFKA_VERSION}" "User Commands"',
+        f'.TH {title} 1 "" "kcli {VERSION}" "User Commands"',
         ".SH NAME",
         f"{_escape(name)} \\- {_escape(_as_phrase(summary))}",
     ]

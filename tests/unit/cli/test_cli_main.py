@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcli import KAFKA_VERSION
+from kcli import KAFKA_VERSION, VERSION
 from kcli.cli import main, running
 from kcli.cli.complete import candidates
 from kcli.cli.syntax.options import (
@@ -101,8 +101,12 @@ def test_some_tools_show_their_help_when_called_bare(
 def test_the_version_option_prints_the_version_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     assert running.run_command(JOPT, ["--version"]) == 0
     assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
-    assert main.run(["--version"]) == 0
-    assert capsys.readouterr().out == f"{KAFKA_VERSION}\n"
+
+
+def test_kcli_shows_its_own_version_beside_that_of_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--version"], ["version"]):
+        assert main.run(words) == 0
+        assert capsys.readouterr().out == f"kcli {VERSION} (Apache Kafka {KAFKA_VERSION})\n"
 
 
 @pytest.mark.parametrize(("tool", "stream"), [("server-start", "out"), ("e2e-latency", "err")])
