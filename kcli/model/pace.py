@@ -26,7 +26,7 @@ _SORTED_AT_ONCE = 100
 
 
 async def no_pause(_cost: int) -> None:
-    """The pace of work that nobody waits for: it never pauses."""
+    """The pace of work without other clients: it never pauses."""
 
 
 def at_once(work: Coroutine[Any, Any, ResultT]) -> ResultT:
