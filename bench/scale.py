@@ -21,6 +21,8 @@ from typing import TypeVar
 
 from measure import Figure, print_json, resident_mb
 
+from kcli.client.records.fetch import FetchLimits
+from kcli.client.records.fetch_plan import FetchPlan, FetchPosition
 from kcli.config.features import supported_ranges
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.brokers import fence_expired
@@ -42,9 +44,8 @@ from kcli.protocol.records.metadata import (
     TopicRecord,
     decode_metadata_record,
 )
-from kcli.replica.fetch_plan import FetchPlan, Wanted
 from kcli.runtime.rng import SystemRng
-from kcli.server.partitions.fetchers.wire import Limits, Sender, encode_fetch
+from kcli.server.partitions.fetchers.wire import Sender, encode_fetch
 
 T = TypeVar("T")
 
@@ -179,14 +180,14 @@ class Scale:
             if partition.leader == leader and mine in partition.replicas
         ]
         for key, topic_id in shared:
-            plan.want(key, Wanted(topic_id, LeaderEpoch(5), Offset(1 << 40), LeaderEpoch(5), Offset(0)))
-        limits = Limits(max_wait_ms=500, min_bytes=1, max_bytes=10 << 20, partition_max_bytes=1 << 20)
+            plan.want(key, FetchPosition(topic_id, 1 << 40, 5, 5, 0))
+        limits = FetchLimits(max_wait_ms=500, min_bytes=1, max_bytes=10 << 20, partition_max_bytes=1 << 20)
         sender = Sender(mine, 1, "broker-0-fetcher-0", 17)
         self.add("a follower shares with one leader", len(shared), "partitions")
         self.add("its first Fetch", len(encode_fetch(plan.next(), limits, sender, 1)) / 1000, "kB")
         plan.answered(7)
         for key, topic_id in islice(shared, BUSY_PARTITIONS):
-            plan.want(key, Wanted(topic_id, LeaderEpoch(5), Offset(2 << 40), LeaderEpoch(5), Offset(0)))
+            plan.want(key, FetchPosition(topic_id, 2 << 40, 5, 5, 0))
         later = encode_fetch(plan.next(), limits, sender, 2)
         self.add(f"a later Fetch, {BUSY_PARTITIONS} partitions with records", len(later) / 1000, "kB")
 

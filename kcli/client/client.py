@@ -32,7 +32,13 @@ from kcli.errors import (
 from kcli.model.addresses import Address
 from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition, missing_partition
-from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kcli.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message
 from kcli.runtime.network import Network, SystemNetwork
@@ -259,23 +265,24 @@ class Client:
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the leader of each partition. Raises a retriable error if a partition has no leader."""
-        wanted = list(partitions)
-        response = await self.metadata(sorted({topic for topic, _ in wanted}))
+        partitions = list(partitions)
+        response = await self.metadata(sorted({topic for topic, _ in partitions}))
         topics = {topic.name: topic for topic in response.topics}
-        found: dict[TopicPartition, int] = {}
-        for topic, partition in wanted:
-            code = topics[topic].error_code
-            denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            raise_for(code, _DENIED_TOPIC.format(topic, partition) if denied else None)
-            entry = next(
-                (each for each in topics[topic].partitions if each.partition_index == partition), None
-            )
-            if entry is None:
-                raise self.missing_partition(TopicPartition(topic, partition), len(topics[topic].partitions))
-            if entry.leader_id < 0:
-                raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
-            found[TopicPartition(topic, partition)] = entry.leader_id
-        return found
+        return {each: self.partition_of(topics[each.topic], each).leader_id for each in partitions}
+
+    def partition_of(
+        self, topic: MetadataResponseTopic, partition: TopicPartition
+    ) -> MetadataResponsePartition:
+        """Returns the metadata of a partition that has a leader. Raises a retriable error if it has none, and the error
+        of the topic."""
+        denied = topic.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        raise_for(topic.error_code, _DENIED_TOPIC.format(*partition) if denied else None)
+        entry = next((each for each in topic.partitions if each.partition_index == partition.partition), None)
+        if entry is None:
+            raise self.missing_partition(partition, len(topic.partitions))
+        if entry.leader_id < 0:
+            raise error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+        return entry
 
     def missing_partition(self, partition: TopicPartition, count: int) -> KafkaError:
         """Returns the error for a partition that an existing topic with `count` partitions does not have.

@@ -8,12 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kcli.client.client import raise_for
-from kcli.errors import CorruptRecordError, KafkaError, error_for
-from kcli.model.request_values import READ_UNCOMMITTED
+from kcli.client.records.fetch import FetchLimits
+from kcli.client.records.records import Records, value_of
+from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches, read_records
-from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from kcli.client.admin.admin import AdminClient
@@ -73,21 +72,7 @@ def invalid_reason(records: bytes, position: int, header: BatchHeader) -> str | 
 
 
 async def _fetched(client: AdminClient, place: TopicPartition, offset: int) -> bytes:
-    topic, partition = place
-    leader = (await client.leaders([place]))[place]
-    topic_id = (await client.metadata([topic])).topics[0].topic_id
-    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCHED_BYTES)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=FETCHED_BYTES,
-        isolation_level=READ_UNCOMMITTED,
-        topics=(FetchTopic(topic=topic, topic_id=topic_id, partitions=(wanted,)),),
-    )
-    response = await client.send(request, ApiKey.FETCH, to=leader)
-    assert isinstance(response, FetchResponse)
-    raise_for(response.error_code)
-    answer = response.responses[0].partitions[0]
-    if answer.error_code:
-        raise error_for(answer.error_code)
+    limits = FetchLimits(max_wait_ms=0, max_bytes=FETCHED_BYTES, partition_max_bytes=FETCHED_BYTES)
+    answer = value_of((await Records(client).fetch({place: offset}, limits))[place])
+    raise_for(answer.error_code)
     return bytes(answer.records or b"")

@@ -14,7 +14,6 @@ from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.options import CallingOptions, Command, CommandError, Kind, option, require
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.admin import AdminClient
-from kcli.client.client import raise_for
 from kcli.command.examples import Example
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.topic_partition import TopicPartition
@@ -24,7 +23,6 @@ from kcli.protocol.wire.api import ApiKey
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.protocol.messages.fetch import FetchRequest
 
 DEPRECATED = "WARN This tool is deprecated and may be removed in a future major release."
 # From this version of Fetch on, a follower answers a consumer (KIP-392).
@@ -204,57 +202,33 @@ async def _fetch(
 ) -> None:
     """Fetches the batches of one broker's replicas. After a retriable error, the next round fetches these batches
     again."""
+    from kcli.client.records.fetch import FetchLimits, fetch_request, fetched_partitions, topic_names
+    from kcli.client.records.fetch_plan import FetchPosition, without_session
+
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
+    positions = [(key, FetchPosition(each.topic_id, each.offset)) for key, each in mine.items()]
+    limits = FetchLimits(max_wait_ms=options.max_wait_ms, partition_max_bytes=options.fetch_size)
+    request = fetch_request(without_session(positions), limits)
     try:
-        response = await client.send(
-            _request(options, mine), ApiKey.FETCH, to=broker, at_least=FOLLOWER_FETCH_VERSION
-        )
-        raise_for(response.error_code)
+        response = await client.send(request, ApiKey.FETCH, to=broker, at_least=FOLLOWER_FETCH_VERSION)
+        answers = fetched_partitions(response, topic_names(positions))
     except KafkaError as error:
         if not error.retriable:
             raise
         warn(f"WARN broker {broker}: {java_text(error)}")
         await asyncio.sleep(options.max_wait_ms / 1000)
         return
-    names = {partition.topic_id: topic for (topic, _), partition in mine.items()}
-    for topic in response.responses:
-        name = topic.topic or names[topic.topic_id]
-        for each in topic.partitions:
-            if each.error_code is not ErrorCode.NONE:
-                warn(f"WARN {name}-{each.partition_index} on broker {broker}: {each.error_code.name}")
-                continue
-            partition = mine[TopicPartition(name, each.partition_index)]
-            partition.high_watermark = max(partition.high_watermark, each.high_watermark)
-            partition.copies[broker] = [
-                ReplicaBatch(header.last_offset, header.crc)
-                for _, header in iter_batches(bytes(each.records or b""))
-                if header.last_offset >= partition.offset
-            ]
-
-
-def _request(options: ReplicaVerificationOptions, partitions: dict[TopicPartition, Verified]) -> FetchRequest:
-    from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
-    by_topic: dict[str, list[FetchPartition]] = {}
-    for (topic, number), partition in partitions.items():
-        by_topic.setdefault(topic, []).append(
-            FetchPartition(
-                partition=number, fetch_offset=partition.offset, partition_max_bytes=options.fetch_size
-            )
-        )
-    return FetchRequest(
-        max_wait_ms=options.max_wait_ms,
-        min_bytes=1,
-        session_epoch=-1,
-        topics=tuple(
-            FetchTopic(
-                topic=topic,
-                topic_id=partitions[TopicPartition(topic, entries[0].partition)].topic_id,
-                partitions=tuple(entries),
-            )
-            for topic, entries in by_topic.items()
-        ),
-    )
+    for key, answer in answers.items():
+        if answer.error_code is not ErrorCode.NONE:
+            warn(f"WARN {key} on broker {broker}: {answer.error_code.name}")
+            continue
+        partition = mine[key]
+        partition.high_watermark = max(partition.high_watermark, answer.high_watermark)
+        partition.copies[broker] = [
+            ReplicaBatch(header.last_offset, header.crc)
+            for _, header in iter_batches(bytes(answer.records or b""))
+            if header.last_offset >= partition.offset
+        ]
 
 
 def _report(partitions: dict[TopicPartition, Verified], output: Output) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kcli.client.admin.offsets import list_offsets
-from kcli.client.client import error_of, raise_for
+from kcli.client.client import error_of
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, StorageError, error_for
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.model.offset_at import OffsetAt
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import uuid
 
     from kcli.client.client import Client
-    from kcli.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+    from kcli.protocol.messages.fetch import PartitionData
     from kcli.protocol.messages.metadata import MetadataResponse
 
 PARTITION_MAX_BYTES = 16 * 1024
@@ -127,11 +127,9 @@ async def _of_leader(
     moved: set[TopicPartition] = set()
     while left:
         try:
-            response = await client.send(_request(left), ApiKey.FETCH, to=leader)
-            raise_for(response.error_code)
+            answers = await _fetched(client, leader, left)
         except (KafkaError, ProtocolError) as error:
             return found | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
-        answers = _by_partition(response, left)
         again: list[RecordSearch] = []
         out_of_range: list[RecordSearch] = []
         for place in left:
@@ -150,6 +148,20 @@ async def _of_leader(
         moved.update(place.partition for place in out_of_range)
         left = again + await _into_range(client, out_of_range, found)
     return found
+
+
+async def _fetched(
+    client: Client, leader: int, places: list[RecordSearch]
+) -> dict[TopicPartition, PartitionData]:
+    from kcli.client.records.fetch import FetchLimits, fetch_request, fetched_partitions, topic_names
+    from kcli.client.records.fetch_plan import FetchPosition, without_session
+
+    positions = [(place.partition, FetchPosition(place.topic_id, place.offset)) for place in places]
+    limits = FetchLimits(
+        max_wait_ms=0, min_bytes=0, max_bytes=RESPONSE_MAX_BYTES, partition_max_bytes=PARTITION_MAX_BYTES
+    )
+    response = await client.send(fetch_request(without_session(positions), limits), ApiKey.FETCH, to=leader)
+    return fetched_partitions(response, topic_names(positions))
 
 
 def _step(place: RecordSearch, answer: PartitionData | None, *, is_first: bool) -> RecordSearch | Timestamp:
@@ -205,41 +217,6 @@ async def _into_range(
         else:
             inside.append(replace(place, offset=start.offset))
     return inside
-
-
-def _request(places: list[RecordSearch]) -> FetchRequest:
-    from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
-    # Each place is a separate topic entry, even for the same topic, because the order decides which partition gets a
-    # whole batch.
-    return FetchRequest(
-        max_wait_ms=0,
-        max_bytes=RESPONSE_MAX_BYTES,
-        session_epoch=-1,
-        topics=tuple(
-            FetchTopic(
-                topic=place.partition[0],
-                topic_id=place.topic_id,
-                partitions=(
-                    FetchPartition(
-                        partition=place.partition[1],
-                        fetch_offset=place.offset,
-                        partition_max_bytes=PARTITION_MAX_BYTES,
-                    ),
-                ),
-            )
-            for place in places
-        ),
-    )
-
-
-def _by_partition(response: FetchResponse, places: list[RecordSearch]) -> dict[TopicPartition, PartitionData]:
-    names = {place.topic_id: place.partition[0] for place in places}
-    return {
-        TopicPartition(topic.topic or names.get(topic.topic_id, ""), part.partition_index): part
-        for topic in response.responses
-        for part in topic.partitions
-    }
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterable
 from kcli.client.admin.coordinators import at_coordinator
 from kcli.client.client import Client, Node, raise_for
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
+from kcli.client.records.fetch import FetchLimits
+from kcli.client.records.records import Records, value_of
 from kcli.errors import (
     ErrorCode,
     GroupAuthorizationException,
@@ -25,24 +27,16 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kcli.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
-from kcli.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.grants import TYPES, Right, granting
 
 CLUSTER, TOPIC, RIGHTS, GROUP, WRITE, READ = "cluster", "topic", "rights", "group", "write", "read"
-ALL_REPLICAS = -1
 NOT_REPORTED = -(1 << 31)
 """The value that a broker sends if it does not report the allowed operations (KIP-430)."""
 FETCH_MAX_BYTES = 1 << 20
@@ -55,6 +49,7 @@ class ClusterWalk:
 
     def __init__(self, client: Client, principal: str) -> None:
         self._client = client
+        self._records = Records(client)
         self._principal = principal
 
     async def brokers(self) -> AsyncIterator[Finding | Node]:
@@ -167,51 +162,16 @@ class ClusterWalk:
 
     async def _produce(self, partition: TopicPartition, value: bytes) -> int:
         batch = encode_batch([Record(-1, int(time.time() * 1000), None, value)])
-        (leader,) = (await self._client.leaders([partition])).values()
-        topic_id = await self._topic_id(partition.topic)
-        request = ProduceRequest(
-            acks=ALL_REPLICAS,
-            timeout_ms=self._client.config.request_timeout_ms,
-            topic_data=(
-                TopicProduceData(
-                    topic_id=topic_id,
-                    name=partition.topic,
-                    partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
-                ),
-            ),
-        )
-        response = await self._client.send(request, ApiKey.PRODUCE, to=leader)
-        assert isinstance(response, ProduceResponse)
-        (part,) = response.responses[0].partition_responses
+        timeout_ms = self._client.config.request_timeout_ms
+        part = value_of((await self._records.produce({partition: batch}, timeout_ms=timeout_ms))[partition])
         raise_for(part.error_code, part.error_message)
         return part.base_offset
 
     async def _read(self, partition: TopicPartition, offset: int) -> list[bytes]:
-        (leader,) = (await self._client.leaders([partition])).values()
-        request = FetchRequest(
-            max_wait_ms=READ_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_MAX_BYTES,
-            topics=(
-                FetchTopic(
-                    topic_id=await self._topic_id(partition.topic),
-                    topic=partition.topic,
-                    partitions=(
-                        FetchPartition(
-                            partition=partition.partition,
-                            fetch_offset=offset,
-                            partition_max_bytes=FETCH_MAX_BYTES,
-                        ),
-                    ),
-                ),
-            ),
+        limits = FetchLimits(
+            max_wait_ms=READ_WAIT_MS, max_bytes=FETCH_MAX_BYTES, partition_max_bytes=FETCH_MAX_BYTES
         )
-        response = await self._client.send(request, ApiKey.FETCH, to=leader)
-        assert isinstance(response, FetchResponse)
-        raise_for(response.error_code)
-        if not response.responses:
-            return []
-        (part,) = response.responses[0].partitions
+        part = value_of((await self._records.fetch({partition: offset}, limits))[partition])
         raise_for(part.error_code)
         content = bytes(part.records or b"")
         return [
@@ -220,10 +180,6 @@ class ClusterWalk:
             for record in read_records(content, position)
             if record.value is not None
         ]
-
-    async def _topic_id(self, name: str) -> uuid.UUID | None:
-        response = await self._client.metadata([name])
-        return response.topics[0].topic_id
 
     def _rights(self, bits: int, kind: str, name: str, wanted: Iterable[AclOperation]) -> Finding:
         if bits == NOT_REPORTED:

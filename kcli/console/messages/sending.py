@@ -9,21 +9,15 @@ import time
 from dataclasses import dataclass
 
 from kcli.client.admin.admin import AdminClient
-from kcli.console.messages.fetching import UnknownTopic
+from kcli.client.records.records import Records, value_of
+from kcli.console.messages.fetching import records_of, visible_topic
 from kcli.console.messages.partitioner import partition_of
 from kcli.console.messages.record import Headers
 from kcli.errors import ErrorCode, KafkaError, KcliError, NetworkException, TimeoutException, error_for
 from kcli.model.java_text import split_blanks
-from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages.metadata import MetadataResponseTopic
-from kcli.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from kcli.protocol.wire.api import ApiKey
 
 MAX_SEND_BYTES = 16 << 20
 """The largest record that the console sends. The broker has its own limit (max.message.bytes)."""
@@ -108,7 +102,7 @@ def _from_hex(text: str, name: str) -> bytes:
 async def plan(client: AdminClient, topic: str, record: NewRecord) -> int:
     """Returns the partition to which a record would go. Raises InvalidRecord, or the KafkaError of the topic."""
     record.check()
-    return _chosen(await _topic(client, topic), topic, record)
+    return _chosen(await visible_topic(client, topic), topic, record)
 
 
 async def send(client: AdminClient, topic: str, record: NewRecord) -> Sent:
@@ -122,46 +116,29 @@ async def send(client: AdminClient, topic: str, record: NewRecord) -> Sent:
     stamp = time.time_ns() // 1_000_000 if record.timestamp_ms is None else record.timestamp_ms
     kafka_record = Record(timestamp_ms=stamp, key=record.key, value=record.value, headers=record.headers)
     batch = encode_batch([kafka_record])
-    return await client.call("produce", lambda: _attempt(client, topic, partition, batch))
+    records, place = records_of(client), TopicPartition(topic, partition)
+    return await client.call("produce", lambda: _attempt(client, records, place, batch))
 
 
-async def _attempt(client: AdminClient, topic: str, partition: int, batch: bytes) -> Sent:
-    found = await _topic(client, topic)
-    leader = next((each.leader_id for each in found.partitions if each.partition_index == partition), -1)
-    if leader < 0:
-        raise error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
-    data = PartitionProduceData(index=partition, records=batch)
-    request = ProduceRequest(
-        acks=ACKS_ALL,
-        timeout_ms=client.config.request_timeout_ms,
-        topic_data=(TopicProduceData(topic_id=found.topic_id, name=topic, partition_data=(data,)),),
-    )
-    try:
-        response = await client.send(request, ApiKey.PRODUCE, to=leader)
-    except KafkaError as error:
-        if isinstance(error, NetworkException | TimeoutException) or isinstance(
-            error.__cause__, NetworkException
+async def _attempt(client: AdminClient, records: Records, place: TopicPartition, batch: bytes) -> Sent:
+    # An error of this look-up does not mean that the record may be written.
+    value_of((await records.leaders([place]))[place])
+    results = await records.produce({place: batch}, timeout_ms=client.config.request_timeout_ms)
+    answer = results[place]
+    if isinstance(answer, KafkaError):
+        if isinstance(answer, NetworkException | TimeoutException) or isinstance(
+            answer.__cause__, NetworkException
         ):
-            raise MayBeWritten(f"the record may be in {topic}, because no answer arrived: {error}") from error
-        raise
-    assert isinstance(response, ProduceResponse)
-    answer = response.responses[0].partition_responses[0]
+            raise MayBeWritten(
+                f"the record may be in {place.topic}, because no answer arrived: {answer}"
+            ) from answer
+        raise answer
     if answer.error_code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
         raise MayBeWritten(f"the leader has the record, but not all replicas: {answer.error_code.name}")
     if answer.error_code is not ErrorCode.NONE:
         what = f": {answer.error_message}" if answer.error_message else ""
-        raise error_for(answer.error_code, f"{topic}-{partition}: {answer.error_code.name}{what}")
-    return Sent(partition=partition, offset=answer.base_offset)
-
-
-async def _topic(client: AdminClient, topic: str) -> MetadataResponseTopic:
-    response = await client.metadata([topic])
-    found = next((each for each in response.topics if each.name == topic), None)
-    if found is None or found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UnknownTopic(f"topic {topic} does not exist, or you may not see it")
-    if found.error_code is not ErrorCode.NONE:
-        raise error_for(found.error_code, f"topic {topic}: {found.error_code.name}")
-    return found
+        raise error_for(answer.error_code, f"{place}: {answer.error_code.name}{what}")
+    return Sent(partition=place.partition, offset=answer.base_offset)
 
 
 def _chosen(found: MetadataResponseTopic, topic: str, record: NewRecord) -> int:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 
+from kcli.client.records.produce import produce_request, produced_partitions
 from kcli.errors import ErrorCode, KafkaError, error_for
-from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from kcli.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kcli.spark.client.calls import PRODUCE
 from kcli.spark.client.cluster import Cluster, Retry
 from kcli.spark.client.connection import InFlightRequest
@@ -127,13 +122,11 @@ class Producer:
         in the answer.
         """
         errors = []
-        for topic in answer.responses:
-            for each in topic.partition_responses:
-                part = TopicPartition(topic.name, each.index)
-                if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    del batches[part]
-                else:
-                    errors.append(self._error(part, each.error_code, each.error_message))
+        for part, each in produced_partitions(answer, {}).items():
+            if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                del batches[part]
+            else:
+                errors.append(self._error(part, each.error_code, each.error_message))
         return errors
 
     def _error(self, part: TopicPartition, code: ErrorCode, message: str | None) -> KafkaError:
@@ -143,18 +136,11 @@ class Producer:
         return error_for(code, f"producing to {part}: {code.name}{what}")
 
     def _request(self, batches: dict[TopicPartition, bytes]) -> ProduceRequest:
-        by_topic: dict[str, list[PartitionProduceData]] = {}
-        for part, batch in batches.items():
-            by_topic.setdefault(part.topic, []).append(
-                PartitionProduceData(index=part.partition, records=batch)
-            )
-        return ProduceRequest(
-            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
-            acks=ACKS_ALL,
+        return produce_request(
+            batches,
+            {},  # up to version 11, which this client speaks, Produce has no topic ids
             timeout_ms=self._options.client.request_timeout_ms,
-            topic_data=tuple(
-                TopicProduceData(name=name, partition_data=tuple(parts)) for name, parts in by_topic.items()
-            ),
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
         )
 
 

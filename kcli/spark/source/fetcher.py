@@ -12,17 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kcli.client.records.fetch import FetchLimits, aborted_transactions, fetch_request
+from kcli.client.records.fetch_plan import FetchPosition, without_session
 from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
-from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
+from kcli.model.request_values import EARLIEST, LATEST
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD
 from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
-from kcli.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from kcli.protocol.messages.fetch import FetchResponse, PartitionData
 from kcli.spark.client.calls import FETCH
 from kcli.spark.client.cluster import Cluster, Retry
 from kcli.spark.client.connection import InFlightRequest
@@ -74,13 +70,7 @@ def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -
         if table.next_offset <= first_offset:
             raise corrupt(table, -1, f"ends before offset {first_offset}, which was requested")
         reader.advance(table.next_offset)
-        aborted = None
-        if options.client.isolation_level == READ_COMMITTED:
-            aborted = tuple(
-                AbortedTransaction(each.producer_id, each.first_offset)
-                for each in data.aborted_transactions or ()
-            )
-        yield Fetched(table, first_offset, aborted)
+        yield Fetched(table, first_offset, aborted_transactions(data, options.client.isolation_level))
 
 
 def check_order(table: BatchHeaders, first: int = 0) -> None:
@@ -153,17 +143,15 @@ class _RangeReader:
 
     def _send(self) -> tuple[int, InFlightRequest[FetchResponse]]:
         part = self._wanted.part
-        max_bytes = self._options.client.max_partition_fetch_bytes
-        partition = FetchPartition(
-            partition=part.partition, fetch_offset=self.position, partition_max_bytes=max_bytes
-        )
-        request = FetchRequest(
+        client = self._options.client
+        limits = FetchLimits(
             max_wait_ms=MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=max_bytes,
-            isolation_level=self._options.client.isolation_level,
-            topics=(FetchTopic(topic=part.topic, partitions=(partition,)),),
+            max_bytes=client.max_partition_fetch_bytes,
+            partition_max_bytes=client.max_partition_fetch_bytes,
+            isolation_level=client.isolation_level,
         )
+        # Up to version 12, which this client speaks, Fetch has no topic ids.
+        request = fetch_request(without_session([(part, FetchPosition(None, self.position))]), limits)
         node = self._cluster.leader(part)
         return node, self._cluster.connection(node).send(FETCH, request)
 

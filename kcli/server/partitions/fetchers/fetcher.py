@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+from kcli.client.records.fetch_plan import FetchPlan
 from kcli.config.dynamic import DynamicConfig
 from kcli.errors import ErrorCode, KcliError, error_for
 from kcli.metadata.image import MetadataImage
@@ -21,7 +22,6 @@ from kcli.model.connection_counts import ConnectionCounts
 from kcli.model.ids import ZERO_ID, BrokerId, Offset
 from kcli.model.request_values import EARLIEST, LATEST
 from kcli.model.topic_partition import TopicIdPartition, TopicPartition
-from kcli.replica.fetch_plan import FetchPlan
 from kcli.replica.follower import (
     Action,
     Append,
@@ -439,7 +439,7 @@ class ReplicaFetcher:
             and key not in self._delayed
             and key not in self._throttled
         ):
-            self._plan.want(following.key, following.wanted)
+            self._plan.want(following.key, following.position)
             self._news.set()
 
     def _restore(self, following: Following) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Generator
 
+from kcli.client.records.fetch_plan import FetchPosition
 from kcli.errors import (
     CorruptRecordException,
     InvalidRecordException,
@@ -22,7 +23,6 @@ from kcli.model.buffers import Buffer
 from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import PartitionData
-from kcli.replica.fetch_plan import Wanted
 from kcli.replica.follower import (
     Action,
     Answer,
@@ -71,13 +71,13 @@ class Following:
         return cut or Ignore()
 
     @property
-    def wanted(self) -> Wanted:
-        """The values for this partition in the next Fetch request."""
+    def position(self) -> FetchPosition:
+        """The values of this partition in the next Fetch request."""
         state = self.state
-        return Wanted(
+        return FetchPosition(
             self.partition.topic_id,
-            state.leader_epoch,
             state.fetch_offset,
+            state.leader_epoch,
             state.last_fetched_epoch,
             state.log_start_offset,
         )

@@ -7,22 +7,17 @@ So a rolling upgrade changes the versions only when the upgrade is finalized.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from kcli.client.records.fetch import FetchLimits, fetch_request
+from kcli.client.records.fetch_plan import PlannedFetch
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import metadata_version_of_release
 from kcli.errors import ErrorCode, ProtocolError
 from kcli.model.ids import BrokerId, LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
+from kcli.protocol.messages.fetch import FetchResponse, ReplicaState
 from kcli.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -32,7 +27,6 @@ from kcli.protocol.messages.list_offsets import (
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.protocol.wire.fetch_response import decode_fetch_response
-from kcli.replica.fetch_plan import PlannedFetch
 
 _REPLICA_STATE_FROM = 15
 _FETCH_VERSIONS = {"4.1-IV1": 18, "3.9-IV0": 17, "3.7-IV4": 16, "3.5-IV1": 15, "3.5-IV0": 14}
@@ -58,18 +52,9 @@ def _version(metadata_version: int, versions: Mapping[str, int], oldest: int) ->
     return oldest
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+def limits_of(config: BrokerConfig) -> FetchLimits:
     """The limits of each Fetch request."""
-
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    partition_max_bytes: int
-
-
-def limits_of(config: BrokerConfig) -> Limits:
-    return Limits(
+    return FetchLimits(
         max_wait_ms=config.integer("replica.fetch.wait.max.ms"),
         min_bytes=config.integer("replica.fetch.min.bytes"),
         max_bytes=config.integer("replica.fetch.response.max.bytes"),
@@ -87,41 +72,14 @@ class Sender:
     version: int
 
 
-def encode_fetch(planned: PlannedFetch, limits: Limits, sender: Sender, correlation_id: int) -> bytes:
+def encode_fetch(planned: PlannedFetch, limits: FetchLimits, sender: Sender, correlation_id: int) -> bytes:
     """The frame of a Fetch request."""
-    new = sender.version >= _REPLICA_STATE_FROM
-    request = FetchRequest(
-        replica_id=-1 if new else sender.node_id,
-        replica_state=ReplicaState(replica_id=sender.node_id, replica_epoch=sender.broker_epoch)
-        if new
-        else ReplicaState(),
-        max_wait_ms=limits.max_wait_ms,
-        min_bytes=limits.min_bytes,
-        max_bytes=limits.max_bytes,
-        session_id=planned.session_id,
-        session_epoch=planned.session_epoch,
-        topics=tuple(
-            FetchTopic(
-                topic_id=topic_id,
-                partitions=tuple(
-                    FetchPartition(
-                        partition=key.partition,
-                        current_leader_epoch=wanted.leader_epoch,
-                        fetch_offset=wanted.fetch_offset,
-                        last_fetched_epoch=wanted.last_fetched_epoch,
-                        log_start_offset=wanted.log_start_offset,
-                        partition_max_bytes=limits.partition_max_bytes,
-                    )
-                    for key, wanted in of_topic
-                ),
-            )
-            for topic_id, of_topic in groupby(planned.partitions, lambda each: each[1].topic_id)
-        ),
-        forgotten_topics_data=tuple(
-            ForgottenTopic(topic_id=topic_id, partitions=tuple(key.partition for key, _ in of_topic))
-            for topic_id, of_topic in groupby(planned.forgotten, lambda each: each[1])
-        ),
-    )
+    request = fetch_request(planned, limits)
+    if sender.version >= _REPLICA_STATE_FROM:
+        replica_state = ReplicaState(replica_id=sender.node_id, replica_epoch=sender.broker_epoch)
+        request = replace(request, replica_state=replica_state)
+    else:
+        request = replace(request, replica_id=sender.node_id)
     return encode_request(request, ApiKey.FETCH, sender.version, correlation_id, sender.client_id)
 
 

@@ -1,5 +1,5 @@
-"""Plans the Fetch requests of one fetcher: chooses the partitions in each request, and continues the fetch session with
-the leader (KIP-227).
+"""Plans the Fetch requests of one fetcher, which is a follower or a consumer: chooses the partitions in each request,
+and continues the fetch session with the leader (KIP-227).
 
 The first request of a session lists every partition. Later requests list only partitions whose values have changed
 since the last request, and partitions that are no longer fetched. So the work for a request grows with the number of
@@ -16,20 +16,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
-from kcli.model.ids import LeaderEpoch, Offset
-from kcli.model.request_values import INITIAL_SESSION_EPOCH, NO_SESSION, SESSION_EPOCH_MAX
+from kcli.model.request_values import (
+    FINAL_SESSION_EPOCH,
+    INITIAL_SESSION_EPOCH,
+    NO_SESSION,
+    SESSION_EPOCH_MAX,
+)
 from kcli.model.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The values for one partition in a Fetch request."""
+class FetchPosition:
+    """The values for one partition in a Fetch request: of a follower all, of a consumer the first two or three.
 
-    topic_id: uuid.UUID
-    leader_epoch: LeaderEpoch
-    fetch_offset: Offset
-    last_fetched_epoch: LeaderEpoch
-    log_start_offset: Offset
+    Brokers before 3.1 know no `topic_id`. A `leader_epoch` of -1 means that the leader does not compare its epoch with
+    that of the client (KIP-320).
+    """
+
+    topic_id: uuid.UUID | None
+    fetch_offset: int
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,66 +46,73 @@ class PlannedFetch:
 
     session_id: int
     session_epoch: int
-    partitions: tuple[tuple[TopicPartition, Wanted], ...]
-    forgotten: tuple[tuple[TopicPartition, uuid.UUID], ...] = ()
+    partitions: tuple[tuple[TopicPartition, FetchPosition], ...]
+    forgotten: tuple[tuple[TopicPartition, uuid.UUID | None], ...] = ()
 
     @property
     def is_full(self) -> bool:
         return self.session_epoch == INITIAL_SESSION_EPOCH
 
 
+def without_session(positions: Iterable[tuple[TopicPartition, FetchPosition]]) -> PlannedFetch:
+    """Returns a request that lists `positions`, and that neither uses nor begins a session."""
+    return PlannedFetch(NO_SESSION, FINAL_SESSION_EPOCH, tuple(positions))
+
+
 class FetchPlan:
-    """The partitions that one fetcher wants from its leader, and the state of the session."""
+    """The partitions that one client fetches from one leader, and the state of the session."""
 
     def __init__(self) -> None:
-        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._positions: dict[TopicPartition, FetchPosition] = {}
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_SESSION_EPOCH
-        self._in_session: dict[TopicPartition, uuid.UUID] = {}
+        self._in_session: dict[TopicPartition, uuid.UUID | None] = {}
         """The partitions of the session, with their topic ids."""
         self._changed: dict[TopicPartition, None] = {}
         """The partitions whose values differ from the values in the session."""
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return len(self._positions)
 
     def __contains__(self, key: TopicPartition) -> bool:
-        return key in self._wanted
+        return key in self._positions
 
-    def want(self, key: TopicPartition, wanted: Wanted) -> None:
+    def want(self, key: TopicPartition, position: FetchPosition) -> None:
         """Adds a partition to the plan, or changes its values, from the next request on."""
-        if self._wanted.get(key) != wanted:
-            self._wanted[key] = wanted
+        if self._positions.get(key) != position:
+            self._positions[key] = position
             self._changed[key] = None
 
     def forget(self, key: TopicPartition) -> None:
         """Removes a partition from the plan, from the next request on."""
-        if self._wanted.pop(key, None) is not None:
+        if self._positions.pop(key, None) is not None:
             self._changed[key] = None
 
     def had_records(self, keys: Iterable[TopicPartition]) -> None:
         """Moves partitions that had records to the end of the order."""
         for key in keys:
-            if key in self._wanted:
-                self._wanted[key] = self._wanted.pop(key)
+            if key in self._positions:
+                self._positions[key] = self._positions.pop(key)
 
     def next(self) -> PlannedFetch:
         """The next request. Before the next call of this method, report the result of the request with `answered`,
         `refused` or `lost`."""
         if self._session_epoch == INITIAL_SESSION_EPOCH:
             self._changed.clear()
-            self._in_session = {key: wanted.topic_id for key, wanted in self._wanted.items()}
-            return PlannedFetch(self._session_id, INITIAL_SESSION_EPOCH, tuple(self._wanted.items()))
+            self._in_session = {key: position.topic_id for key, position in self._positions.items()}
+            return PlannedFetch(self._session_id, INITIAL_SESSION_EPOCH, tuple(self._positions.items()))
         listed = []
         forgotten = []
         for key in self._changed:
-            wanted, known = self._wanted.get(key), self._in_session.get(key)
-            if known is not None and (wanted is None or wanted.topic_id != known):
-                forgotten.append((key, known))
-                del self._in_session[key]
-            if wanted is not None:
-                listed.append((key, wanted))
-                self._in_session[key] = wanted.topic_id
+            position = self._positions.get(key)
+            if key in self._in_session:
+                topic_id = self._in_session[key]
+                if position is None or position.topic_id != topic_id:
+                    forgotten.append((key, topic_id))
+                    del self._in_session[key]
+            if position is not None:
+                listed.append((key, position))
+                self._in_session[key] = position.topic_id
         self._changed.clear()
         return PlannedFetch(self._session_id, self._session_epoch, tuple(listed), tuple(forgotten))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from kcli.client.records.fetch_plan import FetchPlan, FetchPosition, PlannedFetch
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
-from kcli.replica.fetch_plan import FetchPlan, PlannedFetch, Wanted
 
 TOPIC = uuid.UUID(int=500)
 LATER_TOPIC = uuid.UUID(int=501)
@@ -17,8 +17,8 @@ def key(partition: int) -> TopicPartition:
     return TopicPartition("t", partition)
 
 
-def wanted(offset: Any, topic_id: uuid.UUID = TOPIC) -> Wanted:
-    return Wanted(topic_id, 1, offset, 1, 0)
+def wanted(offset: Any, topic_id: uuid.UUID = TOPIC) -> FetchPosition:
+    return FetchPosition(topic_id, offset, 1, 1, 0)
 
 
 def plan_of(*partitions: int) -> FetchPlan:
