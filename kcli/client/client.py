@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 
 from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection, WrongPeer
+from kcli.client.pool import Backoff, Pool
 from kcli.errors import (
     ErrorCode,
     IllegalSaslStateException,
@@ -48,7 +49,9 @@ _waits = logging.getLogger("kcli.client.waits")
 
 T = TypeVar("T")
 
-BACKOFF_FACTOR = 2.0  # exponential back-off from retry.backoff.ms to retry.backoff.max.ms (KIP-580)
+CONNECTION_IDLE_S = 300.0
+"""The time after which an unused connection may be closed: the default of connections.max.idle.ms of Kafka's admin
+client."""
 WAIT_NOTICE_S = 2.0
 """A client logs once if a call takes longer than this. Users then want to know the reason."""
 MISSING_PARTITION_S = 1.0
@@ -122,11 +125,13 @@ class Client:
         self.config = config
         self._on_answer = on_answer
         self._network: Network = network or SystemNetwork()
-        self._connections: dict[Address, Connection] = {}
-        self._opening: dict[Address, asyncio.Lock] = {}
+        self._pool = Pool(
+            self._open, request_timeout_s=config.request_timeout_ms / 1000, idle_s=CONNECTION_IDLE_S
+        )
         self._known = _Known()
         # The addresses whose failure was already logged, and the line that names the mistake in the settings.
         self._explained: dict[Address, str] = {}
+        self._explaining = asyncio.Lock()
         self._sent = 0
         self._waits_for_partitions = waits_for_partitions
         self._missing: dict[TopicPartition, float] = {}
@@ -141,9 +146,7 @@ class Client:
 
     async def close(self) -> None:
         """Closes every connection."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        self._pool.close()
         await asyncio.sleep(0)  # gives the transports a turn to close
 
     async def send(
@@ -219,7 +222,8 @@ class Client:
     async def _attempts(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config.default_api_timeout_ms / 1000
-        backoff = self.config.retry_backoff_ms / 1000
+        backoff = Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000)
+        pause_s = backoff.first_s
         tries = 0
         last: Exception | None = None
         while True:
@@ -240,10 +244,10 @@ class Client:
                     tries += 1
                 if cluster_has_moved(error):
                     self._known = _Known()
-            if loop.time() + backoff >= deadline:
+            if loop.time() + pause_s >= deadline:
                 raise _timed_out(name, tries, last) from last
-            await asyncio.sleep(backoff)
-            backoff = min(backoff * BACKOFF_FACTOR, self.config.retry_backoff_max_ms / 1000)
+            await asyncio.sleep(pause_s)
+            pause_s = backoff.after(pause_s)
 
     async def nodes(self) -> list[Node]:
         """Requests metadata, and returns the brokers (or controllers) of the cluster."""
@@ -372,9 +376,8 @@ class Client:
 
     async def _to_any(self) -> Connection:
         """Returns an open connection. Without an open connection, connects to the first server that answers."""
-        for connection in self._connections.values():
-            if _is_usable(connection):
-                return connection
+        if (connection := self._pool.any_open()) is not None:
+            return connection
         own = [Address(node.host, node.port) for node in self._known.nodes.values()]
         addresses = [*own, *(each for each in self.config.servers if each not in own)]
         last: KafkaError | ProtocolError | None = None
@@ -392,52 +395,50 @@ class Client:
         raise last
 
     async def _to_address(self, address: Address) -> Connection:
-        lock = self._opening.setdefault(address, asyncio.Lock())
-        async with lock:
-            connection = self._connections.get(address)
-            if connection is not None and _is_usable(connection):
-                return connection
-            timeout = self.config.connection_setup_timeout_ms / 1000
-            try:
-                opened = await Connection.open(
-                    self._network, address, self.config.client_id, timeout, self.config.security
-                )
-            except (OSError, NetworkException) as error:  # a TimeoutError is an OSError
-                hint = await self._warn(address, error)
-                raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
-            except AUTHENTICATION_ERRORS as error:
-                await self._report(address, error)
-                raise
-            if connection is not None:
-                connection.retire()
-            self._connections[address] = opened
-            return opened
+        try:
+            return await self._pool.connection(address)
+        except (OSError, NetworkException) as error:  # a TimeoutError is an OSError
+            hint = await self._warn(address, error)
+            raise _NoNode(f"no connection to {address}: {error}", is_final=bool(hint)) from error
+        except AUTHENTICATION_ERRORS as error:
+            await self._report(address, error)
+            raise
+
+    async def _open(self, address: Address) -> Connection:
+        timeout = self.config.connection_setup_timeout_ms / 1000
+        return await Connection.open(
+            self._network, address, self.config.client_id, timeout, self.config.security
+        )
 
     async def _warn(self, address: Address, error: Exception) -> str:
         """Logs a failed connection, only once for each address. Returns a line that names the wrong setting, or an
         empty text.
         """
-        if address not in self._explained:
-            hint = await self._explanation(address, error) if isinstance(error, NetworkException) else ""
-            self._explained[address] = hint
-            reason = hint or getattr(error, "strerror", None) or str(error) or "no answer in time"
-            _log.warning(
-                "Connection to %s could not be established (%s). Node may not be available.", address, reason
-            )
-        return self._explained[address]
+        async with self._explaining:
+            if address not in self._explained:
+                hint = await self._explanation(address, error) if isinstance(error, NetworkException) else ""
+                self._explained[address] = hint
+                reason = hint or getattr(error, "strerror", None) or str(error) or "no answer in time"
+                _log.warning(
+                    "Connection to %s could not be established (%s). Node may not be available.",
+                    address,
+                    reason,
+                )
+            return self._explained[address]
 
     async def _report(self, address: Address, error: KafkaError) -> None:
         """Logs why a login or a TLS handshake failed, as Kafka's clients do. Adds a line with the mistake in the
         settings.
         """
-        if address not in self._explained:
-            hint = self._explained[address] = await self._explanation(address, error)
-            _log.error(
-                "Connection to %s failed authentication due to: %s%s",
-                address,
-                error.message,
-                f": {hint}" if hint else "",
-            )
+        async with self._explaining:
+            if address not in self._explained:
+                hint = self._explained[address] = await self._explanation(address, error)
+                _log.error(
+                    "Connection to %s failed authentication due to: %s%s",
+                    address,
+                    error.message,
+                    f": {hint}" if hint else "",
+                )
 
     async def _explanation(self, address: Address, error: Exception) -> str:
         if not isinstance(self._network, SystemNetwork):
@@ -517,11 +518,6 @@ def _timed_out(name: str, tries: int, last: Exception | None) -> TimeoutExceptio
         return TimeoutException(f"Timed out waiting for a node assignment. Call: {name}")
     why = f" Last: {last}" if last is not None else ""
     return TimeoutException(f"Call(callName={name}, tries={tries}) timed out after {tries} attempt(s).{why}")
-
-
-def _is_usable(connection: Connection) -> bool:
-    """Whether the next request may use a connection. The connection must be open, and its session must not end soon."""
-    return not connection.is_closed and not connection.is_stale
 
 
 @contextlib.contextmanager

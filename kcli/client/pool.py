@@ -1,8 +1,9 @@
 """A pool of connections to the servers of one cluster, for one purpose: one connection to each server.
 
-A server is named by its address, or by its id if the pool has a function that finds the address of an id. If the
-address of an id changes, the connection to the old address is closed. Only one task opens a connection to a server, and
-the other tasks wait for this connection, because requests on several connections would lose their order.
+A user of the pool names a server by its address, or by its id if the pool has a function that finds the address of an
+id. If the address of an id changes, the connection to the old address is closed. Only one task opens a connection to a
+server, because requests on several connections would lose their order. The other tasks wait for this connection, and
+fail with the same error.
 
 The pool starts no task and reads no clock except the time of the event loop. So it behaves the same in each simulated
 run with the same seed.
@@ -58,10 +59,14 @@ class Backoff:
 NO_BACKOFF = Backoff(0.0, 0.0)
 
 
+Server = int | Address
+"""The name of a server: its id or its address."""
+
+
 @dataclass(slots=True)
 class _Slot:
-    """The connection to one address. No connection is opened before the time `retry_at`. The lock `opening` is held
-    while a connection is opened.
+    """The connection to one server. No connection is opened before the time `retry_at`. The lock `opening` is held
+    while a connection is opened. `failures` counts the failed attempts, and `error` is the error of the last one.
     """
 
     address: Address
@@ -70,6 +75,8 @@ class _Slot:
     connection: Connection | None = None
     retry_at: float = 0.0
     used_at: float = 0.0
+    failures: int = 0
+    error: Exception | None = None
     is_dropped: bool = False
 
     def disconnect(self) -> None:
@@ -100,15 +107,14 @@ class Pool:
         self._address_of = address_of
         self._backoff = backoff
         self._idle_s = idle_s
-        self._slots: dict[Address, _Slot] = {}
-        self._addresses: dict[int, Address] = {}
+        self._slots: dict[Server, _Slot] = {}
 
     async def send(
         self,
         message: Message,
         key: ApiKey,
         *,
-        to: int | Address,
+        to: Server,
         timeout_ms: int | None = None,
         at_least: int = 0,
     ) -> Message:
@@ -125,7 +131,7 @@ class Pool:
                 slot.disconnect()
             raise
 
-    async def connection(self, to: int | Address) -> Connection:
+    async def connection(self, to: Server) -> Connection:
         """Returns an open connection to a server, whose session does not end soon.
 
         Waits for the end of the back-off if the last attempts have failed. Raises OSError, KafkaError or ProtocolError.
@@ -134,60 +140,66 @@ class Pool:
 
     def any_open(self) -> Connection | None:
         """Returns a connection that can be used now, or None."""
-        return next((slot.connection for slot in self._slots.values() if is_usable(slot.connection)), None)
+        for slot in self._slots.values():
+            if is_usable(slot.connection):
+                slot.used_at = asyncio.get_running_loop().time()
+                return slot.connection
+        return None
 
-    def disconnect(self, address: Address) -> None:
-        """Closes the connection to an address. The next request opens a new one."""
-        if address in self._slots:
-            self._slots[address].disconnect()
+    def disconnect(self, to: Server) -> None:
+        """Closes the connection to a server. The next request opens a new one."""
+        if to in self._slots:
+            self._slots[to].disconnect()
 
-    def rest(self, address: Address) -> None:
-        """Delays the next connection to an address by the first pause of the back-off."""
-        self._slot(address).retry_at = asyncio.get_running_loop().time() + self._backoff.first_s
+    def rest(self, to: Server) -> None:
+        """Closes the connection to a server, and delays the next one by the first pause of the back-off."""
+        if to in self._slots:
+            self._slots[to].disconnect()
+            self._slots[to].retry_at = asyncio.get_running_loop().time() + self._backoff.first_s
 
     def close(self) -> None:
         """Closes all connections. The next request opens a new one."""
-        self._addresses.clear()
-        for address in list(self._slots):
-            self._drop(address)
+        for server in list(self._slots):
+            self._drop(server)
 
-    def _slot(self, to: int | Address) -> _Slot:
-        address = self._resolved(to) if isinstance(to, int) else to
-        slot = self._slots.get(address)
-        if slot is None:
+    def _slot(self, to: Server) -> _Slot:
+        address = self._address(to) if isinstance(to, int) else to
+        slot = self._slots.get(to)
+        if slot is None or slot.address != address:
+            self._drop(to)  # the server has moved
             self._drop_departed()
-            slot = self._slots[address] = _Slot(address, self._backoff.first_s)
+            slot = self._slots[to] = _Slot(address, self._backoff.first_s)
         return slot
 
-    def _resolved(self, node_id: int) -> Address:
+    def _address(self, server_id: int) -> Address:
         assert self._address_of is not None, "a pool without `address_of` knows no ids"
-        address = self._address_of(node_id)
+        address = self._address_of(server_id)
         if address is None:
-            raise NetworkException(f"the address of node {node_id} is not known")
-        before = self._addresses.get(node_id)
-        self._addresses[node_id] = address
-        if before is not None and before != address:
-            self._drop(before)
+            raise NetworkException(f"the address of node {server_id} is not known")
         return address
 
     def _drop_departed(self) -> None:
         """Closes the connections to servers that have left the cluster."""
         if self._address_of is None:
             return
-        for node_id in [each for each in self._addresses if self._address_of(each) is None]:
-            self._drop(self._addresses.pop(node_id))
+        for server in list(self._slots):
+            if isinstance(server, int) and self._address_of(server) is None:
+                self._drop(server)
 
-    def _drop(self, address: Address) -> None:
-        slot = self._slots.pop(address, None)
+    def _drop(self, server: Server) -> None:
+        slot = self._slots.pop(server, None)
         if slot is not None:
             slot.is_dropped = True
             slot.disconnect()
 
     async def _connected(self, slot: _Slot) -> Connection:
+        failures = slot.failures
         async with slot.opening:
             if slot.is_dropped:
                 raise _departed(slot)
             if not is_usable(slot.connection):
+                if slot.failures != failures and slot.error is not None:
+                    raise slot.error  # of the attempt for which this task has waited
                 slot.connection = await self._opened(slot)
             assert slot.connection is not None
             slot.used_at = asyncio.get_running_loop().time()
@@ -204,8 +216,12 @@ class Pool:
         # An attempt to connect counts as failed until it succeeds, because the caller may cancel it.
         slot.retry_at = loop.time() + slot.pause_s
         slot.pause_s = self._backoff.after(slot.pause_s)
-        connection = await self._connect(slot.address)
-        slot.retry_at, slot.pause_s = 0.0, self._backoff.first_s
+        try:
+            connection = await self._connect(slot.address)
+        except Exception as error:
+            slot.failures, slot.error = slot.failures + 1, error
+            raise
+        slot.retry_at, slot.pause_s, slot.error = 0.0, self._backoff.first_s, None
         if slot.is_dropped:
             connection.close()
             raise _departed(slot)
@@ -214,9 +230,9 @@ class Pool:
     def _retire_idle(self, now: float) -> None:
         if self._idle_s is None:
             return
-        for address, slot in list(self._slots.items()):
+        for server, slot in list(self._slots.items()):
             if slot.connection is not None and now - slot.used_at >= self._idle_s:
-                del self._slots[address]
+                del self._slots[server]
                 slot.connection.retire()
 
 

@@ -8,15 +8,15 @@ frozen or cut off is known after four seconds.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 from kcli.client.client import AUTHENTICATION_ERRORS
 from kcli.client.config import ClientConfig
 from kcli.client.connection import Connection
+from kcli.client.pool import Pool
 from kcli.console.failures import ConsoleError
 from kcli.errors import KafkaError, ProtocolError
 from kcli.model.addresses import Address
@@ -91,7 +91,6 @@ class _Server:
     silent_since: float | None = None
     reason: str = ""
     rests_until: float = 0.0
-    connection: Connection | None = field(default=None, repr=False)
 
 
 class Contact:
@@ -99,8 +98,14 @@ class Contact:
 
     def __init__(self, config: ClientConfig, network: Network, now: Callable[[], float]) -> None:
         self._config = config
-        self._network = network
         self._now = now
+
+        async def connect(address: Address) -> Connection:
+            return await Connection.open(
+                network, address, config.client_id, NO_ANSWER_SECONDS, config.security
+            )
+
+        self._pool = Pool(connect, request_timeout_s=NO_ANSWER_SECONDS)
         self._servers = {each: _Server() for each in config.servers}
         self._used_at = 0.0
         self._turn = 0
@@ -165,9 +170,9 @@ class Contact:
                 await self._round()
                 await asyncio.sleep(PROBE_SECONDS)
         finally:
+            self._pool.close()
             # Without probes, nothing is known about a server.
             for each in self._servers.values():
-                _hang_up(each)
                 each.answered_at = each.silent_since = None
 
     async def _round(self) -> None:
@@ -188,9 +193,9 @@ class Contact:
 
     def _learn(self, brokers: dict[Address, int]) -> None:
         """Follows the brokers of the last answer, and forgets all other servers."""
-        for address, each in self._servers.items():
+        for address in self._servers:
             if address not in brokers:
-                _hang_up(each)
+                self._pool.disconnect(address)
         self._servers = {address: self._servers.get(address, _Server()) for address in brokers}
         for address, broker in brokers.items():
             self._servers[address].broker = broker
@@ -200,13 +205,13 @@ class Contact:
         server = self._servers[address]
         try:
             async with asyncio.timeout(NO_ANSWER_SECONDS):
-                answer = await self._ask(address, server)
+                answer = await self._ask(address)
         except AUTHENTICATION_ERRORS:
             # The server answers, although it refuses this user.
             answer = None
             server.rests_until = self._now() + REFUSED_SECONDS
         except (OSError, KafkaError, ProtocolError) as error:
-            _hang_up(server)
+            self._pool.disconnect(address)
             if server.silent_since is None:
                 server.silent_since = self._now() if server.answered_at is None else server.answered_at
             server.reason = _reason(error)
@@ -214,19 +219,9 @@ class Contact:
         server.answered_at, server.silent_since = self._now(), None
         return answer
 
-    async def _ask(self, address: Address, server: _Server) -> MetadataResponse:
-        config = self._config
-        if server.connection is None or server.connection.is_closed or server.connection.is_stale:
-            _hang_up(server)
-            server.connection = await Connection.open(
-                self._network, address, config.client_id, NO_ANSWER_SECONDS, config.security
-            )
-        connection = server.connection
+    async def _ask(self, address: Address) -> MetadataResponse:
         request = MetadataRequest(topics=(), allow_auto_topic_creation=False)
-        version = connection.version_for(ApiKey.METADATA)
-        answer = await connection.request(
-            request, ApiKey.METADATA, version=version, timeout=NO_ANSWER_SECONDS
-        )
+        answer = await self._pool.send(request, ApiKey.METADATA, to=address)
         assert isinstance(answer, MetadataResponse)
         return answer
 
@@ -241,10 +236,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _hang_up(server: _Server) -> None:
-    connection, server.connection = server.connection, None
-    if connection is not None:
-        with contextlib.suppress(OSError):
-            connection.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kcli.client.connection import Connection
+from kcli.client.pool import is_usable
 from kcli.errors import ErrorCode, NetworkException
 from kcli.model.addresses import Address
 from kcli.protocol.messages.metadata import MetadataRequest
@@ -15,7 +16,7 @@ from kcli.protocol.wire.codec import decode_response, encode_request
 from kcli.runtime.network import SystemNetwork
 from kcli.security.client import ClientSecurity
 from kcli.security.mechanisms.client import Credentials
-from kcli.server.network.links import is_usable, open_link, plain_text
+from kcli.server.network.links import open_link, plain_text
 from kcli.server.partitions.fetchers.leader_connection import LeaderConnection
 from rigs.certificates import Certificates
 from rigs.loops import until

@@ -12,18 +12,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from kcli.client.pool import Backoff, Pool
 from kcli.errors import KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.metadata.image import MetadataImage
 from kcli.model.addresses import Address
 from kcli.model.connection_counts import ConnectionCounts
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import Network
-from kcli.server.network.links import Secure, is_usable, open_link, plain_text
-
-if TYPE_CHECKING:
-    from kcli.client.connection import Connection
+from kcli.server.network.links import Secure, open_link, plain_text
 
 _log = logging.getLogger("kcli.server.InterBrokerSendThread")
 
@@ -32,20 +30,6 @@ ResultT = TypeVar("ResultT")
 
 RECONNECT_BACKOFF_S = 0.05
 """The pause after a failed connection or request (reconnect.backoff.ms of Kafka's clients)."""
-
-
-@dataclass(slots=True)
-class _Link:
-    """The connection to one broker. No connection is opened before `retry_at`."""
-
-    address: Address
-    connection: Connection | None = None
-    retry_at: float = 0.0
-
-    def close(self) -> None:
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
 
 
 class BrokerLinks:
@@ -63,14 +47,15 @@ class BrokerLinks:
         timeout_s: float,
         secure: Secure = plain_text,
     ) -> None:
-        self._network = network
         self._image = image
         self._listener = listener
-        self._client_id = client_id
-        self._timeout_s = timeout_s
-        self._secure = secure
-        self._links: dict[int, _Link] = {}
         self.counts = ConnectionCounts()
+        self._pool = Pool(
+            lambda address: open_link(network, address, client_id, timeout_s, secure, self.counts),
+            request_timeout_s=timeout_s,
+            address_of=self._address,
+            backoff=Backoff(RECONNECT_BACKOFF_S, RECONNECT_BACKOFF_S),
+        )
 
     async def ask(self, broker_id: int, key: ApiKey, request: object, *, at_least: int = 0) -> Any:
         """Sends a request in the newest version that both brokers support, and returns the response.
@@ -78,57 +63,27 @@ class BrokerLinks:
         Raises NetworkException if the broker cannot be reached or does not answer. Raises UnsupportedVersionException
         if the broker does not support version `at_least`.
         """
-        link = self._link(broker_id)
+        address = self._address(broker_id)
+        if address is None:
+            raise NetworkException(f"Broker {broker_id} has no listener {self._listener} in the metadata")
         try:
-            connection = await self._connected(link)
-            version = connection.version_for(key, at_least=at_least)
-            return await connection.request(request, key, version=version, timeout=self._timeout_s)
+            return await self._pool.send(request, key, to=broker_id, at_least=at_least)
         except UnsupportedVersionException:
             raise
-        except (OSError, TimeoutError, KafkaError, ProtocolError) as error:
-            link.close()
-            link.retry_at = asyncio.get_running_loop().time() + RECONNECT_BACKOFF_S
-            reason = f"Broker {broker_id} at {link.address} did not answer {key.name}: {error or 'time-out'}"
+        except (OSError, KafkaError, ProtocolError) as error:
+            self._pool.rest(broker_id)
+            reason = f"Broker {broker_id} at {address} did not answer {key.name}: {error or 'time-out'}"
             _log.info("%s", reason)
             raise NetworkException(reason) from error
 
     def close(self) -> None:
         """Closes all connections."""
-        for link in self._links.values():
-            link.close()
+        self._pool.close()
 
-    def _link(self, broker_id: int) -> _Link:
+    def _address(self, broker_id: int) -> Address | None:
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(self._listener)
-        if endpoint is None:
-            raise NetworkException(f"Broker {broker_id} has no listener {self._listener} in the metadata")
-        address = Address(endpoint.host, endpoint.port)
-        link = self._links.get(broker_id)
-        if link is None or link.address != address:
-            if link is not None:
-                link.close()
-            self._close_unregistered()
-            link = self._links[broker_id] = _Link(address)
-        return link
-
-    def _close_unregistered(self) -> None:
-        """Closes the connections to brokers that have left the cluster."""
-        registered = self._image().brokers
-        for broker_id in [each for each in self._links if each not in registered]:
-            self._links.pop(broker_id).close()
-
-    async def _connected(self, link: _Link) -> Connection:
-        if not is_usable(link.connection):
-            if link.connection is not None:
-                link.connection.retire()
-            wait_s = link.retry_at - asyncio.get_running_loop().time()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            link.connection = await open_link(
-                self._network, link.address, self._client_id, self._timeout_s, self._secure, self.counts
-            )
-        assert link.connection is not None
-        return link.connection
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,3 @@ async def open_link(
         link.counts = counts
         counts.opened += 1
     return link
-
-
-def is_usable(connection: Connection | None) -> bool:
-    """Whether the next request may use this connection. A connection is not usable if it is closed, or if the session
-    of its login ends soon.
-    """
-    return connection is not None and not connection.is_closed and not connection.is_stale

@@ -107,7 +107,6 @@ class Quorum:
         )
         self._peers = RaftPeers(
             network,
-            clock,
             node_id=config.node_id,
             cluster_id=loader.image.cluster_id,
             listener=settings.default_listener,

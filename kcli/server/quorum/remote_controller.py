@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kcli.client.pool import Pool
 from kcli.controller.api import OWN_REQUEST, Client, ControllerApi, ControllerRequestContext
 from kcli.errors import (
     ErrorCode,
@@ -35,7 +36,7 @@ from kcli.protocol.wire.packing import INT32
 from kcli.runtime.network import Network
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
-from kcli.server.network.links import Secure, is_usable, open_link, plain_text
+from kcli.server.network.links import Secure, open_link, plain_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -96,19 +97,21 @@ class RemoteController:
         socket_timeout_s: float,
         secure: Secure = plain_text,
     ) -> None:
-        self._network = network
-        self._secure = secure
         self._find = find
-        self._client_id = client_id
         self.limit_s = limit_s
         self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
-        self._opening_s = min(socket_timeout_s, max(self._timeout_s, OPENING_MIN_S))
+        opening_s = min(socket_timeout_s, max(self._timeout_s, OPENING_MIN_S))
         self._queue: OrderedDict[_Asked, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
-        self._connection: Connection | None = None
+        self._address: Address | None = None
+        """The address of the connection, if there is one."""
         self._recorded: Address | None = None  # the last controller that a log line named
         self._trouble = ""
         self.counts = ConnectionCounts()
+        self._pool = Pool(
+            lambda address: open_link(network, address, client_id, opening_s, secure, self.counts),
+            request_timeout_s=self._timeout_s,
+        )
         self.queued_ms = Observations()
         self.remote_ms = Observations()
         """The times from the sending of a request to its answer. `queued_ms` has the times that requests waited in the
@@ -161,7 +164,7 @@ class RemoteController:
         for asked in self._queue:
             asked.answer.cancel()
         self._queue.clear()
-        self._forget()
+        self._pool.close()
 
     async def _send_for(self, client: Client, key: ApiKey, request: object, since: float | None) -> Any:
         """Sends a request for a client, in the newest version that both sides support. Call this method if this node
@@ -203,7 +206,7 @@ class RemoteController:
             elif pause_s := await self._try(asked):
                 for each in [each for each in self._queue if self.is_expired(each.since)]:
                     self._expire(each)
-                self._forget()
+                self._pool.close()
                 await asyncio.sleep(pause_s)
 
     def is_expired(self, since: float) -> bool:
@@ -264,23 +267,15 @@ class RemoteController:
 
     async def _connected(self, address: Address) -> Connection:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
-        if self._connection is not None:
-            if self._connection.address == address and is_usable(self._connection):
-                return self._connection
-            self._forget()
-        self._connection = await open_link(
-            self._network, address, self._client_id, self._opening_s, self._secure, self.counts
-        )
-        self.versions = self._connection.versions
+        if self._address != address:
+            self._pool.close()
+            self._address = address
+        connection = await self._pool.connection(address)
+        self.versions = connection.versions
         if address != self._recorded:
             self._recorded = address
             _log.info("Recorded new KRaft controller, from now on will use node %s", address)
-        return self._connection
-
-    def _forget(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        return connection
 
 
 def _is_from_other(response: object) -> bool:

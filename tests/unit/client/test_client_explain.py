@@ -179,3 +179,19 @@ def _serving(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+def test_requests_at_the_same_time_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+    async def scenario() -> None:
+        async with Client(client_config({}, bootstrap_servers=address)) as client:
+            requests = (client.metadata() for _ in range(3))
+            assert all(
+                isinstance(each, KafkaError)
+                for each in await asyncio.gather(*requests, return_exceptions=True)
+            )
+
+    asyncio.run(scenario())
+    assert len(caplog.messages) == 1

@@ -88,10 +88,12 @@ def on_servers(story: Callable[[Servers], Coroutine[None, None, None]]) -> Calla
 
 
 @on_servers
-async def test_an_id_and_its_address_share_one_connection(servers: Servers) -> None:
+async def test_a_server_has_one_connection_for_each_of_its_names(servers: Servers) -> None:
+    """A node of the quorum asks for records by the name of a bootstrap server. The long wait of this request must not
+    delay a vote, which goes to the id of the same server."""
     pool = servers.pool()
-    assert [await pool.send(REQUEST, KEY, to=to) for to in (1, HOME, 1)] == [(HOME, REQUEST)] * 3
-    assert len(servers.opened) == 1
+    assert [await pool.send(REQUEST, KEY, to=to) for to in (1, HOME, 1, HOME)] == [(HOME, REQUEST)] * 4
+    assert len(servers.opened) == 2
 
 
 @on_servers
@@ -100,6 +102,20 @@ async def test_requests_that_need_the_same_connection_wait_for_it(servers: Serve
     pool = servers.pool()
     await asyncio.gather(*(pool.send(REQUEST, KEY, to=1) for _ in range(3)))
     assert len(servers.opened) == 1
+
+
+@on_servers
+async def test_requests_that_wait_for_a_connection_fail_with_it(servers: Servers) -> None:
+    """So many requests to a server that is down take the time of one attempt, and not of many."""
+    servers.delay_s = 10.0
+    servers.down.add(HOME)
+    pool = servers.pool()
+    requests = (pool.send(REQUEST, KEY, to=1) for _ in range(5))
+    errors = await asyncio.gather(*requests, return_exceptions=True)
+    assert [type(each) for each in errors] == [ConnectionRefusedError] * 5
+    assert (servers.opened, asyncio.get_running_loop().time()) == ([(0.0, HOME)], 10.0)
+    servers.down.clear()
+    assert await pool.send(REQUEST, KEY, to=1) == (HOME, REQUEST)
 
 
 @on_servers
@@ -193,7 +209,7 @@ async def test_the_pauses_between_failed_attempts_double(servers: Servers) -> No
             await pool.connection(1)
     servers.down.clear()
     await pool.connection(1)
-    pool.disconnect(HOME)
+    pool.disconnect(1)
     await pool.connection(1)  # without a pause, because the last attempt succeeded
     assert [at for at, _ in servers.opened] == [0.0, 0.5, 1.5, 3.5, 5.5, 7.5, 7.5]
 
@@ -212,9 +228,11 @@ async def test_an_attempt_that_was_cancelled_counts_as_failed(servers: Servers) 
 @on_servers
 async def test_the_owner_can_delay_the_next_connection(servers: Servers) -> None:
     pool = servers.pool(backoff=Backoff(0.5, 0.5))
-    pool.rest(HOME)
     await pool.connection(1)
-    assert servers.opened == [(0.5, HOME)]
+    pool.rest(1)
+    assert servers.connections[0].is_closed
+    await pool.connection(1)
+    assert servers.opened == [(0.0, HOME), (0.5, HOME)]
 
 
 @on_servers

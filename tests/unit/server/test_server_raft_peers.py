@@ -86,7 +86,6 @@ class PeersRig:
         self.results: list[Message] = []
         self.peers = RaftPeers(
             SystemNetwork(),
-            SystemClock(),
             node_id=7,
             cluster_id="c",
             listener="CONTROLLER",
@@ -127,8 +126,8 @@ async def test_a_refused_connection_is_tried_again_after_a_pause(monkeypatch: py
     monkeypatch.setattr(raft_peers, "RECONNECT_BACKOFF_S", 0.02)
     async with PeersRig(monkeypatch) as rig:
         rig.server.refuses = True
-        assert await rig.send(1) == Unanswered(1)
         began = SystemClock().monotonic()
+        assert await rig.send(1) == Unanswered(1)
         rig.server.refuses = False
         assert isinstance(await rig.send(2), Answered)
         assert SystemClock().monotonic() - began >= 0.02
