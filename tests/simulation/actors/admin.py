@@ -9,6 +9,7 @@ import uuid
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewPartitions, NewTopic
 from kcli.client.config import ClientConfig
+from kcli.client.records.produce import produce_request
 from kcli.errors import (
     ErrorCode,
     InvalidReplicationFactorException,
@@ -17,10 +18,8 @@ from kcli.errors import (
     UnknownTopicOrPartitionException,
 )
 from kcli.model.addresses import Address
-from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.node import Node
 from simulation.actors.clients import PASSING, World
@@ -112,14 +111,11 @@ class Administrator:
         for partition in range(PARTITIONS):
             self._written += 1
             contents[partition] = (b"key", f"{topic_id} {self._written}".encode())
-        data = tuple(
-            p.PartitionProduceData(
-                index=partition, records=encode_batch([Record(-1, now_ms, *content)], base_sequence=-1)
-            )
+        batches = {
+            TopicPartition(name, partition): encode_batch([Record(-1, now_ms, *content)], base_sequence=-1)
             for partition, content in contents.items()
-        )
-        topic = p.TopicProduceData(name=name, topic_id=topic_id, partition_data=data)
-        request = p.ProduceRequest(acks=ACKS_ALL, timeout_ms=5_000, topic_data=(topic,))
+        }
+        request = produce_request(batches, {name: topic_id}, timeout_ms=5_000)
         response = await admin.send(request, ApiKey.PRODUCE)
         for answer in response.responses[0].partition_responses:
             if answer.error_code is not ErrorCode.NONE:

@@ -16,10 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kcli.client.connection import Connection
+from kcli.client.records import fetch as records
+from kcli.client.records.fetch import FetchLimits
+from kcli.client.records.fetch_plan import FetchPosition, PlannedFetch
+from kcli.client.records.produce import produce_request
 from kcli.errors import ErrorCode, NetworkException
 from kcli.model.addresses import Address
 from kcli.model.ids import NO_OFFSET
-from kcli.model.request_values import ACKS_ALL
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
@@ -313,16 +316,8 @@ class Producer(Actor):
         return Batch(partition, sequence, contents, encoded)
 
     def _send(self, link: Link, batch: Batch) -> asyncio.Task[p.ProduceResponse]:
-        topic, partition = batch.partition
-        data = p.PartitionProduceData(index=partition, records=batch.encoded)
         version = self.rng.choice((9, 11, 12, 13))
-        request = p.ProduceRequest(
-            acks=ACKS_ALL,
-            timeout_ms=5_000,
-            topic_data=(
-                p.TopicProduceData(name=topic, topic_id=self.world.topic_ids[topic], partition_data=(data,)),
-            ),
-        )
+        request = produce_request({batch.partition: batch.encoded}, self.world.topic_ids, timeout_ms=5_000)
         return asyncio.get_running_loop().create_task(link.ask(request, ApiKey.PRODUCE, at_most=version))
 
     def _handle_answer(self, batch: Batch, response: p.ProduceResponse, link: Link) -> bool:
@@ -431,31 +426,18 @@ def fetch_request(
     max_bytes: int = 1_000_000,
     isolation_level: int = 0,
 ) -> f.FetchRequest:
-    topics: dict[str, list[f.FetchPartition]] = {}
-    for (topic, partition), position in positions.items():
-        wanted = f.FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=max_bytes)
-        topics.setdefault(topic, []).append(wanted)
-    return f.FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        session_id=session_id,
-        session_epoch=epoch,
-        topics=tuple(
-            f.FetchTopic(topic=topic, topic_id=topic_ids[topic], partitions=tuple(parts))
-            for topic, parts in topics.items()
-        ),
+    listed = tuple(
+        (key, FetchPosition(topic_ids[key.topic], position)) for key, position in positions.items()
     )
+    limits = FetchLimits(
+        max_wait_ms=500, max_bytes=max_bytes, partition_max_bytes=max_bytes, isolation_level=isolation_level
+    )
+    return records.fetch_request(PlannedFetch(session_id, epoch, listed), limits)
 
 
 def partitions_of(response: f.FetchResponse, topic_ids: dict[str, uuid.UUID]) -> list[Fetched]:
     names: dict[uuid.UUID | None, str] = {topic_id: name for name, topic_id in topic_ids.items()}
-    return [
-        (TopicPartition(topic.topic or names[topic.topic_id], part.partition_index), part)
-        for topic in response.responses
-        for part in topic.partitions
-    ]
+    return list(records.fetched_partitions(response, names).items())
 
 
 class Readings(Protocol):

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.client.connection import Connection
+from kcli.client.records.produce import produce_request
 from kcli.errors import ErrorCode, NetworkException, ProtocolError
 from kcli.model.addresses import Address
-from kcli.model.request_values import ACKS_ALL, READ_UNCOMMITTED
+from kcli.model.request_values import READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_header, read_records
 from kcli.protocol.batches.compression import Codec
@@ -269,10 +270,7 @@ class ReplicatedProducer:
         return b"key %d" % self._rng.randrange(KEYS) if self.partition.topic == COMPACTED else None
 
     def _send(self, leader: int, batch: Batch) -> asyncio.Task[p.ProduceResponse]:
-        topic, index = self.partition
-        data = p.PartitionProduceData(index=index, records=batch.encoded)
-        named = p.TopicProduceData(name=topic, topic_id=self.world.topic_ids[topic], partition_data=(data,))
-        request = p.ProduceRequest(acks=ACKS_ALL, timeout_ms=3_000, topic_data=(named,))
+        request = produce_request({self.partition: batch.encoded}, self.world.topic_ids, timeout_ms=3_000)
         asking = self.client.ask(leader, request, ApiKey.PRODUCE, at_most=self._rng.choice((12, 13)))
         return asyncio.get_running_loop().create_task(asking)
 

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from kcli.client.records.produce import produce_request
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
-from kcli.model.request_values import ACKS_ALL, CoordinatorType
+from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition, numbers_by_topic
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
@@ -25,7 +26,6 @@ from kcli.protocol.messages import end_txn as et
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import offset_fetch as of
-from kcli.protocol.messages import produce as p
 from kcli.protocol.messages import txn_offset_commit as to
 from kcli.protocol.wire.api import ApiKey
 from simulation.actors.clients import fetch_request, partitions_of
@@ -336,14 +336,11 @@ class CopyingProducer:
             self._sequences[writes.partition] = sequence + len(values)
 
     async def _produce(self, partition: TopicPartition, encoded: bytes) -> None:
-        topic, index = partition
-        data = p.PartitionProduceData(index=index, records=encoded)
-        topic_id = self.client.world.topic_ids[topic]
-        request = p.ProduceRequest(
-            transactional_id=COPIER,
-            acks=ACKS_ALL,
+        request = produce_request(
+            {partition: encoded},
+            self.client.world.topic_ids,
             timeout_ms=PRODUCE_TIMEOUT_MS,
-            topic_data=(p.TopicProduceData(name=topic, topic_id=topic_id, partition_data=(data,)),),
+            transactional_id=COPIER,
         )
 
         async def attempt() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcli.client.records.produce import produce_request
 from kcli.errors import ErrorCode
-from kcli.model.request_values import ACKS_ALL
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
-from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from simulation.actors.cluster_clients import BACKOFF_S, TROUBLE, ClusterClient, ClusterWorld, Moved
 
@@ -70,12 +70,9 @@ class PassingTopic:
         value = b"x" * self.client.rng.choice((10, 2_000))
         now_ms = self.world.cluster.node.clock.now_ms()
         batch = encode_batch([Record(-1, now_ms, None, value)])
-        topic = p.TopicProduceData(
-            name=NAME,
-            topic_id=self.world.topic_ids.get(NAME),
-            partition_data=(p.PartitionProduceData(index=partition, records=batch),),
+        request = produce_request(
+            {TopicPartition(NAME, partition): batch}, self.world.topic_ids, timeout_ms=TIMEOUT_MS
         )
-        request = p.ProduceRequest(acks=ACKS_ALL, timeout_ms=TIMEOUT_MS, topic_data=(topic,))
         await self.client.ask(self.client.any_broker(), request, ApiKey.PRODUCE, at_most=12)
 
     async def _delete(self) -> None:

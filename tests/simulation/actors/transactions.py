@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from kcli.client.records.produce import produce_request
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_OFFSET
-from kcli.model.request_values import ACKS_ALL, READ_COMMITTED
+from kcli.model.request_values import READ_COMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
@@ -15,7 +16,6 @@ from kcli.protocol.messages import end_txn as et
 from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
-from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from simulation.actors.clients import BACKOFF_S, PASSING, Actor, Link, World, fetch_request, partitions_of
 from simulation.checks.history import Outcome, Transaction, anomalies
@@ -170,15 +170,8 @@ class TransactionalProducer(Actor):
             base_sequence=sequence,
             transactional=True,
         )
-        topic, index = partition
-        data = p.PartitionProduceData(index=index, records=encoded)
-        request = p.ProduceRequest(
-            transactional_id=self.name,
-            acks=ACKS_ALL,
-            timeout_ms=5_000,
-            topic_data=(
-                p.TopicProduceData(name=topic, topic_id=self.world.topic_ids[topic], partition_data=(data,)),
-            ),
+        request = produce_request(
+            {partition: encoded}, self.world.topic_ids, timeout_ms=5_000, transactional_id=self.name
         )
         while True:
             version = NEW_PRODUCE if self._new else OLD_PRODUCE

@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig, parse_addresses
+from kcli.client.records.fetch import FetchLimits
+from kcli.client.records.records import Records, value_of
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, error_for
-from kcli.model.request_values import ACKS_ALL, READ_COMMITTED, CoordinatorType
+from kcli.model.request_values import READ_COMMITTED, CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.protocol.messages import end_txn as et
 from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import init_producer_id as ip
-from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from simulation.checks.operations import Operation, Outcome, Polled, Protocol, Sent
 from simulation.histories.recorder import PARTITIONS, TOPIC, Recorder
@@ -45,6 +45,7 @@ LEAVE_CHANCE = 0.04
 SENDS_MAX = 4
 PAUSE_S = 0.05
 FETCH_BYTES = 1 << 20
+FETCH_LIMITS = FetchLimits(max_wait_ms=10, partition_max_bytes=FETCH_BYTES, isolation_level=READ_COMMITTED)
 # Errors after which the same request may succeed, in addition to those that are retriable for every client.
 AGAIN = frozenset(
     {
@@ -70,9 +71,8 @@ class NewTransactionalProducer:
                 connection_setup_timeout_ms=REQUEST_TIMEOUT_MS,
             )
         )
-        self._leaders: dict[int, int] = {}
+        self._records = Records(self._client)
         self._coordinator: int | None = None
-        self._topic_id: uuid.UUID | None = None
         self._producer_id = self._epoch = -1
         self._sequences: Counter[int] = Counter()
         self._positions = dict.fromkeys(range(PARTITIONS), 0)
@@ -148,26 +148,16 @@ class NewTransactionalProducer:
             transactional=True,
         )
 
+        place = TopicPartition(TOPIC, partition)
+
         async def attempt() -> int:
-            response = await self._client.send(
-                p.ProduceRequest(
-                    transactional_id=self.name,
-                    acks=ACKS_ALL,
-                    timeout_ms=REQUEST_TIMEOUT_MS,
-                    topic_data=(
-                        p.TopicProduceData(
-                            name=TOPIC,
-                            topic_id=await self._find_topic(),
-                            partition_data=(p.PartitionProduceData(index=partition, records=bytes(batch)),),
-                        ),
-                    ),
-                ),
-                ApiKey.PRODUCE,
-                to=await self._find_leader(partition),
+            answers = await self._records.produce(
+                {place: bytes(batch)},
+                timeout_ms=REQUEST_TIMEOUT_MS,
+                transactional_id=self.name,
                 at_least=PRODUCE_AT_LEAST,
             )
-            assert isinstance(response, p.ProduceResponse)
-            answer = response.responses[0].partition_responses[0]
+            answer = value_of(answers[place])
             if answer.error_code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 return -1  # it was written before, at an offset that the broker does not know any more
             _check(answer.error_code)
@@ -206,17 +196,8 @@ class NewTransactionalProducer:
         partition = self._rng.randrange(PARTITIONS)
         position = self._positions[partition]
         try:
-            wanted = f.FetchPartition(
-                partition=partition, fetch_offset=position, partition_max_bytes=FETCH_BYTES
-            )
-            topic = f.FetchTopic(topic=TOPIC, topic_id=await self._find_topic(), partitions=(wanted,))
-            request = f.FetchRequest(
-                max_wait_ms=10, min_bytes=1, isolation_level=READ_COMMITTED, topics=(topic,)
-            )
-            response = await self._client.send(request, ApiKey.FETCH, to=await self._find_leader(partition))
-            assert isinstance(response, f.FetchResponse)
-            _check(response.error_code)
-            data = response.responses[0].partitions[0]
+            place = TopicPartition(TOPIC, partition)
+            data = value_of((await self._records.fetch({place: position}, FETCH_LIMITS))[place])
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.recorder.problems.append(
                     f"{self.name}: offset {position} of {partition} is out of range"
@@ -246,27 +227,12 @@ class NewTransactionalProducer:
 
     def _forget(self, error: Exception) -> None:
         if not (isinstance(error, KafkaError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
-            self._leaders.clear()
             self._coordinator = None
-
-    async def _find_leader(self, partition: int) -> int:
-        if partition not in self._leaders:
-            found = await self._client.leaders([TopicPartition(TOPIC, partition)])
-            self._leaders[partition] = found[TopicPartition(TOPIC, partition)]
-        return self._leaders[partition]
 
     async def _find_coordinator(self) -> int:
         if self._coordinator is None:
             self._coordinator = await self._client.coordinator(self.name, CoordinatorType.TRANSACTION)
         return self._coordinator
-
-    async def _find_topic(self) -> uuid.UUID:
-        if self._topic_id is None:
-            (topic,) = (await self._client.metadata([TOPIC])).topics
-            _check(topic.error_code)
-            assert topic.topic_id is not None
-            self._topic_id = topic.topic_id
-        return self._topic_id
 
 
 def _check(code: ErrorCode) -> None:

@@ -14,7 +14,7 @@ from kcli.errors import NetworkException, ProtocolError, UnsupportedVersionExcep
 from kcli.model.addresses import Address
 from kcli.protocol.messages.metadata import MetadataRequest
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.sim.loop import SimLoop, simulate
+from simulation.runtime.loop import SimLoop, simulate
 
 HOME, AWAY = Address("home", 1), Address("away", 2)
 KEY, REQUEST = ApiKey.METADATA, MetadataRequest(topics=())

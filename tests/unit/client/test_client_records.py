@@ -28,8 +28,8 @@ from kcli.protocol.messages import list_offsets as lo
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.messages import produce as pr
 from kcli.protocol.wire.api import ApiKey
-from kcli.testing.rigs.scripted_server import ScriptedServer
 from rigs.loops import on_a_loop, until
+from rigs.scripted_server import ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=7)
 P0, P1, P2 = (TopicPartition("t", each) for each in range(3))
