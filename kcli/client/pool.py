@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kcli.errors import NetworkException, ProtocolError
 from kcli.model.addresses import Address
@@ -29,19 +29,6 @@ BACKOFF_FACTOR = 2
 
 Connect = Callable[[Address], Awaitable["Connection"]]
 """Opens a connection: with TLS, negotiated versions and a login. Raises OSError, KafkaError or ProtocolError."""
-
-
-class Sender(Protocol):
-    """Sends requests to the servers of a cluster. `Pool` and `Client` are senders."""
-
-    async def send(
-        self, message: Message, key: ApiKey, *, to: int, timeout_ms: int | None = None, at_least: int = 0
-    ) -> Message:
-        """Sends a request to the server with the id `to`, in the newest version that both sides support.
-
-        Raises OSError (such as TimeoutError), KafkaError or ProtocolError. Raises UnsupportedVersionException if the
-        newest common version is below `at_least`.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +73,7 @@ class _Slot:
 
 
 class Pool:
-    """The connections to the servers of one cluster. It is a `Sender`."""
+    """The connections to the servers of one cluster. `send` has the parameters of `Client.send`."""
 
     def __init__(
         self,
@@ -118,8 +105,12 @@ class Pool:
         timeout_ms: int | None = None,
         at_least: int = 0,
     ) -> Message:
-        """Sends a request, as `Sender` describes. If no valid answer arrives, the connection is closed, and the next
-        request opens a new one."""
+        """Sends a request in the newest version that both sides support. If no valid answer arrives, the connection is
+        closed, and the next request opens a new one.
+
+        Raises OSError (such as TimeoutError), KafkaError or ProtocolError. Raises UnsupportedVersionException if the
+        newest common version is below `at_least`.
+        """
         slot = self._slot(to)
         connection = await self._connected(slot)
         version = connection.version_for(key, at_least=at_least)

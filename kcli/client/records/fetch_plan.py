@@ -27,9 +27,9 @@ from kcli.model.topic_partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """The values for one partition in a Fetch request: of a follower all, of a consumer the first two or three.
+    """The values for one partition in a Fetch request. A consumer uses the first three.
 
-    Brokers before 3.1 know no `topic_id`. A `leader_epoch` of -1 means that the leader does not compare its epoch with
+    Brokers before 3.1 need no `topic_id`. A `leader_epoch` of -1 means that the leader does not compare its epoch with
     that of the client (KIP-320).
     """
 
