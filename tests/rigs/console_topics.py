@@ -10,14 +10,14 @@ from typing import Any
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.topics import NewTopic
+from kcli.client.client import raise_for
 from kcli.client.config import ClientConfig
+from kcli.client.records.records import Records, value_of
 from kcli.console.messages.events import Event
-from kcli.errors import ErrorCode, error_for
 from kcli.model.addresses import Address
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
-from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcli.protocol.wire.api import ApiKey
 from rigs.node import RunningNode, running
 
 NOW = 1_767_225_600_000
@@ -57,16 +57,11 @@ async def produce(
 async def write(client: AdminClient, topic: str, batch: bytes, partition: int = 0) -> None:
     """Sends a batch to the leader of a partition, also if the leader is not known yet."""
 
+    records, place = Records(client), TopicPartition(topic, partition)
+
     async def attempt() -> None:
-        found = (await client.metadata([topic])).topics[0]
-        leader = next(each.leader_id for each in found.partitions if each.partition_index == partition)
-        data = PartitionProduceData(index=partition, records=batch)
-        topic_data = TopicProduceData(topic_id=found.topic_id, name=topic, partition_data=(data,))
-        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=(topic_data,))
-        response = await client.send(request, ApiKey.PRODUCE, to=leader)
-        code = response.responses[0].partition_responses[0].error_code
-        if code is not ErrorCode.NONE:
-            raise error_for(code)
+        answer = value_of((await records.produce({place: batch}, timeout_ms=10_000))[place])
+        raise_for(answer.error_code)
 
     await client.call("produce", attempt)
 

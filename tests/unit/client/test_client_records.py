@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from kcli.client.client import Client
+from kcli.client.client import CONNECTION_IDLE_S, Client
 from kcli.client.config import client_config
 from kcli.client.records.fetch import FetchLimits
 from kcli.client.records.records import Leader, Records, value_of
@@ -28,7 +28,7 @@ from kcli.protocol.messages import list_offsets as lo
 from kcli.protocol.messages import metadata as md
 from kcli.protocol.messages import produce as pr
 from kcli.protocol.wire.api import ApiKey
-from rigs.loops import on_a_loop, until
+from rigs.loops import move_clock, on_a_loop, until
 from rigs.scripted_server import ScriptedServer
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -310,3 +310,15 @@ async def test_a_request_without_an_answer_is_refused() -> None:
             with pytest.raises(AssertionError, match="acks=0"):
                 await records.produce({P0: b"1"}, timeout_ms=100, acks=0)
     assert brokers.sent(ApiKey.PRODUCE) == 0
+
+
+@on_a_loop
+async def test_a_client_closes_connections_that_it_does_not_use() -> None:
+    with Brokers() as brokers:
+        async with brokers.records() as records:
+            await records.leaders([P0, P1])
+            move_clock(CONNECTION_IDLE_S)
+            await records.fetch({P1: 10}, LIMITS)
+            await records.fetch({P0: 10}, LIMITS)
+    opened = [len(server.sent(ApiKey.API_VERSIONS)) for server in brokers.servers.values()]
+    assert opened == [2, 1]
