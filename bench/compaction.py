@@ -29,7 +29,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.server.partitions.cleaner_process import CleanerProcess
 from kcli.storage.cleaner.cleaner import LogCleaner
 from kcli.storage.cleaner.plan import CleanerLimits
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 
@@ -62,7 +62,7 @@ def fill(log: PartitionLog, *, records: int, distinct: int, record_bytes: int, b
         digits = np.char.zfill(keys.astype(f"S{KEY_BYTES}"), KEY_BYTES)
         view[places] = np.frombuffer(digits.tobytes(), np.uint8).reshape(-1, KEY_BYTES)
         struct.pack_into(">I", batch, CRC_BEGIN - 4, crc32c(memoryview(batch)[CRC_BEGIN:]))
-        log.append(bytes(batch), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
+        log.append(bytes(batch), leader_epoch=0, now_ms=now_ms)
     log.roll()
     log.flush()
     log.set_high_watermark(log.log_end_offset)

@@ -34,7 +34,7 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
 from kcli.storage.files import default_handle_capacity
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 
@@ -213,7 +213,7 @@ def append_all(log: PartitionLog, block: bytes, blocks: int, *, flush: bool = Fa
     """
     now_ms = SystemClock().now_ms()
     for _ in range(blocks):
-        log.append(block, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+        log.append_checked(log.check_client_batch(block, now_ms), leader_epoch=0, now_ms=now_ms)
     log.set_high_watermark(log.log_end_offset)
     if flush:
         log.flush()
@@ -284,7 +284,7 @@ def append_us(log: PartitionLog) -> float:
     taken = []
     for _ in range(APPENDS):
         began = time.perf_counter()
-        log.append(block, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+        log.append_checked(log.check_client_batch(block, now_ms), leader_epoch=0, now_ms=now_ms)
         taken.append(time.perf_counter() - began)
     return statistics.median(taken) * 1e6
 

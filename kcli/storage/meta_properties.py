@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kcli.config import properties
@@ -30,9 +30,6 @@ class MetaProperties:
     node_id: int | None
     directory_id: uuid.UUID | None = None
     version: int = CURRENT_VERSION
-
-    def with_directory_id(self, directory_id: uuid.UUID) -> MetaProperties:
-        return replace(self, directory_id=directory_id)
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:

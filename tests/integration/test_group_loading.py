@@ -24,7 +24,6 @@ from kcli.protocol.records.consumer_offsets import OffsetCommitValue
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators import groups as coordinators
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from rigs.groups import running
 from rigs.loops import on_a_loop, until
 
@@ -40,7 +39,7 @@ def fill(leader: LeaderPartition, now_ms: int) -> None:
             committed = OffsetCommitValue(offset=number, commit_timestamp=now_ms)
             key, value = encode(OffsetRecord(f"group-{number}", "t", 0, committed))
             records.append(Record(-1, now_ms, key, value))
-        leader.append(encode_batch(records), acks=-1, origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
+        leader.append(encode_batch(records), acks=-1, now_ms=now_ms)
 
 
 def errors_of(response: Any) -> list[ErrorCode]:

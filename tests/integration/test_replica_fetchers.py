@@ -20,9 +20,9 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.follower import Phase
 from kcli.server.beans.fetcher_beans import fetcher_beans
 from kcli.server.partitions.replication_quota import FOLLOWER_RATE
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from rigs.leader_server import FetcherWorld, batches, on_a_simulated_network
-from rigs.logs import batch_of, contents
+from rigs.logs import append_replicated, batch_of, contents
 
 
 def same(follower: PartitionLog, leader: PartitionLog) -> bool:
@@ -79,7 +79,7 @@ def test_a_diverging_log_is_truncated_to_the_last_common_record() -> None:
         new = await world.leader(3)
         copy = world.log("new")
         piece = led.log.read(0, 1 << 20, end_offset=6).read()
-        copy.append(piece, leader_epoch=1, origin=AppendOrigin.REPLICATION, now_ms=0)
+        append_replicated(copy, piece, leader_epoch=1, now_ms=0)
         led3 = new.lead("t", 0, copy, epoch=2)
         for batch in batches(3, first=100):
             new.append(led3, batch)
@@ -118,7 +118,7 @@ def test_a_leader_with_a_shorter_log_makes_the_follower_truncate() -> None:
         log = world.log("follower")
         for nth in range(5):
             batch = batch_of([b"x"], base_offset=nth)
-            log.append(batch, leader_epoch=4, origin=AppendOrigin.REPLICATION, now_ms=0)
+            append_replicated(log, batch, leader_epoch=4, now_ms=0)
         log.set_high_watermark(5)  # a log without epochs drops at once what is not committed
         world.follow(log, epoch=4)
         await world.until(lambda: log.log_end_offset == 2)
@@ -138,9 +138,7 @@ def test_a_follower_before_the_leaders_start_begins_again_there() -> None:
         led.log.truncate_fully_and_start_at(50)
         leader.append(led, batch_of([b"a", b"b"]))
         log = world.log("follower")
-        log.append(
-            batch_of([b"x"], leader_epoch=1), leader_epoch=1, origin=AppendOrigin.REPLICATION, now_ms=0
-        )
+        append_replicated(log, batch_of([b"x"], leader_epoch=1), leader_epoch=1, now_ms=0)
         log.set_high_watermark(1)
         world.follow(log, epoch=4)
         await world.until(lambda: log.log_end_offset == 52)
@@ -455,7 +453,7 @@ def test_batches_of_a_newer_epoch_than_the_fetch_are_not_taken() -> None:
         leader.append(led, batch_of([b"a"]))
         led.log.append_leader_epoch(LeaderEpoch(5))
         newer = batch_of([b"b"], base_offset=1, leader_epoch=5)
-        led.log.append(newer, leader_epoch=LeaderEpoch(5), origin=AppendOrigin.REPLICATION, now_ms=0)
+        append_replicated(led.log, newer, leader_epoch=LeaderEpoch(5), now_ms=0)
         log = world.log("follower")
         world.follow(log, epoch=4)
         await world.until(lambda: world.loop.time() > 3)
@@ -477,7 +475,7 @@ def test_a_log_that_moves_to_another_directory_is_continued_there() -> None:
         await world.until(lambda: followed.log.high_watermark == 1)
         copy = world.log("other-directory")
         piece = followed.log.read(Offset(0), 1000, end_offset=Offset(1)).read()
-        copy.append(piece, leader_epoch=LeaderEpoch(0), origin=AppendOrigin.REPLICATION, now_ms=0)
+        append_replicated(copy, piece, leader_epoch=LeaderEpoch(0), now_ms=0)
         followed.log = copy
         leader.append(led, batch_of([b"b"]))
         await world.until(lambda: copy.high_watermark == 2)
@@ -564,7 +562,7 @@ def copy_prefix(source: PartitionLog, target: PartitionLog, rng: random.Random) 
         piece = source.read(target.log_end_offset, 1 << 20, end_offset=end).read()
         if not piece:
             break
-        target.append(piece, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=0)
+        append_replicated(target, piece, leader_epoch=NO_LEADER_EPOCH, now_ms=0)
     target.set_high_watermark(target.log_end_offset)
 
 

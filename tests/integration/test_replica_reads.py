@@ -27,8 +27,8 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.replication_quota import LEADER_RATE
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
+from rigs.logs import append_replicated
 from rigs.loops import PATIENCE_S, until
 from rigs.quorum import broker_config
 from rigs.wire_client import Client
@@ -76,9 +76,7 @@ def leader_of(rig: BrokerRig) -> LeaderPartition:
 
 
 def append(rig: BrokerRig, *values: bytes) -> None:
-    leader_of(rig).append(
-        bytearray(batch(*values)), acks=1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000
-    )
+    leader_of(rig).append_client(bytearray(batch(*values)), acks=1, now_ms=1_700_000_000_000)
 
 
 def replicate(rig: BrokerRig, *values: bytes, high_watermark: int) -> FollowedPartition:
@@ -89,12 +87,7 @@ def replicate(rig: BrokerRig, *values: bytes, high_watermark: int) -> FollowedPa
     if values:
         records = bytearray(batch(*values))
         records[0:8], records[12:16] = end.to_bytes(8), (7).to_bytes(4)  # base offset and leader epoch
-        found.log.append(
-            records,
-            leader_epoch=LeaderEpoch(7),
-            origin=AppendOrigin.REPLICATION,
-            now_ms=1_700_000_000_000,
-        )
+        append_replicated(found.log, records, leader_epoch=LeaderEpoch(7), now_ms=1_700_000_000_000)
     found.log.set_high_watermark(Offset(high_watermark))
     for parked in list(found.parked_fetches):
         parked.changed(found.parked_fetches, 0, measure=True)

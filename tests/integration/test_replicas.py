@@ -24,7 +24,6 @@ from kcli.server.beans.replica_beans import replica_beans
 from kcli.server.partitions import replicas as replicas_module
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, batch, topic_image
 from rigs.loops import PATIENCE_S, until
 
@@ -65,7 +64,7 @@ class Rig(BrokerRig):
 
     def append(self, name: str, acks: int = 1) -> None:
         leader = self.replicas.get(name, 0)
-        leader.append(batch(b"a"), acks=acks, origin=AppendOrigin.CLIENT, now_ms=self.clock.now_ms())
+        leader.append_client(batch(b"a"), acks=acks, now_ms=self.clock.now_ms())
 
 
 def run(directory: Path, scenario: Callable[[Rig], Awaitable[None]], *topics: TopicImage) -> None:
@@ -137,7 +136,7 @@ def test_a_leadership_begins_when_the_cut_of_the_log_is_durable(tmp_path: Path) 
         rig.replicas.load(rig.metadata)
         followed = rig.replicas.hosted("t", 0)
         for batches in (batch(b"a"), batch(b"b")):
-            followed.log.append(batches, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=0)
+            followed.log.append(batches, leader_epoch=0, now_ms=0)
         followed.log.truncate_to(1)
         rig.hands_over("t", NODE, 1)
         assert rig.replicas.find("t", 0) is None

@@ -16,7 +16,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.loader import load
 from kcli.server.partitions.log_dir_moves import RATE_KEY, MoveThrottle
 from kcli.storage.directory import LogDirectory
-from kcli.storage.log.log import AppendOrigin, AppendResult
+from kcli.storage.log.log import AppendResult
 from rigs.data_path import batch
 from rigs.directories import create, real, registered, with_two_directories
 from rigs.logs import ManualClock, batch_of
@@ -49,9 +49,11 @@ async def limit(node: RunningNode, rate: int) -> None:
 
 
 def append(node: RunningNode, topic: str, number: int, *values: bytes) -> AppendResult:
-    return node.broker.replicas.get(topic, number).append(
-        batch(*values), acks=-1, origin=AppendOrigin.CLIENT, now_ms=node.clock.now_ms()
+    result = node.broker.replicas.get(topic, number).append_client(
+        batch(*values), acks=-1, now_ms=node.clock.now_ms()
     )
+    assert isinstance(result, AppendResult), "the batch is small"
+    return result
 
 
 def elsewhere(node: RunningNode, topic: str, number: int) -> LogDirectory:
@@ -244,12 +246,7 @@ def test_a_coordinator_loads_while_its_log_moves(tmp_path: Path) -> None:
         await create(node, "t", 1)
         leader = node.broker.replicas.get("t", 0)
         for nth in range(4):
-            leader.append(
-                batch_of([b"%d" % nth]),
-                acks=-1,
-                origin=AppendOrigin.COORDINATOR,
-                now_ms=node.clock.now_ms(),
-            )
+            leader.append(batch_of([b"%d" % nth]), acks=-1, now_ms=node.clock.now_ms())
         first = leader.log
         copy = node.logs.futures.begin("t", 0, elsewhere(node, "t", 0))
         node.logs.futures.append(copy, first, first.read(0, 1 << 20, end_offset=4).read(), 0)

@@ -16,7 +16,6 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.server.beans.purgatory_beans import purgatory_beans
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.fetch_sessions import WATCHED_FROM, FetchSession
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.replication import refused
@@ -80,7 +79,7 @@ def run(directory: Path, scenario: Callable[[BrokerRig], Awaitable[None]]) -> No
 
 def append(rig: BrokerRig, partition: int, *, committed: bool = True) -> None:
     leader = rig.replicas.get("t", partition)
-    leader.append(bytearray(batch(b"v")), acks=1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000)
+    leader.append_client(bytearray(batch(b"v")), acks=1, now_ms=1_700_000_000_000)
     if committed:
         commit(rig, partition)
 

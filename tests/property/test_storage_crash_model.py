@@ -23,11 +23,11 @@ from kcli.protocol.batches.batch import Record, crc_is_valid, encode_batch, iter
 from kcli.runtime.disk import read_file
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from rigs.examples import examples
-from rigs.logs import START_MS, ManualClock
+from rigs.logs import START_MS, ManualClock, append_client
 from simulation.checks.dump_check import dump_complaints
 from simulation.runtime.disk import FaultKind, SimDisk
 
@@ -179,9 +179,7 @@ class CrashMachine(RuleBasedStateMachine):
         end = self.log.log_end_offset
         self.bases = {base for base in self.bases if base < end} | {end}
         self.written |= dict(enumerate(pairs, end))
-        self._survives(
-            lambda: self.log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
-        )
+        self._survives(lambda: append_client(self.log, batch, leader_epoch=0, now_ms=START_MS))
 
     @rule()
     def roll(self) -> None:

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kcli.config.topic import LogConfig
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import iter_batches
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from rigs.examples import examples
-from rigs.logs import START_MS, LogRig, batch_of, contents
+from rigs.logs import START_MS, LogRig, append_client, append_replicated, batch_of, contents
 from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
@@ -66,10 +67,10 @@ class LogMachine(RuleBasedStateMachine):
     def append(self, values: list[bytes], later_ms: int, new_epoch: bool) -> None:
         self.epoch += new_epoch
         batch = ModelBatch(self.end, tuple(values), START_MS + later_ms, self.epoch)
-        result = self.log.append(
+        result = append_client(
+            self.log,
             batch_of(values, timestamp_ms=batch.timestamp_ms),
             leader_epoch=self.epoch,
-            origin=AppendOrigin.CLIENT,
             now_ms=START_MS,
         )
         assert (result.base_offset, result.last_offset) == (self.end, batch.next_offset - 1)
@@ -80,7 +81,7 @@ class LogMachine(RuleBasedStateMachine):
     def replicate(self, gap: int, values: list[bytes]) -> None:
         batch = ModelBatch(self.end + gap, tuple(values), START_MS, self.epoch)
         content = batch_of(values, base_offset=batch.base_offset, leader_epoch=self.epoch)
-        self.log.append(content, leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=START_MS)
+        append_replicated(self.log, content, leader_epoch=-1, now_ms=START_MS)
         self.batches.append(batch)
         self.end = batch.next_offset
 
@@ -185,7 +186,7 @@ class LogMachine(RuleBasedStateMachine):
     def times(self) -> None:
         for after_ms in (-31, -1, 0, 5):
             wanted = START_MS + after_ms
-            found = self.log.offset_for_timestamp(wanted)
+            found = last_of(self.log.search_timestamp(wanted))
             hits = [
                 max(batch.base_offset, self.start)
                 for batch in self.batches

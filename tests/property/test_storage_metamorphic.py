@@ -13,11 +13,11 @@ from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from rigs.examples import examples
-from rigs.logs import START_MS, ManualClock, marker_of
+from rigs.logs import START_MS, ManualClock, append_client, marker_of
 from simulation.checks.dump_check import dump_complaints, record_lines
 from simulation.runtime.disk import SimDisk
 
@@ -156,9 +156,7 @@ class Run:
                     marker = marker_of(
                         commit=operation.commit, producer_id=operation.producer, producer_epoch=0
                     )
-                    log.append(
-                        marker, leader_epoch=self.epoch, origin=AppendOrigin.COORDINATOR, now_ms=START_MS
-                    )
+                    log.append(marker, leader_epoch=self.epoch, now_ms=START_MS)
             case Truncate():
                 places = [offset for offset in self.boundaries if offset >= log.high_watermark]
                 if places:
@@ -193,7 +191,7 @@ class Run:
                 base_sequence=self._next_sequence(producer),
                 transactional=transactional,
             )
-            self.log.append(batch, leader_epoch=self.epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(self.log, batch, leader_epoch=self.epoch, now_ms=START_MS)
 
     def _next_sequence(self, producer: int) -> int:
         if producer < 0:
@@ -242,8 +240,8 @@ def seen(run: Run) -> dict[str, object]:
         "bounds": (start, log.last_stable_offset, log.high_watermark, end),
         "records": records_from(log, start),
         "from the middle": records_from(log, middle),
-        "times": [log.offset_for_timestamp(START_MS + at) for at in LOOKUPS],
-        "newest": log.offset_of_max_timestamp(),
+        "times": [last_of(log.search_timestamp(START_MS + at)) for at in LOOKUPS],
+        "newest": last_of(log.search_max_timestamp()),
         "epochs": [log.epoch_for_offset(offset) for offset in range(start, end)],
         "aborted": [
             (entry.producer_id, entry.first_offset, entry.last_offset)

@@ -24,8 +24,8 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import decode_request, decode_request_header, encode_response
 from kcli.server.partitions.fetchers import ReplicaFetchers
 from kcli.server.partitions.followed_partition import FollowedPartition
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig, batch_of
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_client, batch_of
 from rigs.quorum import broker_config
 from simulation.runtime.clock import SimClock
 from simulation.runtime.disk import SimDisk
@@ -92,7 +92,7 @@ class LeaderServer:
         return led
 
     def append(self, led: Led, batch: bytes) -> None:
-        led.log.append(batch, leader_epoch=led.epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(led.log, batch, leader_epoch=led.epoch, now_ms=START_MS)
         led.log.set_high_watermark(led.log.log_end_offset)
         self.changed()
 

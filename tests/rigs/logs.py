@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcli.config.topic import LogConfig
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Offset
+from kcli.model.buffers import Buffer
+from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, LeaderEpoch, Offset
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
 from kcli.protocol.batches.compression import Codec
@@ -16,7 +18,10 @@ from kcli.runtime.disk import Disk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.directory import Background, LogDirectory
 from kcli.storage.files import HandlePool
-from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.late_opening import opening_of
+from kcli.storage.log.log import AppendResult, PartitionLog
+from kcli.storage.log.producer_state import Verification
+from kcli.storage.log.validation import UnopenedBatch
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 from kcli.storage.store.store import run_inline
 
@@ -128,6 +133,29 @@ class LogRig:
         self.directory = self._directory()
         state = LoadState(clean, Offset(recovery_point), Offset(log_start_offset))
         return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
+
+
+def append_client(
+    log: PartitionLog,
+    records: Buffer,
+    *,
+    leader_epoch: int,
+    now_ms: int,
+    verification: Verification | None = None,
+) -> AppendResult:
+    """Appends a batch of a client as its leader does. A batch that takes long is opened in the calling thread."""
+    batch = log.check_client_batch(records, now_ms)
+    if isinstance(batch, UnopenedBatch):
+        batch = last_of(opening_of(batch))
+    return log.append_checked(
+        batch, leader_epoch=LeaderEpoch(leader_epoch), now_ms=now_ms, verification=verification
+    )
+
+
+def append_replicated(log: PartitionLog, records: Buffer, *, leader_epoch: int, now_ms: int) -> None:
+    """Appends batches of the leader's log as a follower does."""
+    for _ in log.replicate(records, leader_epoch=LeaderEpoch(leader_epoch), now_ms=now_ms):
+        pass
 
 
 def contents(

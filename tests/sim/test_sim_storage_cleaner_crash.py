@@ -13,10 +13,9 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
-from kcli.storage.log.log import AppendOrigin, PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, marker_of
+from rigs.logs import START_MS, ManualClock, append_client, marker_of
 from simulation.checks.dump_check import dump_complaints
 from simulation.runtime.disk import SimDisk
 
@@ -58,19 +57,17 @@ def written(seed: int) -> tuple[SimDisk, Values]:
         producer: dict[str, Any] = (
             {"producer_id": nth, "producer_epoch": 0, "base_sequence": 0} if transactional else {}
         )
-        base_offset = append(log, encode_batch(records, transactional=transactional, **producer))
+        batch = encode_batch(records, transactional=transactional, **producer)
+        base_offset = append_client(log, batch, leader_epoch=0, now_ms=START_MS).base_offset
         commit = rng.random() < 0.5
         if transactional:
-            append(log, marker_of(commit=commit, producer_id=nth, producer_epoch=0), AppendOrigin.COORDINATOR)
+            marker = marker_of(commit=commit, producer_id=nth, producer_epoch=0)
+            log.append(marker, leader_epoch=0, now_ms=START_MS)
         if commit or not transactional:
             values |= enumerate(pairs, base_offset)
     log.set_high_watermark(log.log_end_offset)
     store.close()
     return disk, values
-
-
-def append(log: PartitionLog, batch: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> int:
-    return log.append(batch, leader_epoch=0, origin=origin, now_ms=START_MS).base_offset
 
 
 def clean(disk: SimDisk) -> None:

@@ -13,10 +13,10 @@ from kcli.errors import KcliError, StorageError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches
 from kcli.runtime.rng import SystemRng
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, marker_of
 from simulation.checks.dump_check import dump_complaints
 from simulation.runtime.disk import FaultKind, SimDisk
 
@@ -71,7 +71,7 @@ class Writer:
         values = [b"%d" % self.rng.randrange(1 << 60) for _ in range(count)]
         batch = batch_of(values, **producer)
         self.values += values  # before: a write that fails may still be there
-        self.log.append(batch, leader_epoch=1, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(self.log, batch, leader_epoch=1, now_ms=START_MS)
 
     def append_of_producer(self) -> None:
         producer = self.rng.randrange(3)
@@ -79,7 +79,7 @@ class Writer:
             marker = marker_of(commit=self.rng.random() < 0.5, producer_id=producer, producer_epoch=0)
             self.open_transactions.discard(producer)
             self.values.append(b"")  # the marker's offset; `contents` does not show it
-            self.log.append(marker, leader_epoch=1, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)
+            self.log.append(marker, leader_epoch=1, now_ms=START_MS)
             return
         sequence = self.sequences.get(producer, 0)
         self.sequences[producer] = sequence + 2
@@ -322,12 +322,15 @@ def test_a_failing_disk_takes_only_its_own_logs(caplog: pytest.LogCaptureFixture
     assert {log.directory.path for log in logs} == {"/data", "/other"}
     disk.fail("write", ".log")
     with pytest.raises(StorageError):
-        next(log for log in logs if log.directory.path == "/data").append(
-            batch_of([b"x"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
+        append_client(
+            next(log for log in logs if log.directory.path == "/data"),
+            batch_of([b"x"]),
+            leader_epoch=0,
+            now_ms=START_MS,
         )
     for log in logs:
         if log.directory.path == "/other":
-            log.append(batch_of([b"x"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, batch_of([b"x"]), leader_epoch=0, now_ms=START_MS)
     errors = {described.path: described.error for described in store.describe()}
     assert errors["/data"] is not None
     assert errors["/other"] is None

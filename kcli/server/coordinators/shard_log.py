@@ -13,7 +13,6 @@ from kcli.model.request_values import ACKS_ALL
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 
 RECORD_OVERHEAD_BYTES = 64
@@ -94,7 +93,6 @@ class ShardLog:
             result = self._partition.append(
                 raw,
                 acks=ACKS_ALL,
-                origin=AppendOrigin.COORDINATOR,
                 now_ms=self._now_ms(),
                 verification=first.verification,
             )

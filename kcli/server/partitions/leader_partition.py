@@ -28,7 +28,7 @@ from kcli.server.metrics.traffic import Traffic
 from kcli.server.partitions.known_epochs import check_known_epoch
 from kcli.server.partitions.openings import AppendQueue, Openings
 from kcli.server.partitions.parked import ParkedFetches, measure_again
-from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
 from kcli.storage.log.validation import CheckedBatch
 
@@ -106,12 +106,12 @@ class LeaderPartition:
         records: Buffer,
         *,
         acks: int,
-        origin: AppendOrigin,
         now_ms: int,
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Appends to the log, and raises the high watermark as far as the ISR has the records. Raises KafkaError.
+        """Appends batches of a coordinator, and raises the high watermark as far as the ISR has the records. Raises
+        KafkaError.
 
         A coordinator that is not unloaded yet may call this method after the leadership has ended. The batch would then
         be in the log of a follower, with an old leader epoch.
@@ -123,7 +123,6 @@ class LeaderPartition:
             result = self.log.append(
                 records,
                 leader_epoch=self.state.leader_epoch,
-                origin=origin,
                 now_ms=now_ms,
                 transaction_version=transaction_version,
                 verification=verification,
@@ -193,7 +192,6 @@ class LeaderPartition:
         result = self.append(
             batch,
             acks=ACKS_ALL,
-            origin=AppendOrigin.COORDINATOR,
             now_ms=now_ms,
             transaction_version=transaction_version,
         )

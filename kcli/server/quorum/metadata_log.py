@@ -54,7 +54,7 @@ from kcli.runtime.rng import Rng
 from kcli.server.quorum.election_file import read_election_state, write_election_state
 from kcli.server.quorum.snapshot_files import SnapshotFiles
 from kcli.storage.directory import on_disk
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger(__name__)
@@ -280,17 +280,14 @@ class MetadataLog:
         return self._append(batch, epoch, now_ms)
 
     def _append(self, batch: bytes, epoch: LeaderEpoch, now_ms: int) -> Offset:
-        result = self.log.append(
-            bytearray(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT, now_ms=now_ms
-        )
+        result = self.log.append(bytearray(batch), leader_epoch=epoch, now_ms=now_ms)
         self.bytes_since_snapshot += len(batch)
         return result.last_offset
 
     def append_received(self, batch: bytes, epoch: LeaderEpoch) -> None:
         """Appends a batch of the leader's log unchanged. Raises StorageError."""
-        self.log.append(
-            batch, leader_epoch=epoch, origin=AppendOrigin.REPLICATION, now_ms=self._clock.now_ms()
-        )
+        for _ in self.log.replicate(batch, leader_epoch=epoch, now_ms=self._clock.now_ms()):
+            pass  # the leader's answer is small, so its steps need no pause
         self.bytes_since_snapshot += len(batch)
 
     def truncate(self, offset: Offset) -> None:

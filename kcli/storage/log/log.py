@@ -14,7 +14,6 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import TypeVar
 
 from kcli.config.topic import LogConfig
@@ -27,20 +26,15 @@ from kcli.errors import (
 from kcli.model.buffers import Buffer
 from kcli.model.ids import (
     NO_LEADER_EPOCH,
-    NO_OFFSET,
-    NO_TIMESTAMP,
     LeaderEpoch,
     Offset,
     Position,
 )
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader
 from kcli.runtime.disk import File, begin_replacing, end_replacing
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log import lookup
-from kcli.storage.log.index import TimestampOffset
-from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_entries import ProducerEntry
@@ -62,20 +56,9 @@ from kcli.storage.log.validation import (
     split_batches,
 )
 
-__all__ = ["AppendOrigin", "AppendResult", "LogSlice", "PartitionLog"]
+__all__ = ["AppendResult", "LogSlice", "PartitionLog"]
 
 T = TypeVar("T")
-
-
-class AppendOrigin(Enum):
-    """The origin of an append, which decides how batches are checked. Batches of clients are checked completely, and
-    batches from a leader's log are checked as in `replicated`. Batches of a coordinator or of the quorum are not
-    checked."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
-    REPLICATION = "replication"
-    RAFT = "raft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,34 +174,25 @@ class PartitionLog:
         records: Buffer,
         *,
         leader_epoch: LeaderEpoch,
-        origin: AppendOrigin,
         now_ms: int,
         transaction_version: int = 0,
         verification: Verification | None = None,
     ) -> AppendResult:
-        """Writes batches at the end of the log. Raises KafkaError for invalid batches, and StorageError if the disk
-        fails.
+        """Writes batches that a coordinator or the quorum has made. Their records are not checked, in contrast to the
+        batches of clients (`append_checked`) and of leaders (`replicate`). Raises KafkaError if the producer of a batch
+        may not write, and StorageError if the disk fails.
 
-        If `records` is writable, this method may change it in place. A commit or abort marker must have the origin
-        COORDINATOR, and `transaction_version` selects the rules for the marker's epoch. A transactional batch is
-        checked against `verification`, unless `verification` is None.
+        If `records` is writable, this method may change it in place. `transaction_version` selects the rules for the
+        epoch of a commit or abort marker. A transactional batch is checked against `verification`, unless
+        `verification` is None.
         """
         self.directory.check()
-        if origin is AppendOrigin.CLIENT:
-            checked = self.check_client_batch(records, now_ms)
-            if isinstance(checked, UnopenedBatch):
-                checked = last_of(opening_of(checked))
-            return self.append_checked(
-                checked, leader_epoch=leader_epoch, now_ms=now_ms, verification=verification
-            )
-        if origin is AppendOrigin.REPLICATION:
-            return self._append_replicated(records, leader_epoch, now_ms)
         batches = []
         next_offset = self.log_end_offset
         for header, batch in split_batches(records):
             if header.is_control and header.has_producer_id and (marker := read_marker(batch)) is not None:
                 self.producers.check_marker(header, marker, transaction_version)
-            elif header.is_transactional and origin is AppendOrigin.COORDINATOR:
+            elif header.is_transactional:
                 self.producers.check_epoch(header)
                 if verification is not None:
                     self.producers.check_verified(header, verification)
@@ -267,15 +241,6 @@ class PartitionLog:
             self.producers.check(header)
         placed = place(records, header, self.config, self.log_end_offset, leader_epoch, now_ms, found)
         return self._write((placed,), leader_epoch, now_ms)
-
-    def _append_replicated(self, records: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> AppendResult:
-        first_offset = last_offset = NO_OFFSET
-        size_bytes = 0
-        for result in self.replicate(records, leader_epoch=leader_epoch, now_ms=now_ms):
-            first_offset = result.base_offset if first_offset == NO_OFFSET else first_offset
-            last_offset = result.last_offset
-            size_bytes += result.size_bytes
-        return AppendResult(first_offset, last_offset, NO_TIMESTAMP, self.log_start_offset, size_bytes)
 
     def replicate(
         self, records: Buffer, *, leader_epoch: LeaderEpoch, now_ms: int
@@ -420,15 +385,6 @@ class PartitionLog:
         return self._random_below(limit) if limit > 0 else 0
 
     @on_disk
-    def maybe_roll(self, now_ms: int) -> bool:
-        """Begins a new segment without an append if the active segment is older than `segment.ms`."""
-        segment = self.segments[-1]
-        if segment.size_bytes and segment.waited_ms(now_ms, now_ms) > self._segment_ms(segment):
-            self._roll(self.log_end_offset, now_ms)
-            return True
-        return False
-
-    @on_disk
     def roll(self) -> Segment:
         """Begins a new segment at the log end."""
         self._roll(self.log_end_offset, self._now_ms())
@@ -524,12 +480,6 @@ class PartitionLog:
             return LogSlice(Position(0), 0, self.segments[-1].log.file(), directory)
         except OSError as error:
             raise directory.failed(error) from error
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        return last_of(self.search_timestamp(timestamp_ms))
-
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        return last_of(self.search_max_timestamp())
 
     def search_timestamp(self, timestamp_ms: int) -> Search:
         """Searches for the first record at or after the timestamp, in steps. Raises StorageError."""

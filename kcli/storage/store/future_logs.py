@@ -17,7 +17,7 @@ from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotF
 from kcli.model.ids import NO_LEADER_EPOCH, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
 
 _log = logging.getLogger(__name__)
@@ -103,7 +103,8 @@ class FutureLogs:
 
     def append(self, copy: PartitionLog, current: PartitionLog, records: bytes, now_ms: int) -> None:
         """Appends batches of the original log to its copy. May block."""
-        copy.append(records, leader_epoch=NO_LEADER_EPOCH, origin=AppendOrigin.REPLICATION, now_ms=now_ms)
+        for _ in copy.replicate(records, leader_epoch=NO_LEADER_EPOCH, now_ms=now_ms):
+            pass  # this method runs in a thread, so the steps need no pause
         copy.set_high_watermark(current.high_watermark)
 
     def follow(self, copy: PartitionLog, current: PartitionLog, now_ms: int) -> None:

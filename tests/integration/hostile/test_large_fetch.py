@@ -16,7 +16,6 @@ from kcli.protocol.messages import api_versions, fetch
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.handlers import fetch as handler
 from kcli.server.handlers.shared import partition_reads
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.wire_client import Client
@@ -71,7 +70,7 @@ def test_it_is_answered_in_full_and_in_order(tmp_path: Path) -> None:
 
 def append(rig: BrokerRig, records: bytes, topic: str = "t") -> None:
     leader = rig.replicas.get(topic, 0)
-    leader.append(bytearray(records), acks=1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000)
+    leader.append_client(bytearray(records), acks=1, now_ms=1_700_000_000_000)
 
 
 def test_neighbours_are_served_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

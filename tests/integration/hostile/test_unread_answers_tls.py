@@ -24,7 +24,6 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.server.network.answer_sender import PIECE_SIZE_BYTES
 from kcli.server.network.connection import Connection
 from kcli.server.network.tls_transport import READ_SIZE_BYTES, RECORD_SIZE_BYTES, ServerTls
-from kcli.storage.log.log import AppendOrigin
 from rigs.certificates import Certificates
 from rigs.data_path import BrokerRig, batch, topic_image
 from rigs.loops import PATIENCE_S, until
@@ -44,7 +43,7 @@ def write_records(rig: BrokerRig) -> None:
     for partition in range(PARTITIONS):
         leader = rig.replicas.get("t", partition)
         for _ in range(2):
-            leader.append(bytearray(records), acks=1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000)
+            leader.append_client(bytearray(records), acks=1, now_ms=1_700_000_000_000)
 
 
 def fetch_all() -> fetch.FetchRequest:

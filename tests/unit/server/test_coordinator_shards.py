@@ -35,7 +35,6 @@ from kcli.server.coordinators import groups as coordinators
 from kcli.server.coordinators import loader, shards
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, image_of, topic_image
 from rigs.loops import on_a_loop, until
 from rigs.quorum import broker_config
@@ -64,7 +63,7 @@ class Rig:
         value = OffsetCommitValue(offset=offset, commit_timestamp=self.groups.now_ms())
         key, encoded = encode(OffsetRecord("g", topic, 0, value))
         batch = encode_batch([Record(-1, self.groups.now_ms(), key, encoded)])
-        self.leader.append(batch, acks=-1, origin=AppendOrigin.COORDINATOR, now_ms=self.groups.now_ms())
+        self.leader.append(batch, acks=-1, now_ms=self.groups.now_ms())
 
     def replicate(self) -> None:
         """The other replica has caught up."""

@@ -14,10 +14,10 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.server.partitions import log_dir_moves as moves_module
 from kcli.server.partitions.log_dir_moves import THREADS_KEY, LogDirMoves
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents
 from rigs.loops import on_a_loop
 from simulation.runtime.disk import FaultKind, SimDisk
 
@@ -59,7 +59,7 @@ class MoveRig:
 
 
 def append(log: PartitionLog, value: bytes) -> None:
-    log.append(batch_of([value]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of([value]), leader_epoch=0, now_ms=START_MS)
     log.set_high_watermark(log.log_end_offset)
 
 

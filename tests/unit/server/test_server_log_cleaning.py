@@ -14,10 +14,10 @@ from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server.partitions.log_cleaning import LogCleaning, limits_of
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock
+from rigs.logs import START_MS, ManualClock, append_client
 from rigs.loops import PATIENCE_S, until
 from simulation.runtime.disk import SimDisk
 
@@ -39,7 +39,7 @@ def open_store(disk: SimDisk | SystemDisk, path: str, clock: ManualClock, *polic
 def fill(log: PartitionLog, *values: bytes, timestamp_ms: int = START_MS) -> None:
     for value in values:
         batch = encode_batch([Record(-1, timestamp_ms, b"k", value, (), -1)])
-        log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch, leader_epoch=0, now_ms=START_MS)
     log.roll()
     log.set_high_watermark(log.log_end_offset)
 

@@ -39,7 +39,6 @@ from kcli.server.quorum.channel import NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.remote_controller import RemoteController
 from kcli.server.requests.apis import served_on_controller
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.store.store import LogStore
 from rigs.loops import until
 from simulation.runtime.disk import SimDisk
@@ -291,9 +290,7 @@ class TestBrokerRoleOnAnotherNodesController:
             assert topic.error_code is ErrorCode.NONE
             partition = rig.role.replicas.get("t", 0)
             records = encode_batch([Record(0, 1, b"k", b"v", (), -1)], base_offset=0)
-            partition.append(
-                bytearray(records), acks=ACKS_ALL, origin=AppendOrigin.CLIENT, now_ms=rig.clock.now_ms()
-            )
+            partition.append_client(bytearray(records), acks=ACKS_ALL, now_ms=rig.clock.now_ms())
             assert partition.log.high_watermark == 1
             read = partition.log.read(0, 1000, end_offset=1).read()
             assert [record.value for record in read_records(read)] == [b"v"]

@@ -40,7 +40,6 @@ from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.loops import on_a_loop, until
 from simulation.runtime.loop import SimLoop, simulate
@@ -538,4 +537,4 @@ def append_transaction(leader: LeaderPartition, *, producer_id: int, offset: int
             timestamp_ms=now_ms,
         ),
     ):
-        leader.append(raw, acks=-1, origin=AppendOrigin.COORDINATOR, now_ms=now_ms)
+        leader.append(raw, acks=-1, now_ms=now_ms)

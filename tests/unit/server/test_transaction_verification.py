@@ -16,7 +16,6 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.server.coordinators.transaction_verification import TransactionalClient, TransactionVerifier
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.log.producer_state import Verification
 from rigs.data_path import BrokerRig, topic_image
 from rigs.logs import marker_of
@@ -83,9 +82,7 @@ def test_a_marker_that_comes_meanwhile_makes_the_leader_ask_again(
             base_sequence=0,
             transactional=True,
         )
-        leader.append(
-            batch, acks=-1, origin=AppendOrigin.CLIENT, now_ms=1_700_000_000_000, verification=verification
-        )
+        leader.append_client(batch, acks=-1, now_ms=1_700_000_000_000, verification=verification)
         broker.logs.close()
 
     story()

@@ -8,8 +8,8 @@ from kcli.config.topic import LogConfig
 from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, read_header
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig, batch_of
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_client, batch_of
 from simulation.checks.replica_log import (
     ReplicaBatch,
     ReplicaLog,
@@ -33,7 +33,7 @@ def filled(disk: SimDisk, config: LogConfig | None = None, batches: int = 6) -> 
 
 def append(log: PartitionLog, number: int, epoch: int = 0) -> None:
     batch = batch_of([b"%d" % number, b"more"], producer_id=7, producer_epoch=0, sequence=2 * number)
-    log.append(batch, leader_epoch=LeaderEpoch(epoch), origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch, leader_epoch=LeaderEpoch(epoch), now_ms=START_MS)
 
 
 @pytest.mark.parametrize("config", [None, SMALL])
@@ -100,7 +100,7 @@ def test_the_last_value_of_each_key_is_found() -> None:
     log = LogRig(disk, config=SMALL).create()
     for number in range(9):
         batch = encode_batch([Record(-1, START_MS, b"key %d" % (number % 2), b"value %d" % number)])
-        log.append(batch, leader_epoch=LeaderEpoch(0), origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch, leader_epoch=LeaderEpoch(0), now_ms=START_MS)
     assert latest_values(disk, "/data", PARTITION) == {
         b"key 0": (8, b"value 8"),
         b"key 1": (7, b"value 7"),

@@ -16,6 +16,7 @@ from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
 from kcli.protocol.batches.compression import Codec, compress
@@ -26,8 +27,8 @@ from kcli.spark.source.log_directory import LogDirectories, PartitionFiles, read
 from kcli.spark.source.offsets import DataLossError, OffsetRange, batch_ranges
 from kcli.spark.source.segment_files import list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_offsets
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of
 
 PART = TopicPartition("t", 0)
 Rows = list[tuple[int, bytes | None]]
@@ -76,8 +77,8 @@ def read(rig: LogRig, start: int | None = None, end: int | None = None, **more: 
         return found
 
 
-def append(log: PartitionLog, records: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
-    log.append(records, leader_epoch=0, origin=origin, now_ms=START_MS)
+def append(log: PartitionLog, records: bytes) -> None:
+    append_client(log, records, leader_epoch=0, now_ms=START_MS)
     log.set_high_watermark(log.log_end_offset)
 
 
@@ -103,7 +104,7 @@ def test_files_and_log_agree(rig: LogRig) -> None:
     assert read(rig, 47, 95) == contents(log)[47:95]
     assert read(rig, 59, 61) == contents(log)[59:61]
     for timestamp in range(START_MS - 200, START_MS + 6200, 37):
-        expected = log.offset_for_timestamp(timestamp)
+        expected = last_of(log.search_timestamp(timestamp))
         found = logs(rig).list_offsets({PART: timestamp})[PART]
         none = OffsetAt(offset=-1, timestamp=-1)
         assert found == (
@@ -172,7 +173,7 @@ def test_zeros_after_the_end(rig: LogRig) -> None:
         os.truncate(path, size)
     assert read(rig) == expected
     found = logs(rig).list_offsets({PART: START_MS + 990})[PART]
-    assert found.offset == log.offset_for_timestamp(START_MS + 990).offset
+    assert found.offset == last_of(log.search_timestamp(START_MS + 990)).offset
 
 
 def test_wrong_or_missing_indexes_cost_no_record(rig: LogRig) -> None:
@@ -318,11 +319,13 @@ def test_deleted_segments_are_data_loss(rig: LogRig) -> None:
 
 def transactional(log: PartitionLog, producer: int, sequence: int, *values: bytes) -> None:
     records = batch_of(values, producer_id=producer, producer_epoch=0, sequence=sequence, transactional=True)
-    append(log, records, AppendOrigin.COORDINATOR)
+    append(log, records)
 
 
 def end(log: PartitionLog, producer: int, *, commit: bool) -> None:
-    append(log, marker_of(commit=commit, producer_id=producer, producer_epoch=0), AppendOrigin.COORDINATOR)
+    marker = marker_of(commit=commit, producer_id=producer, producer_epoch=0)
+    log.append(marker, leader_epoch=0, now_ms=START_MS)
+    log.set_high_watermark(log.log_end_offset)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -18,10 +18,10 @@ from kcli.storage.checkpoint import read_offsets
 from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS, LogCleaner
 from kcli.storage.cleaner.one_pass import CleaningPass
 from kcli.storage.cleaner.plan import CleanedSegment, CleanerLimits, CleaningEvent, CleaningPlan
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, marker_of
+from rigs.logs import START_MS, ManualClock, append_client, marker_of
 from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
@@ -65,11 +65,8 @@ class Rig:
             Record(-1, self.clock.ms, key.encode(), None if value is None else value.encode(), (), -1)
             for key, value in pairs
         ]
-        self.log.append(
-            encode_batch(records, codec=codec, **producer),
-            leader_epoch=0,
-            origin=AppendOrigin.CLIENT,
-            now_ms=self.clock.ms,
+        append_client(
+            self.log, encode_batch(records, codec=codec, **producer), leader_epoch=0, now_ms=self.clock.ms
         )
 
     def transact(self, sequence: int, *pairs: tuple[str, str | None], producer: int = 1) -> None:
@@ -79,7 +76,7 @@ class Rig:
 
     def end(self, *, commit: bool, producer: int = 1) -> None:
         marker = marker_of(commit=commit, producer_id=producer, producer_epoch=0, timestamp_ms=self.clock.ms)
-        self.log.append(marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=self.clock.ms)
+        self.log.append(marker, leader_epoch=0, now_ms=self.clock.ms)
 
     def seal(self) -> None:
         """Everything so far may be cleaned."""

@@ -14,10 +14,9 @@ from kcli.config.topic import LogConfig
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, numbered
 from simulation.runtime.disk import SimDisk
 
 COMPACTED = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
@@ -80,7 +79,7 @@ def test_transactions_begin_and_end_during_a_search() -> None:
     assert log is not None
     for producer in range(3):
         batch = batch_of(numbered(1), producer_id=producer, producer_epoch=0, sequence=0, transactional=True)
-        log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch, leader_epoch=0, now_ms=START_MS)
     producers = log.producers
     ongoing = dict(producers._ongoing)
     spare: list[list[int]] = []

@@ -10,11 +10,10 @@ import pytest
 from kcli.model.ids import LeaderEpoch, Offset
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import CLEAN_SHUTDOWN_FILE, read_epochs
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.parallel import MANY_LOGS
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, numbered
 from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
@@ -52,7 +51,7 @@ def written() -> tuple[SimDisk, LogStore]:
         store.create("t", number, TOPIC_ID, more=True)
     for log in store.logs.values():
         log.append_leader_epoch(EPOCH)
-        log.append(batch_of(numbered(3)), leader_epoch=EPOCH, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch_of(numbered(3)), leader_epoch=EPOCH, now_ms=START_MS)
     return disk, store
 
 
@@ -119,7 +118,7 @@ def first_appends() -> tuple[SimDisk, LogStore, list[Callable[[], None]]]:
         store.create("t", number, TOPIC_ID, more=True)
     for log in store.logs.values():
         log.append_leader_epoch(EPOCH)
-        log.append(batch_of(numbered(3)), leader_epoch=EPOCH, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch_of(numbered(3)), leader_epoch=EPOCH, now_ms=START_MS)
     return disk, store, jobs
 
 
@@ -142,7 +141,7 @@ def test_the_epochs_of_a_few_first_appends_are_synced_one_by_one() -> None:
     store = opened(disk, jobs)
     log = store.create("t", 0, TOPIC_ID, more=True)
     log.append_leader_epoch(EPOCH)
-    log.append(batch_of(numbered(3)), leader_epoch=EPOCH, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of(numbered(3)), leader_epoch=EPOCH, now_ms=START_MS)
     before = disk.counts.copy()
     (job,) = jobs
     job()

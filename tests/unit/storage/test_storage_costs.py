@@ -12,10 +12,9 @@ import pytest
 
 from kcli.model.ids import NO_PRODUCER_ID
 from kcli.runtime.rng import SystemRng
-from kcli.storage.log.log import AppendOrigin
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, numbered
 from simulation.runtime.disk import SimDisk
 
 LOGS = 40
@@ -56,7 +55,7 @@ class Rig:
         if producer_id != NO_PRODUCER_ID:
             batch = batch_of(numbered(3), producer_id=producer_id, producer_epoch=0, sequence=0)
         for log in self.store.logs.values():
-            log.append(bytearray(batch), leader_epoch=self.epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, bytearray(batch), leader_epoch=self.epoch, now_ms=START_MS)
 
     def kill(self) -> None:
         self.disk = self.disk.kill_clone()

@@ -9,8 +9,9 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of
+from kcli.model.steps import last_of
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of
 from simulation.runtime.disk import FaultKind, SimDisk
 
 LOG = "/data/t-0/00000000000000000000.log"
@@ -22,9 +23,7 @@ def filled(disk: SimDisk, count: int = 30) -> tuple[LogRig, PartitionLog]:
     rig = LogRig(disk, config=CONFIG)
     log = rig.create()
     for number in range(count):
-        log.append(
-            batch_of([b"%d" % number]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS + number
-        )
+        append_client(log, batch_of([b"%d" % number]), leader_epoch=0, now_ms=START_MS + number)
     return rig, log
 
 
@@ -41,7 +40,7 @@ def test_an_index_that_lies_costs_no_record(at: int, bit: int) -> None:
     disk.flip(INDEX, at, bit)
     log = rig.load(clean=True)
     assert contents(log, max_bytes=300) == values()
-    found = log.offset_for_timestamp(START_MS)
+    found = last_of(log.search_timestamp(START_MS))
     assert found is not None and found.offset == 0
 
 
@@ -79,7 +78,7 @@ def test_a_batch_that_states_too_few_offsets_is_read_nevertheless(at: int, bit: 
     rig = LogRig(disk)
     log = rig.create()
     for _ in range(2):
-        log.append(batch_of([b"x"] * 3), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch_of([b"x"] * 3), leader_epoch=0, now_ms=START_MS)
     log.close(clean=True)
     size = disk.size(LOG) // 2
     disk.flip(LOG, at, bit)
@@ -104,29 +103,28 @@ def test_a_damaged_batch_stops_neither_a_start_nor_a_producer(at: int) -> None:
     disk = SimDisk(lambda: START_MS)
     rig = LogRig(disk)
     log = rig.create()
-    log.append(batch_of([b"0"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of([b"0"]), leader_epoch=0, now_ms=START_MS)
     log.roll()
-    log.append(
+    append_client(
+        log,
         batch_of([b"1"], producer_id=5, producer_epoch=0, sequence=0, transactional=True),
-        leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS,
-    )  # fmt: skip
+        leader_epoch=0,
+        now_ms=START_MS,
+    )
     marker = log.log_end_offset
-    log.append(
-        marker_of(commit=True, producer_id=5, producer_epoch=0),
-        leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS,
-    )  # fmt: skip
-    log.append(batch_of([b"2"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    log.append(marker_of(commit=True, producer_id=5, producer_epoch=0), leader_epoch=0, now_ms=START_MS)  # fmt: skip
+    append_client(log, batch_of([b"2"]), leader_epoch=0, now_ms=START_MS)
     path, found = log.segments[1].log.path, log.segments[1].locate(marker)
     assert found is not None
     log.close(clean=True)
     disk.remove("/data/t-0/00000000000000000004.snapshot")
     disk.flip(path, found[0] + at, 1)
     log = rig.load(clean=True)
-    log.append(batch_of([b"3"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of([b"3"]), leader_epoch=0, now_ms=START_MS)
     log.close(clean=True)
     disk.flip(path, at, 1)
     log = rig.load(clean=True)
-    log.append(batch_of([b"4"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of([b"4"]), leader_epoch=0, now_ms=START_MS)
 
 
 def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +134,7 @@ def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pyt
     def meanwhile() -> None:
         log.truncate_to(1)
         for _ in range(3):
-            log.append(batch_of([b"other"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, batch_of([b"other"]), leader_epoch=0, now_ms=START_MS)
 
     monkeypatch.setattr(log.leader_epochs, "flush", meanwhile)
     log.flush()

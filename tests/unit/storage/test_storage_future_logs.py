@@ -13,10 +13,10 @@ from kcli.errors import InvalidTopicException, KafkaStorageException, LogDirNotF
 from kcli.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, marker_of, numbered
 from simulation.runtime.disk import SimDisk
 
 DIRS = ("/a", "/b")
@@ -46,9 +46,7 @@ def open_store(disk: SimDisk) -> LogStore:
 
 
 def append(log: PartitionLog, count: int = 1, **fields: Any) -> None:
-    log.append(
-        batch_of(numbered(count), **fields), leader_epoch=3, origin=AppendOrigin.CLIENT, now_ms=START_MS
-    )
+    append_client(log, batch_of(numbered(count), **fields), leader_epoch=3, now_ms=START_MS)
     log.set_high_watermark(log.log_end_offset)
 
 
@@ -155,12 +153,7 @@ def test_transactions_move_with_their_index() -> None:
     store = started(formatted(), 0)
     log = store.logs[TopicPartition("t", 0)]
     append(log, 2, producer_id=9, producer_epoch=0, sequence=0, transactional=True)
-    log.append(
-        marker_of(commit=False, producer_id=9, producer_epoch=0),
-        leader_epoch=3,
-        origin=AppendOrigin.COORDINATOR,
-        now_ms=START_MS,
-    )
+    log.append(marker_of(commit=False, producer_id=9, producer_epoch=0), leader_epoch=3, now_ms=START_MS)
     log.set_high_watermark(log.log_end_offset)
     begin(store)
     copy_all(store)

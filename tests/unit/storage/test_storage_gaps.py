@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kcli.config.topic import LogConfig
-from kcli.storage.log.log import AppendOrigin
-from rigs.logs import START_MS, LogRig, batch_of, marker_of
+from rigs.logs import START_MS, LogRig, append_replicated, batch_of, marker_of
 from simulation.runtime.disk import SimDisk
 
 
@@ -18,11 +17,8 @@ def test_aborted_transactions_after_a_gap_are_returned() -> None:
                  transactional=True),
     ]  # fmt: skip
     for batch in batches:
-        log.append(batch, leader_epoch=-1, origin=AppendOrigin.REPLICATION, now_ms=START_MS)
-    log.append(
-        marker_of(commit=False, producer_id=7, producer_epoch=0),
-        leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS,
-    )  # fmt: skip
+        append_replicated(log, batch, leader_epoch=-1, now_ms=START_MS)
+    log.append(marker_of(commit=False, producer_id=7, producer_epoch=0), leader_epoch=0, now_ms=START_MS)  # fmt: skip
     assert [segment.base_offset for segment in log.segments] == [0, 10]
     piece = log.read(2, 1000, end_offset=12)
     upper = log.upper_bound_offset(2, piece.size_bytes)

@@ -9,9 +9,9 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.runtime.disk import read_file
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.loader import create_log
-from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of, numbered
 from simulation.runtime.disk import SimDisk
 
 BATCH = len(batch_of([b"00"]))
@@ -35,7 +35,7 @@ def filled(made: LogRig, count: int = 23) -> PartitionLog:
 
 
 def append(log: PartitionLog, content: bytes) -> None:
-    log.append(batch_of([content]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of([content]), leader_epoch=0, now_ms=START_MS)
 
 
 def names(made: LogRig) -> list[str]:
@@ -90,7 +90,7 @@ class TestPowerFailure:
             made.disk.sync_dir(directory)
         for nth in range(5):
             batch = batch_of([value(nth)], producer_id=1, producer_epoch=0, sequence=nth)
-            log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, batch, leader_epoch=0, now_ms=START_MS)
         log.roll()
         assert isinstance(made.disk, SimDisk)
         made.disk = made.disk.crash_clone(seed)
@@ -283,16 +283,15 @@ class TestUnclean:
         disk.sync_dir("/")
         log = made.create()
         producer = {"producer_id": 7, "producer_epoch": 0}
-        origin = AppendOrigin.CLIENT
         aborted = batch_of([b"x"], sequence=0, transactional=True, **producer)
-        log.append(aborted, leader_epoch=0, origin=origin, now_ms=START_MS)
+        append_client(log, aborted, leader_epoch=0, now_ms=START_MS)
         marker = marker_of(commit=False, **producer)
-        log.append(marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)
+        log.append(marker, leader_epoch=0, now_ms=START_MS)
         assert index_of_aborted(disk.crash_clone(1)), "its file is new, so is its name"
         log.close(clean=False)
         log = made.load(clean=False, recovery_point=2)
         log.roll()
-        log.append(batch_of([b"y"]), leader_epoch=0, origin=origin, now_ms=START_MS)
+        append_client(log, batch_of([b"y"]), leader_epoch=0, now_ms=START_MS)
         for seed in range(20):
             assert index_of_aborted(disk.crash_clone(seed)), f"crash {seed} lost the rewritten index"
 
@@ -320,7 +319,7 @@ class TestUnclean:
         made = rig()
         log = made.create()
         for epoch in (0, 0, 3, 3, 8):
-            log.append(batch_of([b"x"]), leader_epoch=epoch, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, batch_of([b"x"]), leader_epoch=epoch, now_ms=START_MS)
         log.close(clean=False)
         made.disk.remove(f"{PATH}/leader-epoch-checkpoint")
         assert made.load(clean=False).leader_epochs.entries == [(0, 0), (3, 2), (8, 4)]
@@ -406,11 +405,8 @@ class TestRetention:
     def test_a_future_timestamp_keeps_what_follows(self) -> None:
         made = rig(retention_ms=1000)
         log = made.create()
-        log.append(
-            batch_of([b"x"], timestamp_ms=START_MS + 3_000_000),
-            leader_epoch=0,
-            origin=AppendOrigin.CLIENT,
-            now_ms=START_MS,
+        append_client(
+            log, batch_of([b"x"], timestamp_ms=START_MS + 3_000_000), leader_epoch=0, now_ms=START_MS
         )
         log.roll()
         append(log, b"y")
@@ -443,9 +439,7 @@ class TestRetention:
     def test_without_timestamps_the_file_s_date_counts(self) -> None:
         made = rig(retention_ms=1000)
         log = made.create()
-        log.append(
-            batch_of([b"x"], timestamp_ms=-1), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
-        )
+        append_client(log, batch_of([b"x"], timestamp_ms=-1), leader_epoch=0, now_ms=START_MS)
         log.set_high_watermark(1)
         made.disk.set_modified_ms(f"{PATH}/00000000000000000000.log", START_MS)
         assert log.delete_old_segments(START_MS + 1000) == 0
@@ -467,9 +461,7 @@ def test_many_batches_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     log = made.create()
     sizes = (1, 40, 3, 200, 7)
     for nth in range(20):
-        log.append(
-            batch_of(numbered(sizes[nth % 5])), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS
-        )
+        append_client(log, batch_of(numbered(sizes[nth % 5])), leader_epoch=0, now_ms=START_MS)
     whole = contents(log)
     log.close(clean=False)
     assert contents(made.load(clean=False)) == whole

@@ -22,12 +22,13 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.model.ids import Offset
+from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import iter_batches, read_header
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
-from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.segment import Segment
-from rigs.logs import START_MS, LogRig, batch_of, contents, numbered
+from rigs.logs import START_MS, LogRig, append_client, append_replicated, batch_of, contents, numbered
 from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000
@@ -38,10 +39,13 @@ def append(
     batch: bytes | bytearray | memoryview,
     *,
     now_ms: int = START_MS,
-    origin: AppendOrigin = AppendOrigin.CLIENT,
     leader_epoch: int = 0,
 ) -> AppendResult:
-    return log.append(batch, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+    return append_client(log, batch, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def replicate(log: PartitionLog, batches: bytes, *, leader_epoch: int = 0) -> None:
+    append_replicated(log, batches, leader_epoch=leader_epoch, now_ms=START_MS)
 
 
 def rig(**config: object) -> LogRig:
@@ -97,34 +101,35 @@ class TestAppend:
 
     def test_coordinator_may_append_several_batches(self) -> None:
         log = rig().create()
-        result = append(log, batch_of([b"a", b"b"]) + batch_of([b"c"]), origin=AppendOrigin.COORDINATOR)
+        batches = batch_of([b"a", b"b"]) + batch_of([b"c"])
+        result = log.append(batches, leader_epoch=0, now_ms=START_MS)
         assert (result.base_offset, result.last_offset) == (0, 2)
         assert contents(log) == [(0, b"a"), (1, b"b"), (2, b"c")]
 
     def test_replicated_batches_keep_their_bytes(self) -> None:
         log = rig().create()
         batches = batch_of([b"a"], leader_epoch=4) + batch_of([b"b", b"c"], base_offset=1, leader_epoch=6)
-        append(log, batches, origin=AppendOrigin.REPLICATION, leader_epoch=6)
+        replicate(log, batches, leader_epoch=6)
         assert log.read(0, 10_000, end_offset=3).read() == batches
         assert log.leader_epochs.entries == [(4, 0), (6, 1)]
 
     def test_replicated_offsets_may_have_gaps_but_not_go_back(self) -> None:
         log = rig().create()
-        append(log, batch_of([b"a"], base_offset=5, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+        replicate(log, batch_of([b"a"], base_offset=5, leader_epoch=0))
         assert log.log_end_offset == 6
         with pytest.raises(InvalidRecordException, match="expected 6"):
-            append(log, batch_of([b"b"], base_offset=5, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+            replicate(log, batch_of([b"b"], base_offset=5, leader_epoch=0))
 
     def test_replicated_batch_that_straddles_an_empty_log_s_end_restarts_it(self) -> None:
         log = rig().create()
         log.truncate_fully_and_start_at(10)
-        append(log, batch_of(numbered(5), base_offset=8, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+        replicate(log, batch_of(numbered(5), base_offset=8, leader_epoch=0))
         assert (log.log_start_offset, log.log_end_offset) == (8, 13)
 
     def test_replicated_more_than_a_segment_rolls_in_between(self) -> None:
         log = rig(internal_segment_bytes=200).create()
         fetched = b"".join(batch_of([b"x" * 20], base_offset=nth, leader_epoch=0) for nth in range(6))
-        append(log, fetched, origin=AppendOrigin.REPLICATION)
+        replicate(log, fetched)
         assert log.log_end_offset == 6
         assert len(log.segments) == 3
 
@@ -193,7 +198,7 @@ class TestRefusals:
         batch[-1] ^= 1
         log = rig().create()
         with pytest.raises(CorruptRecordException):
-            append(log, bytes(batch), origin=AppendOrigin.REPLICATION)
+            replicate(log, bytes(batch))
 
 
 class TestRolling:
@@ -232,7 +237,7 @@ class TestRolling:
     def test_when_offsets_no_longer_fit(self) -> None:
         log = rig().create()
         append(log, batch_of([b"x"]))
-        append(log, batch_of([b"x"], base_offset=1 << 31, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+        replicate(log, batch_of([b"x"], base_offset=1 << 31, leader_epoch=0))
         assert [segment.base_offset for segment in log.segments] == [0, 1 << 31]
 
     def test_snapshot_and_sealed_files(self) -> None:
@@ -255,12 +260,13 @@ class TestRolling:
         append(log, batch_of([b"x"]))
         assert contents(log) == [(0, b"x")]
 
-    def test_maybe_roll_asks_for_age(self) -> None:
+    def test_an_old_segment_without_records_is_not_rolled(self) -> None:
         log = rig(segment_ms=1000).create()
-        assert not log.maybe_roll(START_MS + DAY_MS)
-        append(log, batch_of([b"x"]))
-        assert not log.maybe_roll(START_MS + 1000)
-        assert log.maybe_roll(START_MS + 1001)
+        append(log, batch_of([b"x"]), now_ms=START_MS + DAY_MS)
+        append(log, batch_of([b"x"], timestamp_ms=START_MS + 1000))
+        assert len(log.segments) == 1
+        append(log, batch_of([b"x"], timestamp_ms=START_MS + 1001))
+        assert len(log.segments) == 2
 
 
 class TestIndexing:
@@ -335,9 +341,9 @@ class TestRead:
     def test_a_gap_leads_to_the_next_batch(self) -> None:
         log = rig().create()
         for base in (0, 10, 20):
-            append(log, batch_of([b"x"], base_offset=base, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+            replicate(log, batch_of([b"x"], base_offset=base, leader_epoch=0))
         log.roll()
-        append(log, batch_of([b"x"], base_offset=40, leader_epoch=0), origin=AppendOrigin.REPLICATION)
+        replicate(log, batch_of([b"x"], base_offset=40, leader_epoch=0))
         assert read_header(log.read(3, 1, end_offset=41).read()).base_offset == 10
         assert read_header(log.read(25, 1, end_offset=41).read()).base_offset == 40
 
@@ -360,22 +366,22 @@ class TestTimes:
         for nth in range(40):
             append(log, batch_of([b"x"], timestamp_ms=START_MS + 10 * nth))
         for nth in range(40):
-            found = log.offset_for_timestamp(START_MS + 10 * nth - 3)
+            found = last_of(log.search_timestamp(START_MS + 10 * nth - 3))
             assert found is not None
             assert (found.offset, found.timestamp_ms) == (nth, START_MS + 10 * nth)
-        assert log.offset_for_timestamp(START_MS + 391) is None
+        assert last_of(log.search_timestamp(START_MS + 391)) is None
         log.set_high_watermark(40)
         log.delete_records_before(7)
-        found = log.offset_for_timestamp(0)
+        found = last_of(log.search_timestamp(0))
         assert found is not None
         assert found.offset == 7
 
     def test_max_timestamp_is_the_first_that_has_it(self) -> None:
         log = rig().create()
-        assert log.offset_of_max_timestamp() is None
+        assert last_of(log.search_max_timestamp()) is None
         for ms in (5, 9, 9, 2):
             append(log, batch_of([b"x"], timestamp_ms=START_MS + ms))
-        found = log.offset_of_max_timestamp()
+        found = last_of(log.search_max_timestamp())
         assert found is not None
         assert (found.offset, found.timestamp_ms) == (1, START_MS + 9)
 
@@ -410,13 +416,13 @@ class TestCutting:
         for ms in (10, 5, 20, 30):
             append(log, batch_of([b"x"], timestamp_ms=START_MS + ms))
         log.truncate_to(2)
-        found = log.offset_of_max_timestamp()
+        found = last_of(log.search_max_timestamp())
         assert found is not None
         assert (found.offset, found.timestamp_ms) == (0, START_MS + 10)
         assert [offset for _, offset in log.segments[0].time_index.entries.entries()] == [0]
         log.truncate_to(1)
         append(log, batch_of([b"x"], timestamp_ms=START_MS + 15))
-        assert log.offset_of_max_timestamp() != found
+        assert last_of(log.search_max_timestamp()) != found
 
     def test_a_fully_truncated_log_starts_at_the_given_offset(self) -> None:
         log = self.filled()
@@ -468,7 +474,7 @@ class TestDurability:
         for work in (
             lambda: append(log, batch_of([b"z"])),
             lambda: log.read(0, 100, end_offset=1),
-            lambda: log.offset_for_timestamp(0),
+            lambda: last_of(log.search_timestamp(0)),
             log.flush,
             log.roll,
         ):

@@ -21,7 +21,7 @@ from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
 from kcli.runtime.disk import read_file
 from kcli.storage.log import producer_entries
-from kcli.storage.log.log import AppendOrigin, AppendResult, PartitionLog
+from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.producer_entries import (
     MANY_PRODUCERS,
     ProducerEntry,
@@ -38,7 +38,7 @@ from kcli.storage.log.producer_state import (
     read_marker,
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
-from rigs.logs import START_MS, LogRig, batch_of, contents, marker_of, numbered
+from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of, numbered
 from simulation.runtime.disk import FaultKind, SimDisk
 
 
@@ -58,7 +58,7 @@ def produce(
         sequence=sequence,
         transactional=transactional,
     )
-    return log.append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    return append_client(log, batch, leader_epoch=0, now_ms=START_MS)
 
 
 def end_transaction(
@@ -73,9 +73,7 @@ def end_transaction(
     marker = marker_of(
         commit=commit, producer_id=producer, producer_epoch=epoch, coordinator_epoch=coordinator
     )
-    return log.append(
-        marker, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS, transaction_version=version
-    )
+    return log.append(marker, leader_epoch=0, now_ms=START_MS, transaction_version=version)
 
 
 @pytest.fixture
@@ -154,7 +152,7 @@ class TestSequences:
     def test_coordinators_are_not_checked(self, log: PartitionLog) -> None:
         for _ in range(2):
             batch = batch_of([b"x"], producer_id=1, producer_epoch=0, sequence=0)
-            log.append(batch, leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=START_MS)
+            log.append(batch, leader_epoch=0, now_ms=START_MS)
         assert log.log_end_offset == 2
 
 

@@ -14,7 +14,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.files import LOG_SUFFIX, offset_name
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.loader import LoadState, load_log
 from kcli.storage.store.store import LogStore
@@ -139,7 +139,7 @@ class TestDamage:
         made = rig_with(b"")
         log = made.load(clean=False)
         for nth in range(count):
-            log.append(batch_of([b"%d" % nth]), leader_epoch=0, origin=AppendOrigin.RAFT, now_ms=START_MS)
+            log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
         log.close(clean=False)
         return made
 
@@ -192,7 +192,7 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
     store = open_store(disk)
     log = store.create("__cluster_metadata", 0, None)
     for nth in range(8):
-        log.append(batch_of([b"%d" % nth]), leader_epoch=0, origin=AppendOrigin.RAFT, now_ms=START_MS)
+        log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
     log.flush()
     log.set_high_watermark(6)
     store.checkpoint_recovery_points()
@@ -215,7 +215,7 @@ def test_a_removed_metadata_log_may_start_again() -> None:
         store = open_store(disk)
         log = store.create("__cluster_metadata", 0, None)
         for nth in range(count):
-            log.append(batch_of([b"%d" % nth]), leader_epoch=0, origin=AppendOrigin.RAFT, now_ms=START_MS)
+            log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
         log.flush()
         log.set_high_watermark(count)
         if count == 8:

@@ -12,9 +12,9 @@ from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordException, InvalidRecordException
 from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import CRC_END, HEADER_SIZE
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.replicated import MAX_OFFSET, STEP_BATCHES, STEP_BYTES
-from rigs.logs import START_MS, LogRig, batch_of, contents
+from rigs.logs import START_MS, LogRig, append_replicated, batch_of, contents
 from simulation.runtime.disk import SimDisk
 
 CRC_AT, ATTRIBUTES_AT, PRODUCER_AT = 17, 21, 43
@@ -54,7 +54,7 @@ def test_the_bytes_of_a_step_are_written_once_and_as_they_came() -> None:
     log = LogRig(disk).create()
     records = fetched(10)
     before = disk.counts["write"]
-    log.append(records, leader_epoch=LeaderEpoch(1), origin=AppendOrigin.REPLICATION, now_ms=START_MS)
+    append_replicated(log, records, leader_epoch=LeaderEpoch(1), now_ms=START_MS)
     assert log.read(Offset(0), 10_000, end_offset=Offset(10)).read() == records
     assert disk.counts["write"] - before <= 2, "one write of records, and one of the checkpoint of epochs"
 

@@ -13,8 +13,8 @@ from kcli.errors import InvalidTimestampException, OffsetOutOfRangeException, Re
 from kcli.protocol.batches.batch import read_header
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig, batch_of, contents
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_client, batch_of, contents
 from simulation.runtime.disk import SimDisk
 
 HOUR_MS = 3_600_000
@@ -37,11 +37,8 @@ def filled(made: LogRig, *ages_ms: int) -> PartitionLog:
 
 
 def append(log: PartitionLog, *, timestamp_ms: int = START_MS, **fields: Any) -> None:
-    log.append(
-        batch_of([b"x" * 50], timestamp_ms=timestamp_ms, **fields),
-        leader_epoch=0,
-        origin=AppendOrigin.CLIENT,
-        now_ms=START_MS,
+    append_client(
+        log, batch_of([b"x" * 50], timestamp_ms=timestamp_ms, **fields), leader_epoch=0, now_ms=START_MS
     )
 
 
@@ -283,7 +280,7 @@ class TestWhatIsTaken:
         batch = batch_of([b"x" * 5000], codec=Codec.ZSTD)
         assert len(batch) < 1000
         with pytest.raises(RecordTooLargeException, match="when compressed with none"):
-            made.create().append(batch, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(made.create(), batch, leader_epoch=0, now_ms=START_MS)
 
     @pytest.mark.parametrize(("codec", "least", "most"), [("gzip", 1, 9), ("lz4", 1, 17), ("zstd", 1, 19)])
     def test_levels_of_a_topic_s_codec(self, codec: str, least: int, most: int) -> None:
@@ -292,7 +289,7 @@ class TestWhatIsTaken:
         def written(level: int) -> int:
             config = {"compression_type": codec, f"compression_{codec}_level": level}
             log = rig(**config, internal_segment_bytes=1 << 20).create()
-            log.append(batch_of([value]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+            append_client(log, batch_of([value]), leader_epoch=0, now_ms=START_MS)
             assert contents(log) == [(0, value)]
             return log.size_bytes
 
@@ -301,5 +298,5 @@ class TestWhatIsTaken:
     def test_the_topic_s_own_codec_is_left_as_it_came(self) -> None:
         log = rig(compression_type="gzip", compression_gzip_level=9, internal_segment_bytes=1 << 20).create()
         batch = batch_of([b"x" * 500], codec=Codec.GZIP)
-        log.append(bytes(batch), leader_epoch=-1, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, bytes(batch), leader_epoch=-1, now_ms=START_MS)
         assert log.read(0, 10_000, end_offset=1).read() == batch

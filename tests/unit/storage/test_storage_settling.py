@@ -13,10 +13,10 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import Disk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import LOG_START_OFFSET_FILE, read_offsets
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore, NewLog
-from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, numbered
 from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
@@ -48,7 +48,7 @@ class Rig:
 
 
 def append(log: PartitionLog, count: int = 3) -> None:
-    log.append(batch_of(numbered(count)), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of(numbered(count)), leader_epoch=0, now_ms=START_MS)
 
 
 def syncs(disk: Disk, work: Callable[..., Any]) -> int:

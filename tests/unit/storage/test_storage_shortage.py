@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import errno
 import uuid
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ShortageError, StorageError
-from kcli.model.ids import Offset
+from kcli.model.ids import LeaderEpoch, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.log.index import TimestampOffset
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.segment import Segment
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents, marker_of
+from rigs.logs import START_MS, ManualClock, append_client, append_replicated, batch_of, contents, marker_of
 from simulation.runtime.disk import FaultKind, SimDisk
 
 APPENDS = 12
@@ -53,10 +55,10 @@ def append(log: PartitionLog, value: bytes) -> None:
     """Appends a record, as often as a producer would send it again."""
     for _ in range(2 * SHORT_IN_A_ROW):
         try:
-            log.append(
+            append_client(
+                log,
                 batch_of([value], producer_id=7, producer_epoch=0, sequence=int(value)),
                 leader_epoch=0,
-                origin=AppendOrigin.CLIENT,
                 now_ms=START_MS,
             )
             return
@@ -104,11 +106,11 @@ def test_an_append_succeeds_after_a_shortage_at_any_open() -> None:
         nth += 1
 
 
-def write(log: PartitionLog, batch: bytearray | bytes, origin: AppendOrigin) -> None:
-    """Writes a batch, as often as a coordinator or a fetcher would repeat it."""
+def write(append: Callable[[], object]) -> None:
+    """Appends a batch, as often as a client, a coordinator or a fetcher would repeat the append."""
     for _ in range(2 * SHORT_IN_A_ROW):
         try:
-            log.append(bytearray(batch), leader_epoch=0, origin=origin, now_ms=START_MS)
+            append()
             return
         except ShortageError:
             continue
@@ -118,8 +120,9 @@ def write(log: PartitionLog, batch: bytearray | bytes, origin: AppendOrigin) -> 
 def write_transaction(log: PartitionLog) -> None:
     """Writes two records and the marker that aborts them."""
     sent = batch_of([b"0", b"1"], producer_id=7, producer_epoch=0, sequence=0, transactional=True)
-    write(log, sent, AppendOrigin.CLIENT)
-    write(log, marker_of(producer_id=7, producer_epoch=0, commit=False), AppendOrigin.COORDINATOR)
+    write(lambda: append_client(log, bytearray(sent), leader_epoch=0, now_ms=START_MS))
+    marker = marker_of(producer_id=7, producer_epoch=0, commit=False)
+    write(lambda: log.append(bytearray(marker), leader_epoch=LeaderEpoch(0), now_ms=START_MS))
 
 
 @pytest.mark.parametrize("is_replicated", [False, True])
@@ -136,7 +139,7 @@ def test_a_shortage_loses_no_aborted_transaction(is_replicated: bool) -> None:
             leader = store.create("u", 0, uuid.UUID(int=2 << 80), LogConfig())
             write_transaction(leader)
             run = leader.read(Offset(0), 1 << 20, end_offset=leader.log_end_offset).read()
-            write(log, run, AppendOrigin.REPLICATION)
+            write(partial(append_replicated, log, run, leader_epoch=0, now_ms=START_MS))
         else:
             write_transaction(log)
         log.set_high_watermark(log.log_end_offset)
@@ -160,7 +163,7 @@ def test_a_shortage_after_a_write_is_a_failure(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Segment, "add", add)
     with pytest.raises(StorageError) as raised:
-        log.append(batch_of([b"0"]), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, batch_of([b"0"]), leader_epoch=0, now_ms=START_MS)
     assert not isinstance(raised.value, ShortageError)
     assert store.directories[0].error is not None
 
@@ -183,11 +186,11 @@ def test_a_small_batch_after_a_failed_roll_is_found(path_part: str) -> None:
         disk.fail("open", path_part, nth=later, kind=FaultKind.SHORT)
     large = batch_of([b"x" * 200], producer_id=7, producer_epoch=0, sequence=1)
     with pytest.raises(ShortageError):
-        log.append(large, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+        append_client(log, large, leader_epoch=0, now_ms=START_MS)
     assert not disk.has_faults
     assert not [name for name in disk.contents("/data/t-0") if name.startswith(f"{1:020d}")]
     small = batch_of([b"1"], producer_id=7, producer_epoch=0, sequence=1, timestamp_ms=START_MS + 5)
-    write(log, small, AppendOrigin.CLIENT)
+    write(lambda: append_client(log, bytearray(small), leader_epoch=0, now_ms=START_MS))
     log.roll()
     append(log, b"2")
     assert [segment.base_offset for segment in log.segments] == [0, 2]

@@ -29,10 +29,10 @@ from kcli.storage.directory import (
     suffixed_dir_name,
 )
 from kcli.storage.files import Handle, HandlePool
-from kcli.storage.log.log import AppendOrigin, PartitionLog
+from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, batch_of, contents, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, numbered
 from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
@@ -59,7 +59,7 @@ def open_store(
 
 
 def append(log: PartitionLog, count: int = 1) -> None:
-    log.append(batch_of(numbered(count)), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=START_MS)
+    append_client(log, batch_of(numbered(count)), leader_epoch=0, now_ms=START_MS)
 
 
 def names(disk: SimDisk, path: str = "/data") -> list[str]:

@@ -11,8 +11,8 @@ from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
 from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
-from kcli.storage.log.log import AppendOrigin, PartitionLog
-from rigs.logs import START_MS, LogRig
+from kcli.storage.log.log import PartitionLog
+from rigs.logs import START_MS, LogRig, append_replicated
 from simulation.runtime.disk import SimDisk
 
 TIMES = [START_MS + step for step in (5, 3, 9, 9, 40, 12, 41, 90)]
@@ -30,7 +30,7 @@ def log_of(codec: Codec, *, stamped: bool) -> tuple[PartitionLog, list[Timestamp
         records += [
             TimestampOffset(stamp or row.timestamp_ms, len(records) + nth) for nth, row in enumerate(rows)
         ]
-        log.append(batch, leader_epoch=0, origin=AppendOrigin.REPLICATION, now_ms=START_MS)
+        append_replicated(log, batch, leader_epoch=0, now_ms=START_MS)
     return log, records
 
 
@@ -51,9 +51,9 @@ def test_in_parts_as_in_a_list(
             expected = next(
                 (each for each in records if each.timestamp_ms >= time_ms and each.offset >= log_start), None
             )
-            assert log.offset_for_timestamp(time_ms) == expected
+            assert last_of(log.search_timestamp(time_ms)) == expected
     newest_ms = max(each.timestamp_ms for each in records)
-    assert log.offset_of_max_timestamp() == next(
+    assert last_of(log.search_max_timestamp()) == next(
         each for each in records if each.timestamp_ms == newest_ms and each.offset >= 11
     )
 
