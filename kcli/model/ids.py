@@ -20,6 +20,8 @@ ProducerId = NewType("ProducerId", int)
 
 NO_OFFSET = Offset(-1)
 FIRST_OFFSET = Offset(0)
+MAX_OFFSET = Offset((1 << 63) - 1)
+"""The largest offset, because offsets in requests and files have 64 bits."""
 NO_TIMESTAMP = -1
 """The value in the timestamp field of a record that has no timestamp."""
 NO_LEADER = BrokerId(-1)

@@ -25,8 +25,8 @@ from kcli.model.observations import Observations
 from kcli.runtime.descriptors import is_shortage
 from kcli.runtime.disk import Disk
 from kcli.runtime.limited_lines import LimitedLines
+from kcli.storage.epoch_flushes import EpochFlushes
 from kcli.storage.files import HandlePool
-from kcli.storage.log.epoch_flushes import EpochFlushes
 
 _log = logging.getLogger(__name__)
 

@@ -34,8 +34,8 @@ from kcli.protocol.batches.batch import BatchHeader
 from kcli.runtime.disk import File, begin_replacing, end_replacing
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from kcli.storage.directory import LogDirectory, on_disk
+from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.log import lookup
-from kcli.storage.log.leader_epochs import LeaderEpochCache
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_entries import ProducerEntry
 from kcli.storage.log.producer_state import ProducerState, Verification, read_marker

@@ -19,7 +19,7 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_OFFSET, Offset, ProducerId
+from kcli.model.ids import MAX_OFFSET, NO_OFFSET, Offset, ProducerId
 from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
 from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
 from kcli.storage.log.producer_entries import (
@@ -334,8 +334,8 @@ class ProducerState:
         return self._first_unstable
 
     def _find_unstable(self) -> None:
-        first = min(next(iter(self._ongoing), NEVER), min(self._unreplicated, default=NEVER))
-        self._first_unstable = None if first == NEVER else first
+        first = min(next(iter(self._ongoing), MAX_OFFSET), min(self._unreplicated, default=MAX_OFFSET))
+        self._first_unstable = None if first == MAX_OFFSET else first
 
     def has_open_transaction_before(self, time_ms: int) -> bool:
         """Whether the producer of an open transaction has written nothing since `time_ms`."""
@@ -430,9 +430,6 @@ class ProducerState:
     def content(self) -> SnapshotContent:
         """The content of a snapshot. Another thread may encode it."""
         return SnapshotContent(list(self._producers.values()), self._most_producers)
-
-
-NEVER = Offset((1 << 63) - 1)
 
 
 def _follows(last_sequence: int, next_sequence: int) -> bool:

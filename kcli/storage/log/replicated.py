@@ -10,13 +10,10 @@ from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecordException
 from kcli.model.buffers import Buffer
-from kcli.model.ids import NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset
+from kcli.model.ids import MAX_OFFSET, NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches
 from kcli.storage.log.producer_state import read_marker
 from kcli.storage.log.validation import PlacedBatch
-
-MAX_OFFSET = (1 << 63) - 1
-"""The largest offset, because offsets in requests and files have 64 bits."""
 
 STEP_BYTES = 1 << 20
 """The most bytes of a run. A larger run would block the event loop for more than a millisecond."""

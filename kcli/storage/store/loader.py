@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
-from kcli.model.ids import FIRST_OFFSET, Offset
+from kcli.model.ids import FIRST_OFFSET, MAX_OFFSET, Offset
 from kcli.protocol.batches.batch import HEADER_SIZE, PREFIX_SIZE, read_header
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
@@ -34,7 +34,7 @@ from kcli.storage.files import (
     TXN_INDEX_SUFFIX,
     offset_of,
 )
-from kcli.storage.log.leader_epochs import LeaderEpochCache
+from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_ids import ProducerIds
 from kcli.storage.log.producer_state import ProducerState
@@ -44,8 +44,6 @@ from kcli.storage.log.segment import Segment
 from kcli.storage.log.split import write_split
 
 _log = logging.getLogger(__name__)
-
-MAX_OFFSET = Offset((1 << 63) - 1)
 
 
 @dataclass(frozen=True, slots=True)

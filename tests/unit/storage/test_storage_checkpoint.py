@@ -11,7 +11,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.model.uuids import uuid_from_text
 from kcli.runtime.disk import read_file, replace_file
 from kcli.storage import checkpoint
-from kcli.storage.log.leader_epochs import LeaderEpochCache
+from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.meta_properties import (
     MetaProperties,
     encode_meta_properties,

@@ -10,10 +10,10 @@ from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordException, InvalidRecordException
-from kcli.model.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from kcli.model.ids import MAX_OFFSET, NO_LEADER_EPOCH, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import CRC_END, HEADER_SIZE
 from kcli.storage.log.log import PartitionLog
-from kcli.storage.log.replicated import MAX_OFFSET, STEP_BATCHES, STEP_BYTES
+from kcli.storage.log.replicated import STEP_BATCHES, STEP_BYTES
 from rigs.logs import START_MS, LogRig, append_replicated, batch_of, contents
 from simulation.runtime.disk import SimDisk
 

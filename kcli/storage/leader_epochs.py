@@ -10,11 +10,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 
-from kcli.model.ids import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+from kcli.model.ids import MAX_OFFSET, NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from kcli.runtime.disk import Disk, begin_replacing, install_replacement, replace_file
 from kcli.storage.checkpoint import encode_epochs, read_epochs
-
-NEVER = Offset((1 << 63) - 1)
 
 
 class LeaderEpochCache:
@@ -83,7 +81,7 @@ class LeaderEpochCache:
         next_start = self.entries[found][1]
         return (epoch if found == 0 else self.entries[found - 1][0]), next_start
 
-    def flush(self, end_offset: Offset = NEVER) -> None:
+    def flush(self, end_offset: Offset = MAX_OFFSET) -> None:
         """Writes the checkpoint if there are changes. May block. May be called in any thread.
 
         The file may lack the epochs that begin at or after `end_offset`. These epochs have no records, and are removed
@@ -98,7 +96,7 @@ class LeaderEpochCache:
             if self.is_dirty:
                 self.is_dirty = self.entries != self._written
 
-    def is_flushed(self, end_offset: Offset = NEVER) -> bool:
+    def is_flushed(self, end_offset: Offset = MAX_OFFSET) -> bool:
         """Whether `flush` has nothing to write."""
         if not self.is_dirty:
             return True

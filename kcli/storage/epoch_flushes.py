@@ -13,9 +13,9 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from kcli.errors import StorageError
-from kcli.model.ids import Offset
+from kcli.model.ids import MAX_OFFSET, Offset
 from kcli.runtime.disk import Disk
-from kcli.storage.log.leader_epochs import NEVER, LeaderEpochCache
+from kcli.storage.leader_epochs import LeaderEpochCache
 from kcli.storage.parallel import MANY_LOGS
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class EpochFlushes:
         """
         begun = []
         for log in logs:
-            begin = partial(log.leader_epochs.begin_flush, log.log_end_offset if closing else NEVER)
+            begin = partial(log.leader_epochs.begin_flush, log.log_end_offset if closing else MAX_OFFSET)
             number = _attempt(log, begin)
             if number is not None:
                 begun.append((log, number))
