@@ -64,7 +64,7 @@ def fill(log: PartitionLog, *, records: int, distinct: int, record_bytes: int, b
         struct.pack_into(">I", batch, CRC_BEGIN - 4, crc32c(memoryview(batch)[CRC_BEGIN:]))
         log.append(bytes(batch), leader_epoch=0, now_ms=now_ms)
     log.roll()
-    log.flush()
+    log.durability.flush()
     log.set_high_watermark(log.log_end_offset)
 
 

@@ -216,7 +216,7 @@ def append_all(log: PartitionLog, block: bytes, blocks: int, *, flush: bool = Fa
         log.append_checked(log.check_client_batch(block, now_ms), leader_epoch=0, now_ms=now_ms)
     log.set_high_watermark(log.log_end_offset)
     if flush:
-        log.flush()
+        log.durability.flush()
 
 
 def read_all(log: PartitionLog, block_bytes: int) -> None:

@@ -147,7 +147,8 @@ class LogDirectory:
 
 
 class InDirectory(Protocol):
-    directory: LogDirectory
+    @property
+    def directory(self) -> LogDirectory: ...
 
 
 S = TypeVar("S", bound=InDirectory)

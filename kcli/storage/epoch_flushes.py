@@ -36,7 +36,9 @@ class EpochLog(Protocol):
     operations may fail."""
 
     leader_epochs: LeaderEpochCache
-    log_end_offset: Offset
+
+    @property
+    def log_end_offset(self) -> Offset: ...
 
     @property
     def directory(self) -> Directory: ...

@@ -401,7 +401,12 @@ def test_a_partition_that_cannot_be_handled_does_not_stop_the_others(monkeypatch
         bad = leader.lead("bad", 0, world.log("leader", "bad"))
         good = leader.lead("t", 0, world.log("leader"))
         log = world.log("follower", "bad")
-        monkeypatch.setattr(log, "replicate", lambda *_, **__: 1 / 0)
+        replicate = PartitionLog.replicate
+
+        def broken(of: PartitionLog, *arguments: Any, **fields: Any) -> Any:
+            return 1 / 0 if of is log else replicate(of, *arguments, **fields)
+
+        monkeypatch.setattr(PartitionLog, "replicate", broken)
         world.follow(log, topic="bad")
         followed = world.follow(world.log("follower"))
         for each in (bad, good):

@@ -224,7 +224,7 @@ def test_a_follower_that_diverges_is_answered_at_once_and_not_counted(tmp_path: 
 
 def test_the_topic_id_of_a_recreated_topic_is_refused(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig, client: Client) -> None:
-        leader_of(rig).log.topic_id = uuid.UUID(int=1)
+        leader_of(rig).log.local.topic_id = uuid.UUID(int=1)
         row = await read(client, follower(2, 0))
         assert row.error_code is ErrorCode.INCONSISTENT_TOPIC_ID
 

@@ -145,7 +145,7 @@ def test_a_leadership_begins_when_the_cut_of_the_log_is_durable(tmp_path: Path) 
             work.pop(0)()
             await asyncio.sleep(0)
         assert rig.replicas.get("t", 0).log is followed.log
-        assert not followed.log.has_unsynced_cut
+        assert not followed.log.durability.has_unsynced_cut
 
     run(tmp_path, scenario, pair("t", OTHER))
 

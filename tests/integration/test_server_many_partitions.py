@@ -86,7 +86,7 @@ def test_many_are_led_in_slices(tmp_path: Path) -> None:
         assert set(sizes) <= {*range(0, COUNT, SLICE_PARTITIONS), COUNT}
         assert len(sizes) > 2
         assert rig.replicas.get("big", COUNT - 1).log.topic_id == TOPIC_ID
-        await until(lambda: all(leader.log.is_settled for leader in rig.replicas))
+        await until(lambda: all(leader.log.durability.is_settled for leader in rig.replicas))
 
     run(tmp_path, scenario)
 

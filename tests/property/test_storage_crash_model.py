@@ -188,7 +188,7 @@ class CrashMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         def work() -> None:
-            self.log.flush()
+            self.log.durability.flush()
             self.safe = self.log.log_end_offset
 
         self._survives(work)
@@ -210,7 +210,7 @@ class CrashMachine(RuleBasedStateMachine):
         def work() -> None:
             self.safe = min(self.safe, offset)
             log.truncate_to(offset)
-            log.flush()  # before the flush, a crash may bring the records back
+            log.durability.flush()  # before the flush, a crash may bring the records back
             # After a crash, the log may end before the offset of the truncation.
             self.safe = max((each + 1 for each in self.written if each < offset), default=0)
 
@@ -314,7 +314,7 @@ class CrashMachine(RuleBasedStateMachine):
         """Where each record lies now, by its file and the position of its batch."""
         self.disk.heal()
         if clean:
-            self.log.flush()
+            self.log.durability.flush()
             self.safe = self.log.log_end_offset
         self.store.close(clean=clean)
         self.disk = self.disk.kill_clone()

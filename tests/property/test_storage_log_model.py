@@ -131,12 +131,16 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.log.flush()
-        assert self.log.recovery_point == self.end
+        self.log.durability.flush()
+        assert self.log.durability.recovery_point == self.end
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
-        point, start, end = self.log.recovery_point, self.log.log_start_offset, self.log.log_end_offset
+        point, start, end = (
+            self.log.durability.recovery_point,
+            self.log.log_start_offset,
+            self.log.log_end_offset,
+        )
         empty_end = self.log.segments[-1].base_offset
         self.log.close(clean=clean)
         self.log = self.rig.load(clean=clean, recovery_point=point, log_start_offset=start)
@@ -198,7 +202,7 @@ class LogMachine(RuleBasedStateMachine):
     def epochs(self) -> None:
         for batch in self.batches:
             if batch.base_offset >= self.start:
-                assert self.log.epoch_for_offset(batch.base_offset) == batch.epoch
+                assert self.log.leader_epochs.epoch_for_offset(batch.base_offset) == batch.epoch
         content = b"".join(
             self.log.segments[nth].log.file().read_at(0, self.log.segments[nth].size_bytes)
             for nth in range(len(self.log.segments))

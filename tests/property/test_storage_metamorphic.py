@@ -196,11 +196,11 @@ class Run:
     def _next_sequence(self, producer: int) -> int:
         if producer < 0:
             return -1
-        entry = self.log.producers.entry(producer)
+        entry = self.log.producers.state.entry(producer)
         return 0 if entry is None else entry.last_sequence + 1
 
     def _is_open(self, producer: int) -> bool:
-        entry = self.log.producers.entry(producer)
+        entry = self.log.producers.state.entry(producer)
         return entry is not None and entry.current_txn_first_offset is not None
 
     def _restart(self, clean: bool) -> None:
@@ -242,15 +242,15 @@ def seen(run: Run) -> dict[str, object]:
         "from the middle": records_from(log, middle),
         "times": [last_of(log.search_timestamp(START_MS + at)) for at in LOOKUPS],
         "newest": last_of(log.search_max_timestamp()),
-        "epochs": [log.epoch_for_offset(offset) for offset in range(start, end)],
+        "epochs": [log.leader_epochs.epoch_for_offset(offset) for offset in range(start, end)],
         "aborted": [
             (entry.producer_id, entry.first_offset, entry.last_offset)
-            for entry in log.aborted_transactions(start, end)
+            for entry in log.local.aborted_transactions(start, end)
             if entry.last_offset >= start
         ],
         "producers": sorted(
             (entry.producer_id, entry.last_sequence, entry.last_data_offset, entry.current_txn_first_offset)
-            for entry in log.active_producers()
+            for entry in log.producers.active()
         ),
     }
 

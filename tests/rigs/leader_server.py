@@ -305,8 +305,8 @@ class FetcherWorld:
     def _sync_cuts(self, logs: Sequence[PartitionLog]) -> None:
         self.cuts.append({log: log.log_end_offset for log in logs})
         for log in logs:
-            log.sync_cut()
-            log.note_durable_cuts(log.truncations)
+            log.durability.sync_cut()
+            log.durability.note_durable_cuts(log.local.truncations)
 
     async def leader(self, node_id: int, *, registered: bool = True) -> LeaderServer:
         """Starts a leader."""

@@ -10,6 +10,7 @@ from kcli.config.topic import LogConfig
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, LeaderEpoch, Offset
 from kcli.model.steps import last_of
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
 from kcli.protocol.batches.compression import Codec
@@ -21,8 +22,9 @@ from kcli.storage.files import HandlePool
 from kcli.storage.log.late_opening import opening_of
 from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
+from kcli.storage.log.settings import StoreSettings
 from kcli.storage.log.validation import UnopenedBatch
-from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
+from kcli.storage.store.loader import LoadState, create_log, load_log
 from kcli.storage.store.store import run_inline
 
 START_MS = 1_800_000_000_000
@@ -105,6 +107,7 @@ class LogRig:
         self.disk = disk
         self.path = path
         self.topic = topic
+        self._key = TopicPartition(topic, 0)
         self.config = config or LogConfig()
         self.clock = clock or ManualClock()
         disk.make_dir(path)
@@ -122,17 +125,17 @@ class LogRig:
         )
 
     @property
-    def settings(self) -> LogSettings:
-        return LogSettings(self.clock.now_ms, self._rng.randrange, producer_expiration_ms=86_400_000)
+    def settings(self) -> StoreSettings:
+        return StoreSettings(self.clock.now_ms, self._rng.randrange, producer_expiration_ms=86_400_000)
 
     def create(self) -> PartitionLog:
-        return create_log(self.directory, f"{self.topic}-0", self.topic, 0, None, self.config, self.settings)
+        return create_log(self.directory, f"{self.topic}-0", self._key, None, self.config, self.settings)
 
     def load(self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0) -> PartitionLog:
         """Opens the log again, as a new process would."""
         self.directory = self._directory()
         state = LoadState(clean, Offset(recovery_point), Offset(log_start_offset))
-        return load_log(self.directory, f"{self.topic}-0", self.topic, 0, self.config, self.settings, state)
+        return load_log(self.directory, f"{self.topic}-0", self._key, self.config, self.settings, state)
 
 
 def append_client(

@@ -15,6 +15,7 @@ from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.server.coordinators.shard_runner import ShardRunner, _answer
 from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.storage.log.durability import Durability
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.store import store
@@ -63,13 +64,13 @@ def _nothing(*_: object, **__: object) -> None:
 
 def _flush_only_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are acknowledged as flushed and are not."""
-    flush = PartitionLog.flush
+    flush = Durability.flush
 
-    def only_metadata(log: PartitionLog, *arguments: int) -> None:
-        if log.topic == CLUSTER_METADATA_TOPIC:
-            flush(log, *arguments)
+    def only_metadata(durability: Durability, *arguments: int) -> None:
+        if durability._local.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            flush(durability, *arguments)
 
-    monkeypatch.setattr(PartitionLog, "flush", only_metadata)
+    monkeypatch.setattr(Durability, "flush", only_metadata)
 
 
 def _metadata_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +86,8 @@ def _producers_forgotten_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def forgetful(*arguments: Any) -> PartitionLog:
         log = load_log(*arguments)
-        log.producers.clear()
-        log.producers.end_offset = log.log_end_offset
+        log.producers.state.clear()
+        log.producers.state.end_offset = log.log_end_offset
         return log
 
     monkeypatch.setattr(store, "load_log", forgetful)

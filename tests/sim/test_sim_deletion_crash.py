@@ -94,7 +94,7 @@ async def deletions(node: SimNode, disk: WatchedDisk, *, settled: bool) -> None:
     for name, partitions in (("kept", 2), ("small", 2), ("large", LARGE), ("again", 1)):
         await create(running, name, partitions)
         write(running, name)
-    running.logs.logs["kept", 0].flush()  # type: ignore[index]
+    running.logs.logs["kept", 0].durability.flush()  # type: ignore[index]
     if settled:
         running.logs.flush_all()
     disk.watching = True

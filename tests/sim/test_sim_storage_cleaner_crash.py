@@ -84,7 +84,7 @@ def check(disk: SimDisk, values: Values) -> int:
     """Returns how many records are left."""
     store = open_store(disk)
     log = store.logs[TopicPartition("t", 0)]
-    aborted = log.aborted_transactions(0, log.log_end_offset)
+    aborted = log.local.aborted_transactions(0, log.log_end_offset)
     found: Values = {}
     for segment in log.segments:
         content = segment.log.file().read_at(0, segment.size_bytes)

@@ -60,7 +60,7 @@ class Writer:
             case 0:
                 self.log.roll()
             case 1:
-                self.log.flush()
+                self.log.durability.flush()
                 self.safe = self.log.log_end_offset
             case 2 | 3:
                 self.append_of_producer()
@@ -135,7 +135,7 @@ def check_producers(log: PartitionLog) -> None:
             else:
                 sequences[header.producer_id] = header.last_sequence
                 first_offsets.setdefault(header.producer_id, header.base_offset)
-    found = {entry.producer_id: entry for entry in log.active_producers()}
+    found = {entry.producer_id: entry for entry in log.producers.active()}
     assert {key: entry.last_sequence for key, entry in found.items()} == sequences
     opened = {key: entry.current_txn_first_offset for key, entry in found.items()}
     assert {key: first for key, first in opened.items() if first is not None} == first_offsets
@@ -160,11 +160,11 @@ def test_a_log_keeps_flushed_records_after_a_power_failure(seed: int) -> None:
         assert found is not None
         check(found, writer.values, writer.safe)
         assert dump_complaints(store.disk, "/data/t-0", compacted=True) == ""
-        assert found.recovery_point <= found.log_end_offset
+        assert found.durability.recovery_point <= found.log_end_offset
         del writer.values[found.log_end_offset :]
         again = Writer(found, rng)
         again.values, again.safe = writer.values, min(writer.safe, found.log_end_offset)
-        for entry in found.active_producers():
+        for entry in found.producers.active():
             again.sequences[entry.producer_id] = entry.last_sequence + 1
             if entry.current_txn_first_offset is not None:
                 again.open_transactions.add(entry.producer_id)
@@ -237,7 +237,7 @@ def killed_in_mid_life() -> tuple[SimDisk, Writer]:
         writer.step()
         if nth == 20:
             store.checkpoint_recovery_points()
-    writer.log.flush()
+    writer.log.durability.flush()
     return store.disk.kill_clone(), writer  # type: ignore[attr-defined]
 
 
@@ -358,13 +358,13 @@ def test_a_log_that_was_cut_and_continued_survives_a_power_failure(seed: int) ->
             pass
 
     replicate(0, 60, epoch=1)
-    log.flush()
+    log.durability.flush()
     store.checkpoint_directory(log.directory)
     cut = rng.randint(0, 59)
     log.directory.background = lambda _work: None  # the jobs of the cut and of the appends have not run yet
     log.truncate_to(cut)
     store.sync_cuts([log])  # as the fetcher does before it appends again
-    assert not log.has_unsynced_cut
+    assert not log.durability.has_unsynced_cut
     replicate(cut, rng.randint(1, 7 - cut % 7), epoch=2)  # up to the end of the segment, which has 7 records
     assert len(log.segments) == cut // 7 + 1
     again = open_store(disk.crash_clone(seed)).logs[TopicPartition("t", 0)]

@@ -111,7 +111,7 @@ class Partition:
     def wrote(self) -> None:
         self.state.end_offset = Offset(len(self.data))
         self.state.on_high_watermark(len(self.data))
-        unstable = self.state.first_unstable_offset()
+        unstable = self.state.first_unstable_offset
         stable = len(self.data) if unstable is None else unstable
         assert stable >= self.stable, f"the last stable offset of {self.key} went back"
         self.stable = stable

@@ -44,7 +44,7 @@ _COUNTED = (
 
 
 def _count(broker: BrokerPorts, leader: LeaderPartition, counts: Counter[str], late_before_ms: int) -> None:
-    state, producers = leader.state, leader.log.producers
+    state, producers = leader.state, leader.log.producers.state
     image = image_of(broker, leader)
     counts["UnderReplicatedPartitions"] += is_under_replicated(state, image)
     counts["UnderMinIsrPartitionCount"] += not state.isr.is_sufficient

@@ -137,7 +137,7 @@ class TransactionVerifier:
         verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}
         for leader, base_sequence in batches:
-            verification = leader.log.producers.verification(
+            verification = leader.log.producers.state.verification(
                 ProducerId(client.producer_id),
                 client.producer_epoch,
                 base_sequence,
@@ -217,7 +217,7 @@ def _is_dropped(
     producer_id = ProducerId(client.producer_id)
     return any(
         (verification := asked.get(TopicPartition(leader.topic, leader.partition))) is not None
-        and not leader.log.producers.is_valid(producer_id, verification)
+        and not leader.log.producers.state.is_valid(producer_id, verification)
         for leader, _ in batches
     )
 

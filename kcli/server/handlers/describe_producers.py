@@ -80,7 +80,7 @@ def _described(context: BrokerContext, topic: str, index: int) -> Steps[Partitio
         # Kafka gives a text only for a topic that is unknown, invalid or refused.
         return PartitionResponse(partition_index=index, error_code=error.code)
     producers = []
-    for entry in log.active_producers():
+    for entry in log.producers.active():
         producers.append(_state(entry))
         yield
     return PartitionResponse(partition_index=index, active_producers=tuple(producers))

@@ -227,7 +227,9 @@ def _find(
                 raise _not_available(context)
             return Found(limit, _NOTHING, source.leader_epoch)
         case OffsetSpec.EARLIEST | OffsetSpec.EARLIEST_LOCAL:
-            return Found(log.log_start_offset, _NOTHING, log.epoch_for_offset(log.log_start_offset))
+            return Found(
+                log.log_start_offset, _NOTHING, log.leader_epochs.epoch_for_offset(log.log_start_offset)
+            )
         case OffsetSpec.MAX_TIMESTAMP:
             record = yield from log.search_max_timestamp()
         case OffsetSpec.LATEST_TIERED:
@@ -240,7 +242,7 @@ def _find(
         if lagging:
             raise _not_available(context)
         return Found()
-    return Found(record.offset, record.timestamp_ms, log.epoch_for_offset(record.offset))
+    return Found(record.offset, record.timestamp_ms, log.leader_epochs.epoch_for_offset(record.offset))
 
 
 def _epoch_start(source: HostedPartition) -> int:

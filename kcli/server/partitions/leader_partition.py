@@ -410,7 +410,9 @@ class LeaderPartition:
         log = self.log
         followers = self.followers
         joining = self._joining() if followers else ()
-        high_watermark = self.state.high_watermark(log.high_watermark, log.log_end_offset, followers, joining)
+        high_watermark = self.state.high_watermark(
+            log.high_watermark, log.local.end_offset, followers, joining
+        )
         moves = high_watermark > log.high_watermark
         if moves:
             log.set_high_watermark(high_watermark)

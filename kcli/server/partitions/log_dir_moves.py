@@ -270,7 +270,7 @@ class LogDirMoves:
             self._logs.logs[TopicPartition(topic, number)],
             self._logs.futures.logs[TopicPartition(topic, number)],
         )
-        await self._blocking(copy.flush)
+        await self._blocking(copy.durability.flush)
         if not await self._is_told(topic, number, copy):
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
@@ -304,11 +304,11 @@ class LogDirMoves:
                 f"{current.path} holds nothing from offset {copy.log_end_offset} to its end at "
                 f"{current.log_end_offset}"
             )
-        truncations = current.truncations
+        truncations = current.local.truncations
         try:
             await self._blocking(lambda: futures.append(copy, current, piece.read(), now_ms))
         except KafkaError:
-            if current.truncations == truncations:
+            if current.local.truncations == truncations:
                 raise
             return True  # the log was truncated during the read, so the copy begins again
         self._throttle.copied(piece.size_bytes)

@@ -348,7 +348,7 @@ class Replicas:
         if followed is None or diff.after is None or diff.after.leader != self.node_id:
             return None
         log = followed.log
-        return log if log.has_unsynced_cut and log.directory.error is None else None
+        return log if log.durability.has_unsynced_cut and log.directory.error is None else None
 
     def _new_log(self, diff: PartitionDiff, after: PartitionImage) -> NewLog:
         assigned = after.directory(self.node_id) if after.directories else None

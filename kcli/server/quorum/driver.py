@@ -239,14 +239,14 @@ class RaftDriver:
             while True:
                 await self._flush.wait()
                 self._flush.clear()
-                truncations = self._log.log.truncations
+                truncations = self._log.log.local.truncations
                 try:
                     end_offset = await run_in(self._threads.flushes, self._log.flush)
                 except ShortageError:  # the log directory has logged the error
                     await asyncio.sleep(SHORTAGE_PAUSE_S)
                     self._flush.set()
                     continue
-                if truncations == self._log.log.truncations:
+                if truncations == self._log.log.local.truncations:
                     self.post(Flushed(end_offset))
                 else:
                     # The flush may have covered records that other records have replaced.

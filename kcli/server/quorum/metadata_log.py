@@ -300,7 +300,7 @@ class MetadataLog:
     def flush(self) -> Offset:
         """Flushes the log. Returns the offset up to which the log survives a power failure. Blocks."""
         end_offset = self.end_offset
-        self.log.flush(end_offset)
+        self.log.durability.flush(end_offset)
         return end_offset
 
     # Snapshots.

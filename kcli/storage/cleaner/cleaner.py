@@ -183,7 +183,7 @@ class LogCleaner:
     def _first_dirty_offset(self, log: PartitionLog, checkpoint: dict[TopicPartition, Offset]) -> Offset:
         """The offset up to which the log is clean. After a truncation, the log is dirty from its start, because new
         records may have replaced cleaned records."""
-        truncations = log.truncations
+        truncations = log.local.truncations
         if self._truncations.setdefault(log, 0) != truncations:
             self._truncations[log] = truncations
             self._note_cleaned(log, log.log_start_offset)
@@ -287,11 +287,11 @@ class LogCleaner:
             sizes=made.sizes,
             name_suffix=CLEANED_SUFFIX,
         )
-        with log.segments_lock:
+        with log.local.lock:
             if not is_unchanged(candidate, old):
                 raise CleaningStopped(CHANGED)
             cleaned.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-            log.replace_segments(old, cleaned)
+            log.local.replace_segments(old, cleaned)
             cleaned.rename_suffix(SWAP_SUFFIX, "")
         cleaned.disk.sync_dir(log.path)
 
@@ -329,7 +329,7 @@ def candidate_of(log: PartitionLog, first_dirty_offset: Offset, now_ms: int) -> 
     """Returns the log with the segments that may be cleaned, or None if the log needs no pass. A segment may be cleaned
     if it is sealed, is below the last stable offset, and has only records that are older than `min.compaction.lag.ms`.
     """
-    truncations, config = log.truncations, log.config
+    truncations, config = log.local.truncations, log.config
     bounded = [(segment, following.base_offset) for segment, following in pairwise(log.segments)]
     limit = log.last_stable_offset
     if config.min_compaction_lag_ms > 0:
@@ -390,10 +390,10 @@ def plan_of(candidate: Candidate, now_ms: int) -> CleaningPlan:
         first_dirty_offset=candidate.first_dirty_offset,
         first_dirty_position=first_dirty.offset_index.lookup(candidate.first_dirty_offset).position,
         upper_bound_offset=candidate.end_offset,
-        aborted=tuple(log.aborted_transactions(segments[0].base_offset, candidate.end_offset)),
+        aborted=tuple(log.local.aborted_transactions(segments[0].base_offset, candidate.end_offset)),
         last_records=tuple(
             LastRecord(entry.producer_id, entry.epoch, entry.last_data_offset if entry.batches else None)
-            for entry in log.active_producers()
+            for entry in log.producers.active()
         ),
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
@@ -412,6 +412,6 @@ def is_unchanged(candidate: Candidate, segments: Iterable[Segment]) -> bool:
     return (
         log.directory.error is None
         and log.config.compact
-        and log.truncations == candidate.truncations
+        and log.local.truncations == candidate.truncations
         and not any(segment.deleted for segment in segments)
     )

@@ -125,9 +125,10 @@ class ProducerState:
         self._verifications: dict[ProducerId, Verification] = {}
         self._ongoing: dict[Offset, OpenTransaction] = {}  # by first offset, ascending
         # Transactions that have ended, but whose marker is not below the high watermark.
-        self._unreplicated: dict[Offset, OpenTransaction] = {}
-        # The first offset of the oldest transaction in either of the two. The cleaner's thread reads only this number.
-        self._first_unstable: Offset | None = None
+        self.undecided: dict[Offset, OpenTransaction] = {}
+        self.first_unstable_offset: Offset | None = None
+        """The first offset of the oldest transaction that read_committed consumers must not read yet. None if there is
+        no such transaction. May be read in any thread."""
 
     def __len__(self) -> int:
         """The number of producer ids."""
@@ -308,7 +309,7 @@ class ProducerState:
             return None
         transaction = self._ongoing.pop(first_offset)
         transaction.last_offset = offset
-        self._unreplicated[first_offset] = transaction
+        self.undecided[first_offset] = transaction
         self._find_unstable()
         if marker.commit:
             return None
@@ -328,14 +329,9 @@ class ProducerState:
         known = self.entry(producer_id)
         return known is not None and known.current_txn_first_offset is not None
 
-    def first_unstable_offset(self) -> Offset | None:
-        """The first offset of the oldest transaction that read_committed consumers must not read yet. None if there is
-        no such transaction. May be called in any thread."""
-        return self._first_unstable
-
     def _find_unstable(self) -> None:
-        first = min(next(iter(self._ongoing), MAX_OFFSET), min(self._unreplicated, default=MAX_OFFSET))
-        self._first_unstable = None if first == MAX_OFFSET else first
+        first = min(next(iter(self._ongoing), MAX_OFFSET), min(self.undecided, default=MAX_OFFSET))
+        self.first_unstable_offset = None if first == MAX_OFFSET else first
 
     def has_open_transaction_before(self, time_ms: int) -> bool:
         """Whether the producer of an open transaction has written nothing since `time_ms`."""
@@ -345,14 +341,14 @@ class ProducerState:
         )
 
     def on_high_watermark(self, high_watermark: Offset) -> None:
-        if self._unreplicated:
+        if self.undecided:
             decided = [
                 first
-                for first, transaction in self._unreplicated.items()
+                for first, transaction in self.undecided.items()
                 if transaction.last_offset is not None and transaction.last_offset < high_watermark
             ]
             for first in decided:
-                del self._unreplicated[first]
+                del self.undecided[first]
             self._find_unstable()
 
     # --- forgetting
@@ -406,8 +402,8 @@ class ProducerState:
         self._sweep = None
         self._verifications.clear()
         self._ongoing.clear()
-        self._unreplicated.clear()
-        self._first_unstable = None
+        self.undecided.clear()
+        self.first_unstable_offset = None
         self.end_offset = Offset(0)
         self.last_snapshot_offset = Offset(0)
 

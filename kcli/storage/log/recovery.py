@@ -81,24 +81,24 @@ class Recovery:
         for nth, segment in enumerate(unsure):
             if segment.size_bytes >= SHOWN_SEGMENT_BYTES:
                 _log.info("%s is recovered: segment %d of %d", segment.log.path, nth + 1, len(unsure))
-            log.producers.end_offset = max(log.producers.end_offset, segment.base_offset)
-            log.write_snapshot()
+            log.producers.state.end_offset = max(log.producers.state.end_offset, segment.base_offset)
+            log.producers.write_snapshot()
             end, cut = self._recover(segment)
-            log.producers.end_offset = end
-            log.write_snapshot()
+            log.producers.state.end_offset = end
+            log.producers.write_snapshot()
             if cut:
                 self._drop_rest(unsure[nth + 1 :], segment, end, cut)
                 break
-        log.snapshots.remove_doubtful()
+        log.local.snapshots.remove_doubtful()
         return end
 
     def _rewind_producers(self, first: Segment) -> None:
         """Restores the state of producers at the offset where recovery starts. Snapshots after this offset are not
         used, because recovery reads all later records anyway."""
         log = self._log
-        log.snapshots.doubt_after(first.base_offset)
-        log.log_end_offset = first.base_offset
-        log.rebuild_producers(self._now_ms)
+        log.local.snapshots.doubt_after(first.base_offset)
+        log.local.end_offset = first.base_offset
+        log.producers.rebuild(self._now_ms)
 
     def _recover(self, segment: Segment) -> tuple[Offset, int]:
         """Reads one segment, truncates it after the last valid batch, and updates indexes, epochs and producers.
@@ -142,7 +142,7 @@ class Recovery:
             end,
             len(later),
         )
-        self._log.drop_segments(later)
+        self._log.local.drop_segments(later)
 
     def _chunk_size(self, segment: Segment, position: Position, end: int) -> int:
         """The number of bytes to read next: the size of a chunk or, if the next batch is larger, the size of this
@@ -196,10 +196,10 @@ class Recovery:
         if header.producer_id < 0:
             return
         if not header.is_control:
-            log.producers.update(header, header.base_offset)
+            log.producers.state.update(header, header.base_offset)
             return
         marker = read_marker(chunk[at : at + header.size_bytes])
         if marker is not None:
-            aborted = log.producers.update_marker(header, header.base_offset, marker)
+            aborted = log.producers.state.update_marker(header, header.base_offset, marker)
             if aborted is not None:
                 segment.txn_index.append(aborted)

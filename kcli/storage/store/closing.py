@@ -24,11 +24,13 @@ def close_logs(directory: LogDirectory, logs: Sequence[PartitionLog], threads: i
     if clean:
         # One thread writes to the page cache, because more threads would only compete for Python's lock.
         written = False not in [_attempt(log, log.write_out) for log in logs]
-        changed = [log for log in logs if not log.is_flushed]
+        changed = [log for log in logs if not log.durability.is_flushed]
         if len(changed) >= MANY_LOGS:
             _flush_together(directory, changed)
-        left = [log for log in logs if not log.is_flushed]
-        written = all(in_threads(lambda log: _attempt(log, log.flush_all), left, threads)) and written
+        left = [log for log in logs if not log.durability.is_flushed]
+        written = (
+            all(in_threads(lambda log: _attempt(log, log.durability.flush_all), left, threads)) and written
+        )
 
     def close(log: PartitionLog) -> bool:
         return _attempt(log, lambda: log.close(clean=False))
@@ -44,7 +46,7 @@ def _flush_together(directory: LogDirectory, logs: Sequence[PartitionLog]) -> No
         if not disk.sync_volume(path):
             return
         for log in logs:
-            log.note_synced()
+            log.durability.note_synced()
     except OSError as error:
         directory.failed(error)
         return

@@ -18,7 +18,8 @@ from kcli.model.ids import NO_LEADER_EPOCH, Offset
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_name, suffixed_dir_name
 from kcli.storage.log.log import PartitionLog
-from kcli.storage.store.loader import LoadState, LogSettings, create_log, load_log
+from kcli.storage.log.settings import StoreSettings
+from kcli.storage.store.loader import LoadState, create_log, load_log
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ UNKNOWN_TRUNCATIONS = -1
 class FutureLogs:
     """The future copies of logs in one `LogStore`. The task that fills a copy owns it."""
 
-    def __init__(self, store: Logs, settings: LogSettings) -> None:
+    def __init__(self, store: Logs, settings: StoreSettings) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._truncations: dict[str, int] = {}
         """For each copy, by its path: the number of truncations of the original log when the copy was last checked."""
@@ -74,20 +75,19 @@ class FutureLogs:
         """Makes an empty copy in `directory`, which begins at the log start offset of the original log. Raises
         StorageError if the disk fails.
         """
-        current = self._store.logs[TopicPartition(topic, partition)]
+        key = TopicPartition(topic, partition)
+        current = self._store.logs[key]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
         name = suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
         try:
-            copy = create_log(
-                directory, name, topic, partition, current.topic_id, current.config, self._settings
-            )
+            copy = create_log(directory, name, key, current.topic_id, current.config, self._settings)
         except OSError as error:
             raise directory.failed(error) from error
         if current.log_start_offset:
             copy.truncate_fully_and_start_at(current.log_start_offset)
-        self._truncations[copy.path] = current.truncations
-        self.logs[TopicPartition(topic, partition)] = copy
+        self._truncations[copy.path] = current.local.truncations
+        self.logs[key] = copy
         return copy
 
     def abandon(self, topic: str, partition: int) -> None:
@@ -113,10 +113,10 @@ class FutureLogs:
         """
         start = current.log_start_offset
         truncations = self._truncations.get(copy.path, 0)
-        if current.truncations != truncations:
+        if current.local.truncations != truncations:
             # The log of a follower was truncated, so later records may differ from those in the copy.
             self._restart(copy, start)
-            self._truncations[copy.path] = current.truncations
+            self._truncations[copy.path] = current.local.truncations
         elif start > copy.log_end_offset:
             self._restart(copy, start)
         elif start > copy.log_start_offset:
@@ -137,7 +137,7 @@ class FutureLogs:
         """Whether the copy has records that `follow` would remove."""
         return (
             current.log_start_offset > copy.log_start_offset
-            or current.truncations != self._truncations.get(copy.path, 0)
+            or current.local.truncations != self._truncations.get(copy.path, 0)
         )
 
     def is_complete(self, copy: PartitionLog, current: PartitionLog) -> bool:
@@ -146,7 +146,7 @@ class FutureLogs:
         return (
             not self.is_behind(copy, current)
             and copy.log_end_offset == current.log_end_offset
-            and copy.recovery_point >= current.recovery_point
+            and copy.durability.recovery_point >= current.durability.recovery_point
         )
 
     def promote(self, topic: str, partition: int) -> PartitionLog:
@@ -155,9 +155,9 @@ class FutureLogs:
 
         This method also works after a crash between its two renames, when only the copy exists.
         """
-        copy = self.logs[TopicPartition(topic, partition)]
+        key = TopicPartition(topic, partition)
+        copy, current = self.logs[key], self._store.logs.get(key)
         directory = copy.directory
-        current = self._store.logs.get(TopicPartition(topic, partition))
         high_watermark = copy.high_watermark if current is None else current.high_watermark
         if current is not None:
             copy.leader_epochs.copy(current.leader_epochs)
@@ -171,11 +171,11 @@ class FutureLogs:
             directory.disk.sync_dir(directory.path)
             end = copy.log_end_offset
             state = LoadState(True, end, copy.log_start_offset, high_watermark)
-            log = load_log(directory, name, topic, partition, copy.config, self._settings, state)
+            log = load_log(directory, name, key, copy.config, self._settings, state)
         except OSError as error:
             raise directory.failed(error) from error
-        del self.logs[TopicPartition(topic, partition)]
+        del self.logs[key]
         self._truncations.pop(copy.path, None)
-        self._store.logs[TopicPartition(topic, partition)] = log
+        self._store.logs[key] = log
         _log.info("%s has moved to %s", name, directory.path)
         return log

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import FIRST_OFFSET, MAX_OFFSET, Offset
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE, PREFIX_SIZE, read_header
 from kcli.runtime.disk import Disk
 from kcli.storage.checkpoint import (
@@ -35,12 +36,11 @@ from kcli.storage.files import (
     offset_of,
 )
 from kcli.storage.leader_epochs import LeaderEpochCache
+from kcli.storage.log.local_log import LocalLog
 from kcli.storage.log.log import PartitionLog
-from kcli.storage.log.producer_ids import ProducerIds
-from kcli.storage.log.producer_state import ProducerState
-from kcli.storage.log.record_validation import Validation
 from kcli.storage.log.recovery import OffsetOverflow, Recovery
 from kcli.storage.log.segment import Segment
+from kcli.storage.log.settings import StoreSettings
 from kcli.storage.log.split import write_split
 
 _log = logging.getLogger(__name__)
@@ -58,58 +58,42 @@ class LoadState:
     must_keep: bool = False
 
 
-@dataclass(slots=True)
-class LogSettings:
-    """The settings that all logs of a store share. The expiration of producers may change at run time (KIP-854)."""
-
-    now_ms: Callable[[], int]
-    random_below: Callable[[int], int]
-    producer_expiration_ms: int
-    validation: Validation = Validation.ALL
-    producer_ids: ProducerIds = field(default_factory=ProducerIds)
-
-
 def create_log(
     directory: LogDirectory,
     name: str,
-    topic: str,
-    partition: int,
+    key: TopicPartition,
     topic_id: uuid.UUID | None,
     config: LogConfig,
-    settings: LogSettings,
+    settings: StoreSettings,
 ) -> PartitionLog:
     """Makes a new, empty log in a new directory, and makes the log durable."""
-    log = make_log(directory, name, topic, partition, topic_id, config, settings)
-    log.settle()
+    log = make_log(directory, name, key, topic_id, config, settings)
+    log.durability.settle()
     return log
 
 
 def make_log(
     directory: LogDirectory,
     name: str,
-    topic: str,
-    partition: int,
+    key: TopicPartition,
     topic_id: uuid.UUID | None,
     config: LogConfig,
-    settings: LogSettings,
+    settings: StoreSettings,
 ) -> PartitionLog:
     """Makes a new, empty log like `create_log`. Until `settle` is called, the log is not durable, and a crash may
     remove it."""
     directory.disk.make_dir(f"{directory.path}/{name}")
-    log = load_log(directory, name, topic, partition, config, settings, LoadState(clean=True))
-    if log.topic_id is None:
-        log.topic_id = topic_id
-    log.is_settled = False
+    log = load_log(directory, name, key, config, settings, LoadState(clean=True))
+    log.durability.begin(topic_id)
     return log
 
 
 def load_log(
     directory: LogDirectory,
     name: str,
-    topic: str,
-    partition: int,
+    key: TopicPartition,
     config: LogConfig,
-    settings: LogSettings,
+    settings: StoreSettings,
     state: LoadState,
 ) -> PartitionLog:
     """Opens the log in `<directory>/<name>`. Raises OSError, or CorruptRecordError if recovery is impossible."""
@@ -121,41 +105,24 @@ def load_log(
     topic_id = read_partition_metadata(disk, f"{path}/{PARTITION_METADATA_FILE}")
     if not segments:
         segments = [_new_segment(directory, path, state.log_start_offset, config, settings)]
-    log = PartitionLog(
-        directory,
-        path,
-        topic,
-        partition,
-        topic_id,
-        config,
-        segments=segments,
-        leader_epochs=LeaderEpochCache(disk, f"{path}/{LEADER_EPOCH_FILE}"),
-        producers=ProducerState(
-            f"{topic}-{partition}", settings.producer_expiration_ms, settings.producer_ids
-        ),
-        log_start_offset=max(state.log_start_offset, segments[0].base_offset),
-        log_end_offset=segments[-1].base_offset,
-        recovery_point=FIRST_OFFSET,
-        file_names=files,
-        now_ms=settings.now_ms,
-        random_below=settings.random_below,
-        validation=settings.validation,
-    )
-    had_snapshots = bool(log.snapshots.offsets())
+    local = LocalLog(directory, path, key, topic_id, config, settings, segments=segments, file_names=files)
+    log_start_offset = max(state.log_start_offset, segments[0].base_offset)
+    log = PartitionLog(local, LeaderEpochCache(disk, f"{path}/{LEADER_EPOCH_FILE}"), log_start_offset)
+    had_snapshots = bool(local.snapshots.offsets())
     durable_end = MAX_OFFSET if state.clean else state.recovery_point
     if state.clean and not damaged and (end := _whole_end(segments[-1])) is not None:
-        log.log_end_offset = end
+        local.end_offset = end
     else:
         unsure = segments[-1].base_offset if state.clean else state.recovery_point
         recovery = Recovery(
             log, settings.now_ms(), flushed_offset=state.recovery_point, must_keep=state.must_keep
         )
         try:
-            log.log_end_offset = recovery.run(min([unsure, *damaged]))
+            local.end_offset = recovery.run(min([unsure, *damaged]))
         except OffsetOverflow as overflow:
             write_split(overflow.segment, overflow.pieces)
             log.close(clean=False)
-            return load_log(directory, name, topic, partition, config, settings, state)
+            return load_log(directory, name, key, config, settings, state)
         durable_end = min(durable_end, recovery.first_offset)
         had_snapshots = True
     if state.must_keep and log.log_end_offset < state.recovery_point:
@@ -180,7 +147,7 @@ def _whole_end(segment: Segment) -> Offset | None:
 
 
 def _restore(
-    log: PartitionLog, state: LoadState, settings: LogSettings, durable_end: Offset, *, trust_empty: bool
+    log: PartitionLog, state: LoadState, settings: StoreSettings, durable_end: Offset, *, trust_empty: bool
 ) -> None:
     """Sets the offsets, epochs and producers of a log whose segments are valid. All records before `durable_end` must
     be on the device."""
@@ -193,21 +160,22 @@ def _restore(
         )
         log.leader_epochs.clear()
         log.truncate_fully_and_start_at(state.log_start_offset)
-    log.recovery_point = min(durable_end, log.log_end_offset)
+    log.durability.recovery_point = min(durable_end, log.log_end_offset)
     log.leader_epochs.truncate_end(log.log_end_offset)
     log.leader_epochs.truncate_start(log.log_start_offset)
-    _remove_stray_snapshots(log)
+    _remove_stray_snapshots(log.local)
+    producers = log.producers.state
     if trust_empty:
         # If there is no snapshot after a clean stop, no producer with an id has written to the log, or the last broker
         # was an old Kafka without producer ids.
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
-            log.producers.end_offset = offset
-            log.write_snapshot()
-    elif log.producers.is_empty and log.producers.end_offset == log.log_end_offset:
+            producers.end_offset = offset
+            log.producers.write_snapshot()
+    elif producers.is_empty and producers.end_offset == log.log_end_offset:
         # Recovery has just read all records, and none came from a producer with an id.
-        log.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)
+        log.local.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)
     else:
-        log.rebuild_producers(settings.now_ms())
+        log.producers.rebuild(settings.now_ms())
     log.high_watermark = log.log_start_offset
     log.set_high_watermark(max(state.high_watermark, log.log_start_offset))
 
@@ -273,7 +241,7 @@ def _swapped_range(disk: Disk, path: str, names: list[str]) -> tuple[Offset, Off
 
 
 def _open_segments(
-    directory: LogDirectory, path: str, files: Sequence[str], settings: LogSettings, *, clean: bool
+    directory: LogDirectory, path: str, files: Sequence[str], settings: StoreSettings, *, clean: bool
 ) -> tuple[list[Segment], list[Offset]]:
     """Returns the segments in order, and the base offsets of the segments that must be read again."""
     segments, damaged = [], []
@@ -315,22 +283,22 @@ def _is_sound(segment: Segment, names: Set[str], stem: str, *, clean: bool, deep
 
 
 def _new_segment(
-    directory: LogDirectory, path: str, base_offset: Offset, config: LogConfig, settings: LogSettings
+    directory: LogDirectory, path: str, base_offset: Offset, config: LogConfig, settings: StoreSettings
 ) -> Segment:
     segment = Segment(directory.pool, path, base_offset, created_ms=settings.now_ms(), sizes={})
     segment.create_files(config.segment_size_bytes if config.preallocate else 0)
     return segment
 
 
-def _remove_stray_snapshots(log: PartitionLog) -> None:
+def _remove_stray_snapshots(local: LocalLog) -> None:
     """Removes producer snapshots at whose offset no segment begins. The newest snapshot stays if it is after the base
     offset of the last segment.
     """
-    offsets = log.snapshots.offsets()
-    if len(offsets) == 1 and offsets[0] >= log.segments[-1].base_offset:
+    offsets = local.snapshots.offsets()
+    if len(offsets) == 1 and offsets[0] >= local.segments[-1].base_offset:
         return  # as in most logs
-    bases = {segment.base_offset for segment in log.segments}
+    bases = {segment.base_offset for segment in local.segments}
     for offset in offsets:
-        newest = offset == offsets[-1] and offset > log.segments[-1].base_offset
+        newest = offset == offsets[-1] and offset > local.segments[-1].base_offset
         if offset not in bases and not newest:
-            log.snapshots.remove(offset)
+            local.snapshots.remove(offset)

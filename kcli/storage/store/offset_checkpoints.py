@@ -50,8 +50,8 @@ class OffsetCheckpoints:
         which the metadata log was committed and on the device. If the next start finds an invalid batch before this
         offset, the disk has damaged the batch. A crash cannot be the cause."""
         if log.topic != CLUSTER_METADATA_TOPIC:
-            return log.recovery_point
-        self.kept_offset = max(self.kept_offset, min(log.recovery_point, log.high_watermark))
+            return log.durability.recovery_point
+        self.kept_offset = max(self.kept_offset, min(log.durability.recovery_point, log.high_watermark))
         return self.kept_offset or None
 
     def _write(

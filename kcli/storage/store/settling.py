@@ -93,7 +93,7 @@ class Settling:
             batch: dict[LogDirectory, list[PartitionLog]] = {}
             for _ in range(min(BATCH, len(self._made))):
                 log = self._made.popleft()
-                if not log.is_settled:  # a flush may have settled the log
+                if not log.durability.is_settled:  # a flush may have settled the log
                     batch.setdefault(log.directory, []).append(log)
             for directory, logs in batch.items():
                 self._settle_in(directory, logs)
@@ -105,19 +105,19 @@ class Settling:
         with directory.settling:
             for log in logs:
                 with _ignored_failures():
-                    begun.append((log, log.begin_settling()))
+                    begun.append((log, log.durability.begin_settling()))
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
             ended: list[PartitionLog] = []
 
             def end(each: tuple[PartitionLog, File | None]) -> None:
                 with _ignored_failures():
-                    each[0].end_settling(each[1], together=together)
+                    each[0].durability.end_settling(each[1], together=together)
                     ended.append(each[0])
 
             in_threads(end, begun, 1 if together else self._threads)
         if self._volume_synced(directory) if together else self._synced(directory):
             for log in ended:
-                log.is_settled = True
+                log.durability.is_settled = True
 
     def _forget_gone(self) -> None:
         with self._forgetting:

@@ -51,11 +51,12 @@ from kcli.storage.directory import (
 from kcli.storage.files import HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.record_validation import Validation
+from kcli.storage.log.settings import StoreSettings
 from kcli.storage.parallel import SYNC_THREADS, in_threads
 from kcli.storage.store.closing import close_logs
 from kcli.storage.store.description import LogDirDescription, describe_directory
 from kcli.storage.store.future_logs import FutureLogs
-from kcli.storage.store.loader import LoadState, LogSettings, load_log, make_log
+from kcli.storage.store.loader import LoadState, load_log, make_log
 from kcli.storage.store.loading_progress import LoadingProgress
 from kcli.storage.store.offset_checkpoints import OffsetCheckpoints
 from kcli.storage.store.ownership import Ownership
@@ -103,7 +104,7 @@ class LogStore:
         self,
         disk: Disk,
         clock: Clock,
-        settings: LogSettings,
+        settings: StoreSettings,
         rng: Rng,
         default_config: LogConfig,
         threads: int,
@@ -165,7 +166,7 @@ class LogStore:
         Raises StorageError if no directory is formatted. Raises it also if a directory is locked, belongs to another
         node, or has an entry that is not a partition. Also raises StorageError if all directories have failed.
         """
-        settings = LogSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
+        settings = StoreSettings(clock.now_ms, rng.randrange, producer_expiration_ms, validation)
         store = cls(disk, clock, settings, rng, default_config or LogConfig(), recovery_threads)
         store._metadata_path = metadata_log_dir or log_dirs[0]
         pool = HandlePool(disk, handle_capacity)
@@ -233,7 +234,7 @@ class LogStore:
             if directory.error is not None:
                 return
             try:
-                log = load_log(directory, name, topic, partition, config_for(topic), self._settings, state)
+                log = load_log(directory, name, key, config_for(topic), self._settings, state)
             except (OSError, CorruptRecordError) as error:
                 _failed_at_start(directory, error)
                 return
@@ -359,7 +360,7 @@ class LogStore:
                 self.settle_soon()
         elif log.topic_id is None and topic_id is not None:
             # The broker crashed after the directory was made and before the topic id was on the device.
-            log.topic_id, log.is_settled = topic_id, False
+            log.durability.begin(topic_id)
             self._settling.made(log)
             if not more:
                 self.settle_soon()
@@ -381,12 +382,12 @@ class LogStore:
                     return
 
     def _make(self, new: NewLog) -> PartitionLog:
-        topic, partition = new.topic, new.partition
-        directory = self._directory_for(topic, partition, new.assigned)
-        self._settling.before_making(TopicPartition(topic, partition), directory)
-        name = partition_dir_name(topic, partition)
+        key = TopicPartition(new.topic, new.partition)
+        directory = self._directory_for(*key, new.assigned)
+        self._settling.before_making(key, directory)
+        name = partition_dir_name(*key)
         try:
-            return make_log(directory, name, topic, partition, new.topic_id, new.config, self._settings)
+            return make_log(directory, name, key, new.topic_id, new.config, self._settings)
         except OSError as error:
             raise directory.failed(error) from error
 
@@ -484,7 +485,7 @@ class LogStore:
         except OSError as error:
             failure = directory.failed(error)
             if isinstance(failure, ShortageError):
-                log.reopen(directory)  # so that the caller can try again
+                log.local.reopen(directory)  # so that the caller can try again
             raise failure from error
         for logs in (self.logs, self.futures.logs):
             if logs.get(key) is log:
@@ -515,7 +516,7 @@ class LogStore:
         """Sets a new `producer.id.expiration.ms`, for existing and for new logs."""
         self._settings.producer_expiration_ms = expiration_ms
         for log in (*self.logs.values(), *self._made_ahead.values(), *self.futures.logs.values()):
-            log.expire_producers_after(expiration_ms)
+            log.producers.expire_after(expiration_ms)
 
     def remove_expired_producers(self, now_ms: int) -> Generator[None, None, int]:
         """Drops the producers that were idle for longer than `producer.id.expiration.ms`. Yields after each log, and
@@ -523,20 +524,24 @@ class LogStore:
         """
         removed = 0
         for log in self.all_logs():
-            removed += yield from log.remove_expired_producers(now_ms)
+            removed += yield from log.producers.remove_expired(now_ms)
             yield
         return removed
 
     def flush_due(self, now_ms: int) -> None:
         """Flushes the logs whose `flush.ms` has passed. May block."""
         self._safely(
-            lambda log: log.flush() if now_ms - log.last_flush_ms >= log.config.flush_ms else None,
+            lambda log: (
+                log.durability.flush()
+                if now_ms - log.durability.last_flush_ms >= log.config.flush_ms
+                else None
+            ),
             self.all_logs(),
         )
 
     def flush_all(self) -> None:
         """Flushes all logs. May block."""
-        self._safely(lambda log: log.flush(), self.all_logs())
+        self._safely(lambda log: log.durability.flush(), self.all_logs())
 
     def _safely(self, work: Callable[[PartitionLog], int | None], logs: Sequence[PartitionLog]) -> int:
         """Runs `work` on each log whose directory is online. Returns the sum of the results. Logs disk errors."""
@@ -585,11 +590,11 @@ class LogStore:
         The next append must wait for this sync. Otherwise new records could be before the old recovery point, and a
         start after a power failure would not check them. Dropped segments might also exist again.
         """
-        cuts = [(log, log.directory, log.truncations) for log in logs]
+        cuts = [(log, log.directory, log.local.truncations) for log in logs]
         synced: set[PartitionLog] = set()
 
         def sync(log: PartitionLog) -> None:
-            log.sync_cut()
+            log.durability.sync_cut()
             synced.add(log)
 
         in_threads(lambda log: self._safely(sync, [log]), logs, self._sync_threads)
@@ -597,7 +602,7 @@ class LogStore:
         written = [each for each in directories if each.error is None and self.checkpoint_directory(each)]
         for log, directory, truncations in cuts:
             if log in synced and directory in written:
-                log.note_durable_cuts(truncations)
+                log.durability.note_durable_cuts(truncations)
 
     def _online(self) -> list[LogDirectory]:
         return [directory for directory in self._every if directory.error is None]

@@ -204,7 +204,7 @@ class ReplicationWatch:
 
     def _read_broker(self, node_id: int, broker: BrokerRole, changed: dict[TopicPartition, None]) -> None:
         for log in broker.replicas.logs.logs.values():
-            progress = (log.log_end_offset, log.truncations, log.high_watermark, log.log_start_offset)
+            progress = (log.log_end_offset, log.local.truncations, log.high_watermark, log.log_start_offset)
             if self._progress.get(log) == progress:
                 continue
             partition = self._partition_of(log)
@@ -293,7 +293,7 @@ class ReplicationWatch:
         for batch in news:
             if batch.base_offset < first_known:
                 continue
-            known = log.epoch_for_offset(batch.base_offset)  # type: ignore[arg-type]
+            known = log.leader_epochs.epoch_for_offset(batch.base_offset)  # type: ignore[arg-type]
             assert known == batch.leader_epoch, (
                 f"{partition.name} on {node_id}: {batch}, but the leader epoch cache is {entries}"
             )

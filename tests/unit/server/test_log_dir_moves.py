@@ -70,7 +70,7 @@ def test_a_copy_that_cannot_be_truncated_is_copied_again() -> None:
     append(rig.copy, b"kept")
     append(rig.copy, b"lost")
     rig.copy.close(clean=True)
-    rig.copy.reopen(rig.store.directories[1])
+    rig.copy.local.reopen(rig.store.directories[1])
     rig.short("-future")
     rig.recover()
     assert not rig.disk.has_faults

@@ -93,7 +93,7 @@ def filled(log: PartitionLog, batches: int = 60, each: int = 3) -> None:
 
 def written_out(log: PartitionLog) -> None:
     """As after any flush: indexes gather in memory."""
-    log.flush()
+    log.durability.flush()
 
 
 def test_files_and_log_agree(rig: LogRig) -> None:

@@ -231,7 +231,7 @@ class TestTransactions:
         rig.clean()
         assert rig.records() == [(0, "a", "kept"), (4, "c", "committed")]
         assert rig.markers() == [3, 5]
-        assert [entry.first_offset for entry in rig.log.aborted_transactions(0, 9)] == [1]
+        assert [entry.first_offset for entry in rig.log.local.aborted_transactions(0, 9)] == [1]
 
     def test_a_transaction_after_an_aborted_one_that_is_clean_already(self) -> None:
         rig = Rig()
@@ -280,7 +280,7 @@ class TestTransactions:
             rig.clock.ms += 2000
             rig.clean()
         assert rig.markers() == []
-        assert rig.log.aborted_transactions(0, 99) == []
+        assert rig.log.local.aborted_transactions(0, 99) == []
 
     def test_the_last_batch_of_a_producer_stays_as_a_header(self) -> None:
         rig = Rig()
@@ -295,7 +295,7 @@ class TestTransactions:
         assert (empty.producer_id, empty.producer_epoch, empty.base_timestamp_ms) == (7, 2, -1)
         rig.store.close(clean=False)
         rig.open()
-        (entry,) = rig.log.active_producers()
+        (entry,) = rig.log.producers.active()
         assert entry.last_sequence == 2
 
 

@@ -80,7 +80,7 @@ def test_transactions_begin_and_end_during_a_search() -> None:
     for producer in range(3):
         batch = batch_of(numbered(1), producer_id=producer, producer_epoch=0, sequence=0, transactional=True)
         append_client(log, batch, leader_epoch=0, now_ms=START_MS)
-    producers = log.producers
+    producers = log.producers.state
     ongoing = dict(producers._ongoing)
     spare: list[list[int]] = []
 

@@ -59,7 +59,7 @@ def assert_whole(disk: SimDisk) -> None:
     store = opened(disk, [])
     assert len(store.logs) == LOGS
     for log in store.logs.values():
-        assert (log.log_end_offset, log.recovery_point, log.topic_id) == (3, 3, TOPIC_ID)
+        assert (log.log_end_offset, log.durability.recovery_point, log.topic_id) == (3, 3, TOPIC_ID)
         assert contents(log) == contents(next(iter(store.logs.values())))
         assert log.leader_epochs.entries == [(EPOCH, 0)]
 
@@ -102,7 +102,7 @@ def test_logs_count_as_settled_only_after_the_sync_of_their_names() -> None:
         store.settle_soon()
         disk.fail("sync_volume", nth=nth)
         jobs.pop()()
-        settled = [log for log in store.logs.values() if log.is_settled]
+        settled = [log for log in store.logs.values() if log.durability.is_settled]
         assert len(settled) == (LOGS if nth == 3 else 0)
         for seed in SEEDS:
             again = opened(disk.crash_clone(seed), [])

@@ -86,7 +86,7 @@ def test_many_new_logs_are_synced_together() -> None:
     assert calls["rename"] == 1
     assert "sync" not in calls and "sync_dir" not in calls
     assert rig.disk.counts["sync_volume"] == 2  # the topic ids, then their names
-    assert all(log.is_settled for log in rig.store.logs.values())
+    assert all(log.durability.is_settled for log in rig.store.logs.values())
 
 
 def test_a_new_log_is_synced_twice() -> None:
@@ -152,7 +152,7 @@ def test_a_clean_start_reads_the_snapshot_of_idempotent_producers(rig: Rig) -> N
     rig.open()
     assert rig.per_log() == {"list": 1, "open": 4, "read": 4, "stat": 3}
     assert {
-        tuple(entry.producer_id for entry in log.active_producers()) for log in rig.store.logs.values()
+        tuple(entry.producer_id for entry in log.producers.active()) for log in rig.store.logs.values()
     } == {(1,)}
 
 

@@ -137,5 +137,5 @@ def test_a_flush_does_not_count_what_came_in_the_place_of_a_cut(monkeypatch: pyt
             append_client(log, batch_of([b"other"]), leader_epoch=0, now_ms=START_MS)
 
     monkeypatch.setattr(log.leader_epochs, "flush", meanwhile)
-    log.flush()
-    assert (log.log_end_offset, log.recovery_point) == (4, 0)
+    log.durability.flush()
+    assert (log.log_end_offset, log.durability.recovery_point) == (4, 0)

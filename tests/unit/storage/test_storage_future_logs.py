@@ -64,7 +64,7 @@ def copy_all(store: LogStore) -> None:
             piece = current.read(copy.log_end_offset, 1, end_offset=current.log_end_offset)
             store.futures.append(copy, current, piece.read(), START_MS)
         else:
-            copy.flush()
+            copy.durability.flush()
             return
 
 
@@ -95,7 +95,7 @@ def test_a_copy_takes_the_place_of_its_log() -> None:
     assert contents(moved) == before
     assert moved.high_watermark == moved.log_end_offset == 11
     assert moved.leader_epochs.entries == [(3, 0)]
-    assert [producer.producer_id for producer in moved.active_producers()] == [7]
+    assert [producer.producer_id for producer in moved.producers.active()] == [7]
     assert moved.topic_id == TOPIC_ID
     assert partition_names(disk, "/b") == ["t-0"]
     (aside,) = partition_names(disk, "/a")
@@ -159,7 +159,9 @@ def test_transactions_move_with_their_index() -> None:
     copy_all(store)
     moved = store.futures.promote("t", 0)
     assert moved.last_stable_offset == 3
-    assert [(each.first_offset, each.last_offset) for each in moved.aborted_transactions(0, 3)] == [(0, 2)]
+    assert [(each.first_offset, each.last_offset) for each in moved.local.aborted_transactions(0, 3)] == [
+        (0, 2)
+    ]
 
 
 def test_a_copy_given_up_is_deleted() -> None:

@@ -21,8 +21,8 @@ def test_aborted_transactions_after_a_gap_are_returned() -> None:
     log.append(marker_of(commit=False, producer_id=7, producer_epoch=0), leader_epoch=0, now_ms=START_MS)  # fmt: skip
     assert [segment.base_offset for segment in log.segments] == [0, 10]
     piece = log.read(2, 1000, end_offset=12)
-    upper = log.upper_bound_offset(2, piece.size_bytes)
+    upper = log.local.upper_bound_offset(2, piece.size_bytes)
     assert upper == 12
-    assert [entry.first_offset for entry in log.aborted_transactions(2, upper)] == [10]
-    assert log.upper_bound_offset(0, 100) == 10
-    assert log.upper_bound_offset(12, 0) == 12
+    assert [entry.first_offset for entry in log.local.aborted_transactions(2, upper)] == [10]
+    assert log.local.upper_bound_offset(0, 100) == 10
+    assert log.local.upper_bound_offset(12, 0) == 12

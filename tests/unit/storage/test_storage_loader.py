@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from kcli.config.topic import LogConfig
+from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import read_file
 from kcli.storage.checkpoint import PARTITION_METADATA_FILE, read_partition_metadata
 from kcli.storage.log.log import PartitionLog
@@ -95,7 +96,7 @@ class TestPowerFailure:
         assert isinstance(made.disk, SimDisk)
         made.disk = made.disk.crash_clone(seed)
         again = made.load(clean=False, recovery_point=5)
-        assert [producer.last_sequence for producer in again.active_producers()] == [4]
+        assert [producer.last_sequence for producer in again.producers.active()] == [4]
         assert "00000000000000000005.snapshot" in names(made)
 
     @pytest.mark.parametrize("seed", range(8))
@@ -114,7 +115,7 @@ class TestClean:
         before = {name: content_of(made, name) for name in names(made)}
         log = made.load(clean=True)
         assert contents(log) == expected(23)
-        assert log.recovery_point == 23
+        assert log.durability.recovery_point == 23
         log.close(clean=True)
         assert {name: content_of(made, name) for name in names(made)} == before
 
@@ -274,7 +275,9 @@ class TestUnclean:
         put(made, "00000000000000000005.log", bytes(broken))
         log = made.load(clean=False, recovery_point=12)
         assert log.log_end_offset == 23
-        assert log.recovery_point == 10, "the segment that was read again has new indexes, not flushed yet"
+        assert log.durability.recovery_point == 10, (
+            "the segment that was read again has new indexes, not flushed yet"
+        )
 
     def test_the_next_append_flushes_the_files_that_recovery_wrote(self) -> None:
         """The index of aborted transactions above all: without it a read_committed consumer sees them."""
@@ -449,7 +452,7 @@ class TestRetention:
 def test_a_new_log_has_its_topic_id() -> None:
     made = rig()
     topic_id = uuid.UUID(int=1 << 70)
-    log = create_log(made.directory, "t-0", "t", 0, topic_id, made.config, made.settings)
+    log = create_log(made.directory, "t-0", TopicPartition("t", 0), topic_id, made.config, made.settings)
     assert log.topic_id == topic_id
     assert read_partition_metadata(made.disk, f"{PATH}/{PARTITION_METADATA_FILE}") == topic_id
     assert made.load(clean=True).topic_id == topic_id

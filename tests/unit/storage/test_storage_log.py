@@ -62,7 +62,7 @@ class TestAppend:
         assert result.log_append_time_ms == -1
         header = read_header(log.read(2, 1000, end_offset=5).read())
         assert (header.base_offset, header.partition_leader_epoch) == (2, 3)
-        assert log.epoch_for_offset(4) == 3
+        assert log.leader_epochs.epoch_for_offset(4) == 3
 
     def test_a_large_read_only_batch_is_not_touched(self, tmp_path: Path) -> None:
         log = LogRig(SystemDisk(), str(tmp_path)).create()
@@ -251,7 +251,7 @@ class TestRolling:
         assert names["00000000000000000000.timeindex"] == 12
         assert names["00000000000000000001.snapshot"] == 10
         assert names["00000000000000000001.log"] == 4096
-        assert log.recovery_point == 1  # a roll flushes what it leaves behind
+        assert log.durability.recovery_point == 1  # a roll flushes what it leaves behind
 
     def test_an_empty_active_segment_is_replaced(self) -> None:
         log = rig().create()
@@ -461,7 +461,7 @@ class TestDurability:
         log = rig(flush_messages=3).create()
         for nth in range(1, 8):
             append(log, batch_of([b"x"]))
-            assert log.recovery_point == nth // 3 * 3
+            assert log.durability.recovery_point == nth // 3 * 3
 
     def test_a_failed_write_takes_the_directory_offline(self) -> None:
         made = rig()
@@ -475,7 +475,7 @@ class TestDurability:
             lambda: append(log, batch_of([b"z"])),
             lambda: log.read(0, 100, end_offset=1),
             lambda: last_of(log.search_timestamp(0)),
-            log.flush,
+            log.durability.flush,
             log.roll,
         ):
             with pytest.raises(StorageError, match="offline"):
@@ -525,7 +525,7 @@ def test_flushes_and_reads_in_threads_while_the_owner_appends(tmp_path: Path) ->
 
     def flush() -> None:
         while not done.is_set():
-            log.flush()
+            log.durability.flush()
 
     def read() -> int:
         reads = 0
@@ -545,8 +545,8 @@ def test_flushes_and_reads_in_threads_while_the_owner_appends(tmp_path: Path) ->
             done.set()
         flusher.result()
         assert readers[0].result() > 0
-    log.flush()
-    assert log.recovery_point == 2000
+    log.durability.flush()
+    assert log.durability.recovery_point == 2000
     assert contents(log) == list(enumerate(numbered(2000)))
     log.close(clean=False)
     before = [segment.offset_index.entries.entries() for segment in made.load(clean=True).segments]

@@ -85,7 +85,7 @@ class TestSequences:
     def test_consecutive_batches_are_taken(self, log: PartitionLog) -> None:
         assert produce(log, 0, count=3).base_offset == 0
         assert produce(log, 3, count=2).base_offset == 3
-        (entry,) = log.active_producers()
+        (entry,) = log.producers.active()
         assert (entry.last_sequence, entry.last_data_offset, entry.epoch) == (4, 4, 0)
 
     def test_any_first_sequence_of_an_unknown_producer(self, log: PartitionLog) -> None:
@@ -179,11 +179,11 @@ class TestTransactions:
         produce(log, 2, transactional=True)
         end_transaction(log, commit=True)
         first, second = AbortedTransaction(1, 0, 3, 2), AbortedTransaction(2, 2, 4, 5)
-        assert log.aborted_transactions(0, 7) == [first, second]
-        assert log.aborted_transactions(4, 7) == [second]
-        assert log.aborted_transactions(0, 2) == [first]
-        assert log.aborted_transactions(5, 7) == []
-        assert log.has_aborted_transactions(4) and not log.has_aborted_transactions(5)
+        assert log.local.aborted_transactions(0, 7) == [first, second]
+        assert log.local.aborted_transactions(4, 7) == [second]
+        assert log.local.aborted_transactions(0, 2) == [first]
+        assert log.local.aborted_transactions(5, 7) == []
+        assert log.local.has_aborted_transactions(4) and not log.local.has_aborted_transactions(5)
         assert [offset for offset, _ in contents(log)] == [0, 1, 2, 5]
 
     def test_aborts_in_a_later_segment_are_found(self, log: PartitionLog) -> None:
@@ -192,8 +192,8 @@ class TestTransactions:
         produce(log, 0, producer=3)
         log.roll()
         end_transaction(log, commit=False)
-        assert log.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 2, 3)]
-        assert log.has_aborted_transactions(0)
+        assert log.local.aborted_transactions(0, 2) == [AbortedTransaction(1, 0, 2, 3)]
+        assert log.local.has_aborted_transactions(0)
         assert not log.segments[0].txn_index.exists()
         assert log.segments[2].txn_index.exists()
 
@@ -235,9 +235,9 @@ class TestTransactions:
 
     def test_a_marker_of_an_unknown_producer(self, log: PartitionLog) -> None:
         end_transaction(log, commit=False, producer=42, epoch=3)
-        (entry,) = log.active_producers()
+        (entry,) = log.producers.active()
         assert (entry.producer_id, entry.epoch, entry.last_sequence) == (42, 3, -1)
-        assert log.aborted_transactions(0, 9) == []
+        assert log.local.aborted_transactions(0, 9) == []
 
     def test_other_control_records_are_no_markers(self) -> None:
         batch = batch_of([b"value"], key=b"\x00\x00\x00\x02")
@@ -252,10 +252,10 @@ class TestTransactions:
         end_transaction(log, commit=False)
         log.set_high_watermark(5)
         log.truncate_to(2)
-        (entry,) = log.active_producers()
+        (entry,) = log.producers.active()
         assert (entry.last_sequence, entry.current_txn_first_offset) == (1, 0)
         assert log.last_stable_offset == 0
-        assert log.aborted_transactions(0, 9) == []
+        assert log.local.aborted_transactions(0, 9) == []
         produce(log, 2, transactional=True)
 
 
@@ -263,9 +263,9 @@ class TestExpiry:
     def test_idle_producers_are_forgotten(self, log: PartitionLog) -> None:
         produce(log, 0)
         produce(log, 0, producer=2, transactional=True)
-        assert last_of(log.remove_expired_producers(START_MS + 86_399_999)) == 0
-        assert last_of(log.remove_expired_producers(START_MS + 86_400_000)) == 1
-        assert [entry.producer_id for entry in log.active_producers()] == [2]
+        assert last_of(log.producers.remove_expired(START_MS + 86_399_999)) == 0
+        assert last_of(log.producers.remove_expired(START_MS + 86_400_000)) == 1
+        assert [entry.producer_id for entry in log.producers.active()] == [2]
         assert produce(log, 50).base_offset == 2
 
 
@@ -285,7 +285,7 @@ class TestSnapshot:
         assert {entry.producer_id: entry for entry in found} == {
             entry.producer_id: entry for entry in self.entries()
         }
-        assert self.state().first_unstable_offset() == 90
+        assert self.state().first_unstable_offset == 90
 
     def test_expired_producers_are_not_loaded(self) -> None:
         state = ProducerState("t-0", 1000)
@@ -333,7 +333,7 @@ class TestSnapshot:
         log.close(clean=True)
         rig.disk.open("/data/t-0/00000000000000000002.snapshot").truncate(20)
         again = rig.load(clean=True)
-        (entry,) = again.active_producers()
+        (entry,) = again.producers.active()
         assert entry.last_sequence == 1
 
     def test_only_the_newest_batch_survives_a_restart(self) -> None:
@@ -409,7 +409,7 @@ class TestManyProducers:
         log = self.write(rig)
         produce(log, 0, producer=9)
         again = rig.load(clean=False)
-        assert [entry.producer_id for entry in again.active_producers()] == [0, 1, 2, 3, 4, 9]
+        assert [entry.producer_id for entry in again.producers.active()] == [0, 1, 2, 3, 4, 9]
         assert log.log_end_offset == again.log_end_offset == 6
 
     @pytest.mark.parametrize("offset", [0, 4, 5])
@@ -420,7 +420,7 @@ class TestManyProducers:
         for job in self.jobs:
             job()
         assert self.snapshots(rig) == (["00000000000000000005.snapshot"] if offset == 5 else [])
-        assert [entry.producer_id for entry in log.active_producers()] == list(range(offset))
+        assert [entry.producer_id for entry in log.producers.active()] == list(range(offset))
 
     def test_a_deleted_segment_takes_its_unwritten_snapshot_along(self, rig: LogRig) -> None:
         log = self.write(rig)
@@ -443,7 +443,7 @@ class TestManyProducers:
         log = self.write(rig)
         log.close(clean=True)
         assert self.snapshots(rig) == ["00000000000000000005.snapshot"]
-        assert [entry.producer_id for entry in rig.load(clean=True).active_producers()] == [0, 1, 2, 3, 4]
+        assert [entry.producer_id for entry in rig.load(clean=True).producers.active()] == [0, 1, 2, 3, 4]
 
     def test_the_file_of_a_deleted_snapshot_is_not_the_unfinished_file(
         self, rig: LogRig, monkeypatch: pytest.MonkeyPatch
@@ -453,10 +453,10 @@ class TestManyProducers:
         rename = rig.disk.rename
 
         def removed_first(source: str, target: str) -> None:
-            if source.startswith(f"{log.path}/") and target == log.snapshots.path(Offset(5)):
+            if source.startswith(f"{log.path}/") and target == log.local.snapshots.path(Offset(5)):
                 assert source.endswith(".deleted"), "the next start removes it"
                 with contextlib.suppress(FileNotFoundError):
-                    rig.disk.remove(log.snapshots.path(Offset(5)) + ".deleted")
+                    rig.disk.remove(log.local.snapshots.path(Offset(5)) + ".deleted")
             rename(source, target)
 
         monkeypatch.setattr(rig.disk, "rename", removed_first)
@@ -472,7 +472,7 @@ class TestManyProducers:
         log.update_config(LogConfig(retention_ms=1))
         assert log.delete_old_segments(START_MS + 1_000_000) == 1
         again = rig.load(clean=False, recovery_point=5, log_start_offset=5)
-        assert [entry.producer_id for entry in again.active_producers()] == [0, 1, 2, 3, 4]
+        assert [entry.producer_id for entry in again.producers.active()] == [0, 1, 2, 3, 4]
 
     def test_after_a_shortage_only_the_newest_copy_waits(self, rig: LogRig) -> None:
         log = self.write(rig)
@@ -483,7 +483,7 @@ class TestManyProducers:
         jobs = iter(self.jobs)
         while self.disk_of(rig).has_faults:
             next(jobs)()
-        assert [log.snapshots.is_unwritten(Offset(offset)) for offset in (5, 6)] == [False, True]
+        assert [log.local.snapshots.is_unwritten(Offset(offset)) for offset in (5, 6)] == [False, True]
         for job in jobs:
             job()
         assert self.snapshots(rig) == ["00000000000000000006.snapshot"]

@@ -69,7 +69,7 @@ class TestSplit:
             for relative, position in segment.offset_index.entries.entries():
                 header = dict(segment.headers())[Position(position)]
                 assert header.last_offset == segment.base_offset + relative
-        assert [entry.last_sequence for entry in log.active_producers()] == [len(OFFSETS) - 1]
+        assert [entry.last_sequence for entry in log.producers.active()] == [len(OFFSETS) - 1]
         assert "is split into 4 segments" in caplog.text
         assert not [name for name in names(made) if name.endswith((".swap", ".cleaned"))]
         log.close(clean=True)
@@ -133,7 +133,7 @@ class TestDamage:
 
     def load(self, made: LogRig, *, flushed: int, must_keep: bool, clean: bool = False) -> PartitionLog:
         state = LoadState(clean, recovery_point=flushed, must_keep=must_keep)
-        return load_log(made.directory, "t-0", "t", 0, made.config, made.settings, state)
+        return load_log(made.directory, "t-0", TopicPartition("t", 0), made.config, made.settings, state)
 
     def filled(self, count: int = 8) -> LogRig:
         made = rig_with(b"")
@@ -193,7 +193,7 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
     log = store.create("__cluster_metadata", 0, None)
     for nth in range(8):
         log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
-    log.flush()
+    log.durability.flush()
     log.set_high_watermark(6)
     store.checkpoint_recovery_points()
     store.close(clean=False)
@@ -216,7 +216,7 @@ def test_a_removed_metadata_log_may_start_again() -> None:
         log = store.create("__cluster_metadata", 0, None)
         for nth in range(count):
             log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
-        log.flush()
+        log.durability.flush()
         log.set_high_watermark(count)
         if count == 8:
             store.checkpoint_recovery_points()

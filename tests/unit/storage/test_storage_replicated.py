@@ -129,7 +129,7 @@ def idempotent(count: int) -> bytes:
 
 
 def last_sequence(log: PartitionLog) -> int:
-    (entry,) = log.active_producers()
+    (entry,) = log.producers.active()
     return entry.last_sequence
 
 
@@ -138,7 +138,7 @@ def test_a_truncated_log_restores_its_producers_at_their_next_use() -> None:
     sizes(log, idempotent(5))
     log.truncate_to(Offset(3))
     assert last_sequence(log) == 2
-    assert log.begin_restoring_producers() is None
+    assert log.producers.begin_restoring() is None
 
 
 def test_producers_are_restored_in_another_thread() -> None:
@@ -146,13 +146,13 @@ def test_producers_are_restored_in_another_thread() -> None:
     sizes(log, idempotent(5))
     log.roll()
     log.truncate_to(Offset(3))
-    work = log.begin_restoring_producers()
+    work = log.producers.begin_restoring()
     assert work is not None
     thread = threading.Thread(target=work.run)
     thread.start()
     thread.join()
-    log.end_restoring_producers(work, log.truncations)
-    assert log.begin_restoring_producers() is None
+    log.producers.end_restoring(work, log.local.truncations)
+    assert log.producers.begin_restoring() is None
     assert last_sequence(log) == 2
     assert sizes(log, idempotent(5)[len(idempotent(3)) :]) == [2]
     assert last_sequence(log) == 4
@@ -162,11 +162,11 @@ def test_restored_producers_of_an_earlier_truncation_are_dropped() -> None:
     log = new_log()
     sizes(log, idempotent(5))
     log.truncate_to(Offset(4))
-    work, truncations = log.begin_restoring_producers(), log.truncations
+    work, truncations = log.producers.begin_restoring(), log.local.truncations
     assert work is not None
     work.run()
     log.truncate_to(Offset(2))
-    log.end_restoring_producers(work, truncations)
+    log.producers.end_restoring(work, truncations)
     assert last_sequence(log) == 1
 
 
@@ -174,11 +174,11 @@ def test_producers_that_were_used_meanwhile_are_kept() -> None:
     log = new_log()
     sizes(log, idempotent(5))
     log.truncate_to(Offset(3))
-    work = log.begin_restoring_producers()
+    work = log.producers.begin_restoring()
     assert work is not None
     sizes(log, idempotent(4)[len(idempotent(3)) :])
     work.run()
-    log.end_restoring_producers(work, log.truncations)
+    log.producers.end_restoring(work, log.local.truncations)
     assert last_sequence(log) == 3
 
 
@@ -197,7 +197,7 @@ def test_an_append_after_a_truncation_counts_its_batch_once() -> None:
     sizes(log, records)
     log.truncate_to(Offset(3))
     sizes(log, records[len(idempotent(3)) :])
-    (entry,) = log.active_producers()
+    (entry,) = log.producers.active()
     assert [batch.last_sequence for batch in entry.batches] == [0, 1, 2, 3, 4]
 
 

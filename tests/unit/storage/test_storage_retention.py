@@ -198,8 +198,8 @@ class TestFiles:
             append(log, timestamp_ms=START_MS - 9000, producer_id=1, producer_epoch=0, sequence=nth)
         log.set_high_watermark(3)
         left(log)
-        assert log.snapshots.offsets() == [3]
-        assert [producer.producer_id for producer in log.active_producers()] == [1], "still known"
+        assert log.local.snapshots.offsets() == [3]
+        assert [producer.producer_id for producer in log.producers.active()] == [1], "still known"
 
     @pytest.mark.parametrize("clean", [True, False])
     def test_producers_are_known_after_a_restart_without_records(self, clean: bool) -> None:
@@ -211,10 +211,10 @@ class TestFiles:
         left(log)
         log.close(clean=clean)
         again = made.load(clean=clean, recovery_point=3 if clean else 0, log_start_offset=3)
-        (producer,) = again.active_producers()
+        (producer,) = again.producers.active()
         assert (producer.producer_id, producer.last_sequence) == (1, 2)
         again.truncate_fully_and_start_at(3)
-        assert again.producers.is_empty, "these records may be others than those of the leader"
+        assert again.producers.state.is_empty, "these records may be others than those of the leader"
 
 
 class TestRollingAndFlushing:
@@ -242,7 +242,7 @@ class TestRollingAndFlushing:
         points = []
         for _ in range(7):
             append(log)
-            points.append(log.recovery_point)
+            points.append(log.durability.recovery_point)
         assert points == [0, 0, 3, 3, 3, 6, 6]
 
 

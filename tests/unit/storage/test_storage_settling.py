@@ -72,7 +72,7 @@ def test_a_new_log_waits_for_no_device() -> None:
     assert syncs(rig.disk, lambda: append(rig.store.create("t", 0, TOPIC_ID))) == 0
     assert not rig.disk.exists("/data/t-0/partition.metadata")
     rig.let_go()
-    assert rig.store.logs[TopicPartition("t", 0)].is_settled
+    assert rig.store.logs[TopicPartition("t", 0)].durability.is_settled
     assert rig.disk.exists("/data/t-0/partition.metadata")
     for seed in range(20):
         assert rig.after_power_failure(seed).store.logs[TopicPartition("t", 0)].topic_id == TOPIC_ID
@@ -82,7 +82,7 @@ def test_the_first_flush_settles_a_log() -> None:
     rig = Rig()
     log = rig.store.create("t", 0, TOPIC_ID)
     append(log)
-    log.flush()
+    log.durability.flush()
     for seed in range(20):
         found = rig.after_power_failure(seed).store.logs[TopicPartition("t", 0)]
         assert (found.topic_id, found.log_end_offset) == (TOPIC_ID, 3)
@@ -124,7 +124,7 @@ def test_a_new_log_does_not_inherit_where_an_older_one_was_cut() -> None:
     new = rig.store.create("t", 0, OTHER_ID)  # before the background came to it
     assert read_offsets(rig.disk, f"/data/{LOG_START_OFFSET_FILE}") == {}
     append(new, 1)
-    new.flush()
+    new.durability.flush()
     found = rig.after_power_failure().store.logs[TopicPartition("t", 0)]
     assert (found.log_start_offset, found.log_end_offset) == (0, 1)
 

@@ -146,7 +146,7 @@ def test_a_shortage_loses_no_aborted_transaction(is_replicated: bool) -> None:
         was_reached = not disk.has_faults
         disk.heal()
         assert [each.error for each in store.directories] == [None]
-        assert [each.first_offset for each in log.aborted_transactions(0, 3)] == [0]
+        assert [each.first_offset for each in log.local.aborted_transactions(0, 3)] == [0]
         assert log.last_stable_offset == log.log_end_offset == 3
         if not was_reached:
             return

@@ -212,7 +212,7 @@ class TestLogs:
         found = again.get("t", 0)
         assert found is not None
         assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (4, 7, 10)
-        assert (found.recovery_point, found.topic_id) == (10, TOPIC_ID)
+        assert (found.durability.recovery_point, found.topic_id) == (10, TOPIC_ID)
 
     def test_an_unclean_close_leaves_no_mark_and_no_broker_epoch(self) -> None:
         disk = formatted()
@@ -360,7 +360,7 @@ class TestDeletion:
         append(log, 9)
         log.set_high_watermark(9)
         log.delete_records_before(5)
-        log.flush()
+        log.durability.flush()
         checkpoint(store)
         store.delete("t", 0)
         store.close(clean=False)
@@ -430,11 +430,11 @@ class TestCuts:
         disk.sync_dir("/")
         for log in logs:
             log.truncate_to(9)
-        assert all(log.has_unsynced_cut for log in logs)
+        assert all(log.durability.has_unsynced_cut for log in logs)
         before = disk.counts.copy()
         store.sync_cuts(logs)
         assert (disk.counts - before)["rename"] == 1  # only the recovery points have changed
-        assert not any(log.has_unsynced_cut for log in logs)
+        assert not any(log.durability.has_unsynced_cut for log in logs)
         points = read_offsets(disk.crash_clone(1), f"/data/{RECOVERY_POINT_FILE}")
         assert set(points.values()) == {9}
 
@@ -447,7 +447,7 @@ class TestCuts:
         disk.fail("sync", "/data/t-0")
         store.sync_cuts([log])
         assert store.directories[0].error is not None
-        assert log.has_unsynced_cut
+        assert log.durability.has_unsynced_cut
 
 
 class TestHousekeeping:
@@ -469,12 +469,12 @@ class TestHousekeeping:
         log = store.create("t", 0, None)
         append(log, 3)
         store.flush_due(START_MS + 99)
-        assert log.recovery_point == 0
+        assert log.durability.recovery_point == 0
         store.flush_due(START_MS + 100)
-        assert log.recovery_point == 3
+        assert log.durability.recovery_point == 3
         append(log, 3)
         store.flush_all()
-        assert log.recovery_point == 6
+        assert log.durability.recovery_point == 6
 
     def test_retention_spares_the_metadata_log(self) -> None:
         store = open_store(formatted(), default_config=LogConfig(retention_ms=1))

@@ -77,7 +77,7 @@ def test_a_segment_that_is_deleted_meanwhile_is_passed_over(monkeypatch: pytest.
     log.roll()
     search = log.search_timestamp(START_MS)
     next(search)
-    log.drop_segments(log.segments[:1])
+    log.local.drop_segments(log.segments[:1])
     log.directory.deletions.run()
     last_of(search)
     assert log.directory.error is None

@@ -215,7 +215,7 @@ def _read_log(
         raise UnsupportedCompressionTypeException
     size_max = max(min(left, wants.partition_max_bytes), 0)
     part = log.read(Offset(wants.fetch_offset), size_max, end_offset=end_offset, at_least_one=at_least_one)
-    last_segment = log.segments[-1].base_offset
+    last_segment = log.local.segments[-1].base_offset
     return PartitionRead(
         target,
         source,
@@ -324,12 +324,12 @@ def _aborted(log: PartitionLog, offset: Offset, part: LogSlice) -> tuple[Aborted
     """
     # This is checked first, because most logs have no aborted transactions. Finding the end offset of the slice needs a
     # read of the index.
-    if not part.size_bytes or not log.has_aborted_transactions(offset):
+    if not part.size_bytes or not log.local.has_aborted_transactions(offset):
         return ()
-    upper = log.upper_bound_offset(offset, part.size_bytes)
+    upper = log.local.upper_bound_offset(offset, part.size_bytes)
     return tuple(
         AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-        for entry in log.aborted_transactions(offset, upper)
+        for entry in log.local.aborted_transactions(offset, upper)
     )
 
 

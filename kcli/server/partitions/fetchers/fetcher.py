@@ -139,7 +139,7 @@ class ReplicaFetcher:
         self.followings[following.key] = following
         self._by_id[TopicIdPartition(partition.topic_id, partition.partition)] = following
         action = following.begin()
-        if isinstance(action, Ignore) and partition.log.has_unsynced_cut:
+        if isinstance(action, Ignore) and partition.log.durability.has_unsynced_cut:
             # The log was truncated in an earlier leader epoch, or for another fetcher.
             following.state = following.state.during(Phase.CUTTING)
             self._restore(following)

@@ -170,7 +170,7 @@ class Following:
         at the new log end. If the log changes meanwhile, the state of the producers is read again at its next use.
         """
         log = self.partition.log
-        restoration, truncations = log.begin_restoring_producers(), log.truncations
+        restoration, truncations = log.producers.begin_restoring(), log.local.truncations
         await cuts.synced(log)
         if restoration is None:
             return
@@ -180,7 +180,7 @@ class Following:
         def work() -> None:
             try:
                 restoration.run()
-                loop.call_soon_threadsafe(log.end_restoring_producers, restoration, truncations)
+                loop.call_soon_threadsafe(log.producers.end_restoring, restoration, truncations)
             except Exception as error:
                 # The files of a deleted log may be gone. The next use of the log reads the producers again, and then
                 # reports a bad disk.
