@@ -20,6 +20,7 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.storage.checkpoint import read_offsets
 from kcli.storage.cleaner.cleaner import LogCleaner
+from kcli.storage.log.batch_search import headers
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.store.store import LogStore
 
@@ -193,7 +194,7 @@ def test_every_index_entry_points_to_its_batch(copied: Path) -> None:
     entries = 0
     for log in store.logs.values():
         for segment in log.segments:
-            batches = dict(segment.headers())
+            batches = dict(headers(segment))
             for relative, position in segment.offset_index.entries.entries():
                 assert batches[Position(position)].last_offset == segment.base_offset + relative
                 entries += 1

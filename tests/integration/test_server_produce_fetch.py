@@ -579,7 +579,7 @@ def test_a_damaged_batch_is_an_error_of_its_partition(tmp_path: Path) -> None:
         log = rig.logs.get("t", 0)
         (segment,) = log.segments
         position, _size = segment.locate(1)
-        segment.log.file().write_at(position + 8, b"\x01")  # its length is 16 MiB now
+        segment.files.log.file().write_at(position + 8, b"\x01")  # its length is 16 MiB now
         segment.forget()
         assert (await read(client, fetch_request(0, partition_max_bytes=10))).error_code is ErrorCode.NONE
         assert (await read(client, fetch_request(1))).error_code is ErrorCode.CORRUPT_MESSAGE

@@ -101,7 +101,7 @@ def check(log: PartitionLog, values: list[bytes], safe: int) -> None:
     for segment in log.segments:
         assert segment.base_offset == next_offset or segment.base_offset > next_offset >= safe
         next_offset = segment.base_offset
-        content = segment.log.file().read_at(0, segment.log.file().size())
+        content = segment.log.file().read_at(0, segment.files.log.file().size())
         batches = dict(iter_batches(content))
         assert sum(header.size_bytes for header in batches.values()) == len(content) == segment.size_bytes
         for position, header in batches.items():

@@ -290,10 +290,10 @@ class LogCleaner:
         with log.local.lock:
             if not is_unchanged(candidate, old):
                 raise CleaningStopped(CHANGED)
-            cleaned.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            cleaned.files.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             log.local.replace_segments(old, cleaned)
-            cleaned.rename_suffix(SWAP_SUFFIX, "")
-        cleaned.disk.sync_dir(log.path)
+            cleaned.files.rename_suffix(SWAP_SUFFIX, "")
+        cleaned.files.disk.sync_dir(log.path)
 
     def _discard(self, log: PartitionLog) -> None:
         """Removes the files of a pass that was stopped."""

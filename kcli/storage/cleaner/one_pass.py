@@ -261,7 +261,7 @@ class CleaningPass:
         cleaned.flush()
         # The new file gets the modification time of the last source, which retention by time uses.
         modified_ms = self._modified_ms(group[-1])
-        for handle in cleaned.handles():
+        for handle in cleaned.files.handles():
             if self._disk.exists(handle.path):
                 self._disk.set_modified_ms(handle.path, modified_ms)
         sizes = {
@@ -271,7 +271,7 @@ class CleaningPass:
         }
         if cleaned.txn_index.exists():
             sizes[TXN_INDEX_SUFFIX] = cleaned.txn_index.handle.file().size()
-        cleaned.close()
+        cleaned.files.close()
         return CleanedSegment(tuple(segment.base_offset for segment in group), sizes)
 
     def _write(self, cleaned: Segment, kept: Kept) -> None:

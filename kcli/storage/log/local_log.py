@@ -76,9 +76,10 @@ class LocalLog:
     def is_full(self, last_offset: Offset, size_bytes: int, newest_ms: int, now_ms: int) -> bool:
         """Whether an append of `size_bytes` needs a new segment, because the active segment is full or too old."""
         segment, config = self.segments[-1], self.config
+        present_bytes = segment.size_bytes
         return (
-            segment.size_bytes > config.segment_size_bytes - size_bytes
-            or (segment.size_bytes > 0 and segment.waited_ms(newest_ms, now_ms) > self._segment_ms(segment))
+            present_bytes > config.segment_size_bytes - size_bytes
+            or (present_bytes > 0 and segment.waited_ms(newest_ms, now_ms) > self._segment_ms(segment))
             or segment.indexes_are_full(config.segment_index_bytes)
             or not segment.fits(last_offset)
         )
@@ -104,7 +105,7 @@ class LocalLog:
         active = self.segments[-1]
         if active.base_offset == base_offset:
             assert not active.size_bytes, "two segments cannot begin at one offset"
-            active.close()
+            active.files.close()
             self.segments[-1] = self._new_segment(base_offset, now_ms)
             return
         active.seal()
@@ -112,7 +113,7 @@ class LocalLog:
         try:
             write_snapshot()
         except OSError:
-            segment.remove_files()
+            segment.files.remove()
             raise
         self.segments.append(segment)
 
@@ -123,7 +124,7 @@ class LocalLog:
         except OSError:
             # An empty segment between the others would hide the later records of the segment before it.
             if all(other.base_offset != base_offset for other in self.segments):
-                segment.remove_files()
+                segment.files.remove()
             raise
         segment.roll_jitter_ms = self._jitter_ms()
         return segment
@@ -195,7 +196,7 @@ class LocalLog:
 
     def _set_aside(self, segment: Segment, paths: list[str]) -> None:
         paths += segment.rename_deleted()
-        segment.close()
+        segment.files.close()
         self.directory.deletions.add(paths, self.config.file_delete_delay_ms)
 
     # --- files
@@ -219,7 +220,7 @@ class LocalLog:
     def close(self) -> None:
         """Closes the files. After this, every use of the log raises StorageError."""
         for segment in self.segments:
-            segment.close()
+            segment.files.close()
         self.snapshots.forget_waiting()
         # A fetch or a flush in a thread may still use this log. If it finds no files, this must not count as a failure
         # of the disk.

@@ -16,6 +16,7 @@ from kcli.protocol.batches.batch import (
     read_records,
 )
 from kcli.protocol.batches.compression import decompress_small
+from kcli.storage.log.batch_search import headers_near
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.record_validation import FEW_RECORDS, SMALL_BYTES
 from kcli.storage.log.segment import Segment
@@ -87,7 +88,7 @@ def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -
     start = max(segment.time_index.lookup(timestamp_ms).offset, start_offset)
     try:
         file = segment.log.file()
-        for nth, (position, header) in enumerate(segment.headers_near(start), 1):
+        for nth, (position, header) in enumerate(headers_near(segment, start), 1):
             if nth % HEADERS_OF_A_STEP == 0:
                 yield
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
@@ -173,7 +174,7 @@ def upper_bound_offset(
         found = segment.locate(offset)
         if found is None:
             continue  # compaction or a crash removed the rest of this segment, so the read begins in the next one
-        bound = segment.upper_bound_offset(Position(found[0] + size_bytes))
+        bound = segment.offset_index.upper_bound(Position(found[0] + size_bytes))
         if bound is not None:
             return bound
         return candidates[nth].base_offset if nth < len(candidates) else log_end_offset

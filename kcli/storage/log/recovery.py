@@ -104,7 +104,7 @@ class Recovery:
         """Reads one segment, truncates it after the last valid batch, and updates indexes, epochs and producers.
         Returns the offset after the last valid batch, and the number of truncated bytes."""
         segment.reset_indexes()
-        file = segment.log.file()
+        file = segment.files.log.file()
         file_size = file.size()
         valid, next_offset = Position(0), segment.base_offset
         tries = READS_OF_DAMAGE

@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.ids import Offset
+from kcli.storage.log.batch_search import headers_near
 from kcli.storage.log.producer_state import ProducerState, read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.snapshots import ProducerSnapshots
@@ -80,7 +81,7 @@ def _replay_segment(segment: Segment, producers: ProducerState) -> None:
 
 
 def _replay_batches(segment: Segment, producers: ProducerState, start_offset: Offset) -> None:
-    for position, header in segment.headers_near(start_offset):
+    for position, header in headers_near(segment, start_offset):
         if header.last_offset < start_offset or header.producer_id < 0:
             continue
         if not header.is_control:

@@ -1,4 +1,4 @@
-"""The result of a read of a log: a range of bytes in a file. The caller reads the bytes when it needs them.
+"""The result of a read of a log: a range of bytes of a segment. The caller reads the bytes when it needs them.
 
 A slice is a FileRange (model/buffers.py), which a connection sends in pieces.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcli.model.ids import Position
-from kcli.runtime.disk import File
 from kcli.storage.directory import LogDirectory
+from kcli.storage.log.segment_bytes import ByteSource
 
 
 @dataclass(slots=True)
 class LogSlice:
-    """A range of whole batches in the file of a segment. `file` stays readable while the slice exists, even if the log
+    """A range of whole batches of a segment. `file` stays readable while the slice exists, even if the log
     is deleted."""
 
     base_position: Position
     size_bytes: int
-    file: File
+    file: ByteSource
     directory: LogDirectory
 
     def read(self) -> bytes:

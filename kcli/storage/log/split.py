@@ -16,6 +16,7 @@ from kcli.errors import CorruptRecordError
 from kcli.model.ids import Offset, Position
 from kcli.protocol.batches.batch import BatchHeader
 from kcli.storage.files import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
+from kcli.storage.log.batch_search import headers
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.segment import Segment
 
@@ -63,7 +64,7 @@ def split_of(segment: Segment) -> list[Piece] | None:
 def _readable(segment: Segment) -> Iterator[tuple[Position, BatchHeader]]:
     """Yields the headers before the first invalid header. The batches after the invalid header cannot be read."""
     try:
-        yield from segment.headers()
+        yield from headers(segment)
     except CorruptRecordError as error:
         _log.warning("%s: %s", segment.log.path, error)
 
@@ -76,18 +77,19 @@ def write_split(segment: Segment, pieces: Sequence[Piece]) -> None:
         len(pieces),
         ", ".join(str(piece.base_offset) for piece in pieces),
     )
-    paths = [f"{segment.directory}/{offset_name(piece.base_offset, LOG_SUFFIX)}" for piece in pieces]
+    files, disk = segment.files, segment.files.disk
+    paths = [f"{files.directory}/{offset_name(piece.base_offset, LOG_SUFFIX)}" for piece in pieces]
     for path, piece in zip(paths, pieces, strict=True):
         _copy(segment, piece, path + CLEANED_SUFFIX)
-    segment.disk.sync_dir(segment.directory)
+    disk.sync_dir(files.directory)
     for path in reversed(paths):
-        segment.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    segment.disk.sync_dir(segment.directory)
+        disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    disk.sync_dir(files.directory)
 
 
 def _copy(segment: Segment, piece: Piece, path: str) -> None:
-    source = segment.log.file()
-    target = segment.disk.open(path, create=True)
+    source, disk = segment.log.file(), segment.files.disk
+    target = disk.open(path, create=True)
     try:
         target.truncate(0)
         for position in range(piece.start, piece.end, COPY_BYTES):
@@ -97,4 +99,4 @@ def _copy(segment: Segment, piece: Piece, path: str) -> None:
     finally:
         target.close()
     # If no record has a timestamp, retention by time uses the modification time of the file.
-    segment.disk.set_modified_ms(path, segment.disk.modified_ms(segment.log.path))
+    disk.set_modified_ms(path, disk.modified_ms(segment.log.path))

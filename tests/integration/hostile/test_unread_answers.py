@@ -190,7 +190,7 @@ def test_a_disk_error_in_the_middle_of_an_answer_closes_the_connection(tmp_path:
         client.post(fetch_all(), ApiKey.FETCH, 12)
         await until(lambda: len(senders_of(rig)) == 1)
         log = rig.replicas.get("t", 9).log
-        log.segments[0].log.file().close()  # each read of it fails from now on
+        log.segments[0].files.log.file().close()  # each read of it fails from now on
         reading(client).resume_reading()
         assert len(await client.reader.read(-1)) < PARTITIONS * RECORDS_BYTES
         assert rig.logs.directories[0].error is not None

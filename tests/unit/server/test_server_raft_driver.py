@@ -334,7 +334,7 @@ def short_of_descriptors(rig: DriverRig, monkeypatch: pytest.MonkeyPatch, calls:
     monkeypatch.setattr(driver_module, "SHORTAGE_PAUSE_S", 0.0)
     monkeypatch.setattr(committed_module, "SHORTAGE_PAUSE_S", 0.0)
     for segment in rig.log.log.segments:
-        segment.close()
+        segment.files.close()
     for nth in range(1, calls + 1):
         rig.disk.fail("open", LOG_DIR, nth=nth, kind=FaultKind.SHORT)
 

@@ -18,6 +18,7 @@ from kcli.storage.checkpoint import read_offsets
 from kcli.storage.cleaner.cleaner import DEFAULT_LIMITS, LogCleaner
 from kcli.storage.cleaner.one_pass import CleaningPass
 from kcli.storage.cleaner.plan import CleanedSegment, CleanerLimits, CleaningEvent, CleaningPlan
+from kcli.storage.log.batch_search import headers
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
@@ -90,8 +91,8 @@ class Rig:
     def batches(self) -> list[tuple[BatchHeader, list[Record]]]:
         found = []
         for segment in self.log.segments:
-            file = segment.log.file()
-            for position, header in segment.headers():
+            file = segment.files.log.file()
+            for position, header in headers(segment):
                 found.append((header, list(read_records(file.read_at(position, header.size_bytes)))))
         return found
 
@@ -377,7 +378,7 @@ class TestChoice:
         rig = Rig()
         rig.append(("a", "1"))
         rig.seal()
-        rig.log.segments[0].log.file().write_at(61, b"\xff\xff\xff\xff")
+        rig.log.segments[0].files.log.file().write_at(61, b"\xff\xff\xff\xff")
         assert rig.cleaner.uncleanable() == ()
         assert rig.clean() == 0
         assert "left alone until restart" in caplog.text
@@ -393,7 +394,7 @@ class TestChoice:
         rig.seal()
         segment = rig.log.segments[0]
         far = encode_batch([Record(-1, START_MS, b"b", b"2", (), -1)], base_offset=1 << 31)
-        segment.log.file().write_at(segment.size_bytes, far)
+        segment.files.log.file().write_at(segment.size_bytes, far)
         segment.end_position = Position(segment.end_position + len(far))
         assert rig.clean() == 0
         assert "left alone until restart" in caplog.text

@@ -13,6 +13,7 @@ from kcli.model.ids import Position
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.rng import SystemRng
 from kcli.storage.files import LOG_SUFFIX, offset_name
+from kcli.storage.log.batch_search import headers
 from kcli.storage.log.index import MAX_RELATIVE_OFFSET
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
@@ -67,7 +68,7 @@ class TestSplit:
         assert log.log_end_offset == OFFSETS[-1] + 1
         for segment in log.segments:
             for relative, position in segment.offset_index.entries.entries():
-                header = dict(segment.headers())[Position(position)]
+                header = dict(headers(segment))[Position(position)]
                 assert header.last_offset == segment.base_offset + relative
         assert [entry.last_sequence for entry in log.producers.active()] == [len(OFFSETS) - 1]
         assert "is split into 4 segments" in caplog.text

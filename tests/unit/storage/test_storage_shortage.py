@@ -209,7 +209,7 @@ def test_a_truncation_succeeds_after_a_shortage(offset: int) -> None:
         for number in range(9):
             append(log, b"%d" % number)
         for segment in log.segments:
-            segment.close()
+            segment.files.close()
         short_later(disk, nth)
         before = [segment.base_offset for segment in log.segments]
         for _ in range(2 * SHORT_IN_A_ROW):
@@ -237,7 +237,7 @@ def test_an_emptied_log_has_a_segment_after_a_shortage() -> None:
         for number in range(6):
             append(log, b"%d" % number)
         for segment in log.segments:
-            segment.close()
+            segment.files.close()
         short_later(disk, nth)
         for _ in range(2 * SHORT_IN_A_ROW):
             try:

@@ -257,7 +257,7 @@ class TestLogs:
             for log in logs:
                 append(log, 2)
         assert all(contents(log) == [(nth, b"%d" % (nth % 2)) for nth in range(6)] for log in logs)
-        assert logs[0].segments[0].log.open_file is None
+        assert logs[0].segments[0].files.log.open_file is None
         pool = store.directories[0].pool
         assert pool.open_count() <= 8
         store.close()
