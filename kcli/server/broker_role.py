@@ -52,7 +52,8 @@ from kcli.server.quorum.channel import ControllerChannel, NodeChannel
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.producer_ids import ProducerIds, allocate_block
 from kcli.storage.directory import LogDirectory
-from kcli.storage.store.store import STRAYS_SHOWN, LogStore
+from kcli.storage.store.opening import STRAYS_SHOWN
+from kcli.storage.store.store import LogStore
 
 if TYPE_CHECKING:
     from kcli.server.coordinators.group_lag import GroupLagSampler
@@ -160,7 +161,7 @@ class BrokerRole:
             background=given.threads.logs.submit,
             image=lambda: given.loader.image,
             broker_epoch=lambda: self.lifecycle.epoch,
-            sync_cuts=given.logs.sync_cuts,
+            sync_cuts=given.logs.maintenance.sync_cuts,
             secure=given.secure,
         )
 
@@ -364,7 +365,7 @@ class BrokerRole:
         self.replicas.reconfigure(None)
 
     def _expire_producers(self, config: BrokerConfig) -> None:
-        self._given.logs.expire_producers_after(config.integer("producer.id.expiration.ms"))
+        self._given.logs.maintenance.expire_producers_after(config.integer("producer.id.expiration.ms"))
 
     def _log_config(self, topic: str) -> LogConfig:
         return self._given.dynamic_config.log_config(self._given.loader.image.topic_config(topic))

@@ -40,6 +40,7 @@ from rigs import kafka_beans
 from rigs.data_path import BrokerRig, batch, topic_image
 from rigs.groups import Speaker, running
 from rigs.kafka_beans import Beans, beans_of
+from rigs.logs import flush_logs
 from rigs.loops import on_a_loop, until
 from rigs.node import RunningNode, connect, create, read, send
 from rigs.node import running as running_node
@@ -193,7 +194,7 @@ class Actions:
         await client.call(produced("t", BATCH), ApiKey.PRODUCE, 9, "greedy")
 
     async def flush(self) -> None:
-        await asyncio.to_thread(self.node.logs.flush_all)
+        await asyncio.to_thread(flush_logs, self.node.logs)
 
     async def snapshot(self) -> None:
         await self.node.quorum.snapshotting.write_snapshot()

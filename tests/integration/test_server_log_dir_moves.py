@@ -197,7 +197,7 @@ def test_a_topic_deleted_on_its_way_takes_its_copy_along(tmp_path: Path) -> None
 def test_the_directory_it_moves_to_breaks_and_the_partition_stays(tmp_path: Path) -> None:
     async def story(node: RunningNode) -> None:
         client = await connect(node)
-        node.logs.prefer("t", 0, node.logs.directories[0].path)
+        node.logs.placement.prefer("t", 0, node.logs.directories[0].path)
         await create(node, "t", 1)
         append(node, "t", 0, b"x" * 700_000)
         append(node, "t", 0, b"x" * 700_000)

@@ -27,7 +27,7 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from rigs.examples import examples
-from rigs.logs import START_MS, ManualClock, append_client
+from rigs.logs import START_MS, ManualClock, append_client, flush_logs
 from simulation.checks.dump_check import dump_complaints
 from simulation.runtime.disk import FaultKind, SimDisk
 
@@ -124,7 +124,7 @@ class CrashMachine(RuleBasedStateMachine):
         self.log = self.store.create("t", 0, None)
         for nth in range(batches):
             self.append([(b"abc"[nth % 3 :][:1], b"%d" % nth)])
-        self.store.flush_all()  # the log's own name, too
+        flush_logs(self.store)  # the log's own name, too
         self.safe = self.log.log_end_offset
 
     def _open(self, disk: SimDisk | None = None) -> LogStore:
@@ -226,7 +226,7 @@ class CrashMachine(RuleBasedStateMachine):
         def work() -> None:
             self.log.delete_records_before(offset)
             self.log.delete_old_segments(START_MS)
-            self.store.delete_due_files()
+            self.store.maintenance.delete_due_files()
 
         self._survives(work)
 
@@ -236,16 +236,16 @@ class CrashMachine(RuleBasedStateMachine):
 
         def work() -> None:
             LogCleaner(self.store).clean(START_MS)
-            self.store.delete_due_files()
+            self.store.maintenance.delete_due_files()
 
         self._survives(work)
 
     @rule()
     def checkpoint(self) -> None:
         def work() -> None:
-            self.store.checkpoint_recovery_points()
-            self.store.checkpoint_log_start_offsets()
-            self.store.checkpoint_high_watermarks()
+            self.store.maintenance.checkpoint_recovery_points()
+            self.store.maintenance.checkpoint_log_start_offsets()
+            self.store.maintenance.checkpoint_high_watermarks()
 
         self._survives(work)
 

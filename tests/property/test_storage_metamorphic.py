@@ -141,8 +141,8 @@ class Run:
     def all(self, operations: Sequence[Operation]) -> None:
         for operation in operations:
             self.one(operation)
-            last_of(self.store.delete_old_segments(START_MS))
-            self.store.delete_due_files()
+            last_of(self.store.maintenance.delete_old_segments(START_MS))
+            self.store.maintenance.delete_due_files()
 
     def one(self, operation: Operation) -> None:
         log = self.log
@@ -205,8 +205,8 @@ class Run:
 
     def _restart(self, clean: bool) -> None:
         high_watermark, end_offset = self.log.high_watermark, self.log.log_end_offset
-        self.store.checkpoint_high_watermarks()
-        self.store.checkpoint_log_start_offsets()
+        self.store.maintenance.checkpoint_high_watermarks()
+        self.store.maintenance.checkpoint_log_start_offsets()
         self.store.close(clean=clean)
         self.store = self._open()
         log = self.store.get("t", 0)

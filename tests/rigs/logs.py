@@ -25,7 +25,7 @@ from kcli.storage.log.producer_state import Verification
 from kcli.storage.log.settings import StoreSettings
 from kcli.storage.log.validation import UnopenedBatch
 from kcli.storage.store.loader import LoadState, create_log, load_log
-from kcli.storage.store.store import run_inline
+from kcli.storage.store.store import LogStore, run_inline
 
 START_MS = 1_800_000_000_000
 """The time of a new ManualClock, in milliseconds."""
@@ -159,6 +159,12 @@ def append_replicated(log: PartitionLog, records: Buffer, *, leader_epoch: int, 
     """Appends batches of the leader's log as a follower does."""
     for _ in log.replicate(records, leader_epoch=LeaderEpoch(leader_epoch), now_ms=now_ms):
         pass
+
+
+def flush_logs(store: LogStore) -> None:
+    """Flushes the logs in service. May block."""
+    for log in store.all_logs():
+        log.durability.flush()
 
 
 def contents(

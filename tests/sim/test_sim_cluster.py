@@ -18,7 +18,7 @@ from kcli.server.quorum.metadata_log import MetadataLog
 from kcli.storage.log.durability import Durability
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.producer_state import ProducerState
-from kcli.storage.store import store
+from kcli.storage.store import opening
 from kcli.storage.store.loader import load_log
 from simulation.world.simulation import run_seed
 
@@ -90,7 +90,7 @@ def _producers_forgotten_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
         log.producers.state.end_offset = log.log_end_offset
         return log
 
-    monkeypatch.setattr(store, "load_log", forgetful)
+    monkeypatch.setattr(opening, "load_log", forgetful)
 
 
 def _commits_answered_unwritten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.server.node import Node
 from kcli.storage.directory import STRAY_SUFFIX
-from rigs.logs import batch_of, numbered
+from rigs.logs import batch_of, flush_logs, numbered
 from simulation.runtime.disk import SimDisk
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import DATA, SimCluster, SimNode
@@ -96,7 +96,7 @@ async def deletions(node: SimNode, disk: WatchedDisk, *, settled: bool) -> None:
         write(running, name)
     running.logs.logs["kept", 0].durability.flush()  # type: ignore[index]
     if settled:
-        running.logs.flush_all()
+        flush_logs(running.logs)
     disk.watching = True
     for name in ("small", "large", "again"):
         await delete(running, name)

@@ -74,7 +74,7 @@ def clean(disk: SimDisk) -> None:
     try:
         store = open_store(disk)
         LogCleaner(store).clean(START_MS)
-        store.delete_due_files()
+        store.maintenance.delete_due_files()
         store.close()
     except KcliError:
         pass

@@ -153,7 +153,7 @@ def test_a_log_keeps_flushed_records_after_a_power_failure(seed: int) -> None:
         for _ in range(rng.randrange(40)):
             writer.step()
             if rng.random() < 0.1:
-                store.checkpoint_recovery_points()
+                store.maintenance.checkpoint_recovery_points()
         crashed = store.disk.crash_clone(rng.randrange(1 << 30))  # type: ignore[attr-defined]
         store = open_store(crashed)
         found = store.get("t", 0)
@@ -185,9 +185,9 @@ def life(disk: SimDisk) -> tuple[list[bytes], int]:
                 writer.step()
                 progress[0] = (writer.values, writer.safe)
             log.set_high_watermark(log.log_end_offset)
-            store.delete_due_files()
-            store.checkpoint_recovery_points()
-            store.checkpoint_high_watermarks()
+            store.maintenance.delete_due_files()
+            store.maintenance.checkpoint_recovery_points()
+            store.maintenance.checkpoint_high_watermarks()
         finally:
             store.close()
         # Each failure is noticed. Only a lock file that cannot be removed stays, with a line in the log.
@@ -236,7 +236,7 @@ def killed_in_mid_life() -> tuple[SimDisk, Writer]:
     for nth in range(40):
         writer.step()
         if nth == 20:
-            store.checkpoint_recovery_points()
+            store.maintenance.checkpoint_recovery_points()
     writer.log.durability.flush()
     return store.disk.kill_clone(), writer  # type: ignore[attr-defined]
 
@@ -363,7 +363,7 @@ def test_a_log_that_was_cut_and_continued_survives_a_power_failure(seed: int) ->
     cut = rng.randint(0, 59)
     log.directory.background = lambda _work: None  # the jobs of the cut and of the appends have not run yet
     log.truncate_to(cut)
-    store.sync_cuts([log])  # as the fetcher does before it appends again
+    store.maintenance.sync_cuts([log])  # as the fetcher does before it appends again
     assert not log.durability.has_unsynced_cut
     replicate(cut, rng.randint(1, 7 - cut % 7), epoch=2)  # up to the end of the segment, which has 7 records
     assert len(log.segments) == cut // 7 + 1

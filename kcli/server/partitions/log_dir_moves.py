@@ -193,7 +193,7 @@ class LogDirMoves:
         partition = self._image().partition(topic, number)
         if partition is not None and self._replicas.node_id in partition.replicas:
             raise KafkaStorageException(f"The log of {topic}-{number} is in a directory that is offline")
-        self._logs.prefer(topic, number, path)
+        self._logs.placement.prefer(topic, number, path)
         if partition is None:
             raise UnknownTopicOrPartitionException
         raise ReplicaNotAvailableException(f"There is no replica of {topic}-{number} on this broker")

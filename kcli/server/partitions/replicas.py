@@ -324,7 +324,7 @@ class Replicas:
         def make() -> None:
             try:
                 self.logs.make_ahead(wanted)
-                self.logs.sync_cuts(cuts)
+                self.logs.maintenance.sync_cuts(cuts)
             finally:
                 loop.call_soon_threadsafe(self._apply_slice)
 

@@ -26,7 +26,7 @@ from kcli.storage.log.durability import Durability
 from kcli.storage.log.local_log import LocalLog
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
 from kcli.storage.log.producer_state import Verification, read_marker
-from kcli.storage.log.producers import LogProducers, may_abort, note_producer
+from kcli.storage.log.producers import LogProducers, note_producer, prepare_index
 from kcli.storage.log.record_validation import InlineBytes, Validation
 from kcli.storage.log.replicated import check_run, read_run
 from kcli.storage.log.retention import deletable_count
@@ -282,10 +282,8 @@ class PartitionLog:
             newest_ms = first.header.max_timestamp_ms
         else:
             first, last = batches[0], batches[-1]
-            size = sum([batch.size_bytes for batch in batches]) if run is None else len(run)
-            buffers = (
-                tuple(buffer for batch in batches for buffer in batch.buffers) if run is None else (run,)
-            )
+            buffers = _joined(batches) if run is None else (run,)
+            size = sum(map(len, buffers))
             newest_ms = max([batch.header.max_timestamp_ms for batch in batches])
         if size > self.config.segment_size_bytes:
             raise RecordBatchTooLargeException(
@@ -303,16 +301,13 @@ class PartitionLog:
             if leader_epoch is None:
                 self._assign_own_epochs(batches)
             elif leader_epoch != self._noted_epoch:
-                self.leader_epochs.assign(leader_epoch, first.base_offset)
-                self._noted_epoch = leader_epoch
-                self._flush_epochs_soon()
+                self._assign_epoch(leader_epoch, first.base_offset)
             if local.is_full(last_offset, size, newest_ms, now_ms):
                 self._roll(first.base_offset, now_ms)
             segment = local.segments[-1]
             watch = local.directory.appends
             began = 0.0 if watch is None else watch.now()
-            if may_abort(producers, batches):
-                segment.txn_index.prepare()
+            prepare_index(producers, batches, segment)
             segment.write(buffers)
             has_begun = True
             segment.add(
@@ -332,6 +327,11 @@ class PartitionLog:
         return AppendResult(
             first.base_offset, last_offset, first.log_append_time_ms, self.log_start_offset, size
         )
+
+    def _assign_epoch(self, leader_epoch: LeaderEpoch, base_offset: Offset) -> None:
+        self.leader_epochs.assign(leader_epoch, base_offset)
+        self._noted_epoch = leader_epoch
+        self._flush_epochs_soon()
 
     def _assign_own_epochs(self, batches: Sequence[PlacedBatch]) -> None:
         for batch in batches:
@@ -538,3 +538,8 @@ class PartitionLog:
             self.durability.flush_all()
         self.directory.epochs.forget(self)
         self.local.close()
+
+
+def _joined(batches: Sequence[PlacedBatch]) -> tuple[Buffer, ...]:
+    """The buffers of all batches, in their order."""
+    return tuple(buffer for batch in batches for buffer in batch.buffers)

@@ -159,9 +159,9 @@ class LogProducers:
         self._local.snapshots.write_soon(state)
 
 
-def may_abort(state: ProducerState, batches: Sequence[PlacedBatch]) -> bool:
-    """Whether one of the batches is an abort marker that adds an entry to the transaction index. A replicated run may
-    have the whole transaction."""
+def prepare_index(state: ProducerState, batches: Sequence[PlacedBatch], segment: Segment) -> None:
+    """Opens the transaction index before a write, if one of the batches is an abort marker that adds an entry to it. So
+    no shortage of descriptors can come after the write. A replicated run may have the whole transaction."""
     opened: set[int] = set()
     for batch in batches:
         header = batch.header
@@ -171,8 +171,8 @@ def may_abort(state: ProducerState, batches: Sequence[PlacedBatch]) -> bool:
             marker = read_marker(b"".join(batch.buffers))
             is_abort = marker is not None and not marker.commit
             if is_abort and (header.producer_id in opened or state.has_open_transaction(header.producer_id)):
-                return True
-    return False
+                segment.txn_index.prepare()
+                return
 
 
 def note_producer(state: ProducerState, batch: PlacedBatch, segment: Segment) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.errors import StorageError
@@ -11,6 +10,7 @@ from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.store.table import LogTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,7 @@ class LogDirDescription:
     error: StorageError | None
 
 
-def describe_directory(
-    directory: LogDirectory,
-    logs_in: Iterable[PartitionLog],
-    logs: Mapping[TopicPartition, PartitionLog],
-    futures: Mapping[TopicPartition, PartitionLog],
-) -> LogDirDescription:
+def describe_directory(directory: LogDirectory, table: LogTable) -> LogDirDescription:
     total_bytes, usable_bytes = -1, -1
     partitions: tuple[PartitionSize, ...] = ()
     if directory.error is None:
@@ -53,21 +48,19 @@ def describe_directory(
         except OSError as error:
             directory.failed(error)
         partitions = tuple(
-            _size_of(log, logs, futures) for log in logs_in if log.topic != CLUSTER_METADATA_TOPIC
+            _size_of(log, table)
+            for log in table.in_directory(directory)
+            if log.topic != CLUSTER_METADATA_TOPIC
         )
     return LogDirDescription(
         directory.path, directory.id, total_bytes, usable_bytes, partitions, directory.error
     )
 
 
-def _size_of(
-    log: PartitionLog,
-    logs: Mapping[TopicPartition, PartitionLog],
-    futures: Mapping[TopicPartition, PartitionLog],
-) -> PartitionSize:
+def _size_of(log: PartitionLog, table: LogTable) -> PartitionSize:
     key = TopicPartition(log.topic, log.partition)
-    if futures.get(key) is not log:
+    if table.futures.get(key) is not log:
         return PartitionSize(*key, log.size_bytes)
-    current = logs.get(key)
+    current = table.logs.get(key)
     lag = 0 if current is None else max(current.log_end_offset - log.log_end_offset, 0)
     return PartitionSize(*key, log.size_bytes, lag, is_future=True)

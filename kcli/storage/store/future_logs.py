@@ -20,6 +20,8 @@ from kcli.storage.directory import FUTURE_SUFFIX, LogDirectory, partition_dir_na
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.settings import StoreSettings
 from kcli.storage.store.loader import LoadState, create_log, load_log
+from kcli.storage.store.maintenance import Maintenance
+from kcli.storage.store.table import LogTable
 
 _log = logging.getLogger(__name__)
 
@@ -27,15 +29,15 @@ _log = logging.getLogger(__name__)
 class Logs(Protocol):
     """The attributes and methods of a `LogStore` that `FutureLogs` uses."""
 
-    logs: dict[TopicPartition, PartitionLog]
-
     @property
     def directories(self) -> Sequence[LogDirectory]: ...
+
+    @property
+    def maintenance(self) -> Maintenance: ...
 
     def new_id(self) -> uuid.UUID: ...
     def remove(self, log: PartitionLog) -> None: ...
     def checkpoint_directory(self, directory: LogDirectory) -> bool: ...
-    def sync_cuts(self, logs: Sequence[PartitionLog]) -> None: ...
 
 
 UNKNOWN_TRUNCATIONS = -1
@@ -45,8 +47,9 @@ UNKNOWN_TRUNCATIONS = -1
 class FutureLogs:
     """The future copies of logs in one `LogStore`. The task that fills a copy owns it."""
 
-    def __init__(self, store: Logs, settings: StoreSettings) -> None:
-        self.logs: dict[TopicPartition, PartitionLog] = {}
+    def __init__(self, store: Logs, table: LogTable, settings: StoreSettings) -> None:
+        self.logs = table.futures
+        self._current = table.logs
         self._truncations: dict[str, int] = {}
         """For each copy, by its path: the number of truncations of the original log when the copy was last checked."""
         self._store = store
@@ -76,7 +79,7 @@ class FutureLogs:
         StorageError if the disk fails.
         """
         key = TopicPartition(topic, partition)
-        current = self._store.logs[key]
+        current = self._current[key]
         assert (topic, partition) not in self.logs, "one copy at a time"
         assert current.directory is not directory, "a log does not move to where it is"
         name = suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
@@ -130,7 +133,7 @@ class FutureLogs:
 
     def _restart(self, copy: PartitionLog, offset: Offset) -> None:
         copy.truncate_fully_and_start_at(offset)
-        self._store.sync_cuts([copy])
+        self._store.maintenance.sync_cuts([copy])
         copy.directory.check()
 
     def is_behind(self, copy: PartitionLog, current: PartitionLog) -> bool:
@@ -156,7 +159,7 @@ class FutureLogs:
         This method also works after a crash between its two renames, when only the copy exists.
         """
         key = TopicPartition(topic, partition)
-        copy, current = self.logs[key], self._store.logs.get(key)
+        copy, current = self.logs[key], self._current.get(key)
         directory = copy.directory
         high_watermark = copy.high_watermark if current is None else current.high_watermark
         if current is not None:
@@ -176,6 +179,6 @@ class FutureLogs:
             raise directory.failed(error) from error
         del self.logs[key]
         self._truncations.pop(copy.path, None)
-        self._store.logs[key] = log
+        self._current[key] = log
         _log.info("%s has moved to %s", name, directory.path)
         return log

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kcli.model.ids import Offset
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
@@ -15,16 +15,17 @@ from kcli.storage.checkpoint import (
 )
 from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.store.table import LogTable
 
 
 class OffsetCheckpoints:
     """Writes the checkpoints of all directories. If the content has changed, the whole file is written again. A disk
     error takes the directory of the file offline. All methods may block."""
 
-    def __init__(self, disk: Disk, logs_in: Callable[[LogDirectory], Iterable[PartitionLog]]) -> None:
+    def __init__(self, disk: Disk, table: LogTable) -> None:
         self.kept_offset = Offset(0)  # the metadata log must have every record before this offset
         self._disk = disk
-        self._logs_in = logs_in
+        self._table = table
         self._written: dict[str, bytes] = {}
 
     def write_recovery_points(self, directory: LogDirectory) -> bool:
@@ -61,7 +62,7 @@ class OffsetCheckpoints:
         with directory.checkpointing:
             content = encode_offsets(
                 (log.topic, log.partition, offset)
-                for log in self._logs_in(directory)
+                for log in self._table.in_directory(directory)
                 if (offset := offset_of(log)) is not None
             )
             if self._written.get(path) == content:

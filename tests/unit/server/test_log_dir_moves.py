@@ -36,7 +36,7 @@ class MoveRig:
         self.store = LogStore.open(
             self.disk, ManualClock(), [*IDS], node_id=1, rng=SystemRng(5), recovery_threads=1
         )
-        self.store.prefer("t", 0, "/a")
+        self.store.placement.prefer("t", 0, "/a")
         self.log = self.store.create("t", 0, uuid.UUID(int=1 << 80), LogConfig())
         self.copy = self.store.futures.begin("t", 0, self.store.futures.check_target("t", 0, "/b"))
         self.lost: list[TopicPartition] = []

@@ -462,7 +462,7 @@ class TestDirectoriesThatFail:
             node = machine.node()
             await node.start()
             machine.disk.fail("write", "/more/recovery-point-offset-checkpoint")
-            node.logs.checkpoint_recovery_points()
+            node.logs.maintenance.checkpoint_recovery_points()
             await asyncio.sleep(1)
             assert told == ["/more"]
             assert not node.halted.done()

@@ -16,7 +16,16 @@ from kcli.runtime.rng import SystemRng
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, marker_of, numbered
+from rigs.logs import (
+    START_MS,
+    ManualClock,
+    append_client,
+    batch_of,
+    contents,
+    flush_logs,
+    marker_of,
+    numbered,
+)
 from simulation.runtime.disk import SimDisk
 
 DIRS = ("/a", "/b")
@@ -74,7 +83,7 @@ def partition_names(disk: SimDisk, path: str) -> list[str]:
 
 def started(disk: SimDisk, batches: int = 5) -> LogStore:
     store = open_store(disk)
-    store.prefer("t", 0, "/a")
+    store.placement.prefer("t", 0, "/a")
     log = store.create("t", 0, TOPIC_ID)
     for _ in range(batches):
         append(log, 2)
@@ -172,10 +181,10 @@ def test_a_copy_given_up_is_deleted() -> None:
     assert not list(store.futures)
     (aside,) = partition_names(disk, "/b")
     assert aside.endswith("-delete")
-    assert store.has_due_files()
-    store.delete_due_files()
+    assert store.maintenance.has_due_files()
+    store.maintenance.delete_due_files()
     assert partition_names(disk, "/b") == []
-    assert not store.has_due_files()
+    assert not store.maintenance.has_due_files()
 
 
 def test_deleting_the_partition_deletes_its_copy() -> None:
@@ -183,7 +192,7 @@ def test_deleting_the_partition_deletes_its_copy() -> None:
     store = started(disk)
     begin(store)
     store.delete("t", 0)
-    store.delete_due_files()
+    store.maintenance.delete_due_files()
     assert partition_names(disk, "/a") == partition_names(disk, "/b") == []
 
 
@@ -228,12 +237,12 @@ def test_no_empty_log_in_the_place_of_one_that_cannot_be_reached() -> None:
 def _life(disk: SimDisk) -> list[tuple[int, bytes | None]]:
     """A move from start to end; returns what the log held before."""
     store = started(disk)
-    store.flush_all()
+    flush_logs(store)
     before = contents(store.logs[TopicPartition("t", 0)])
     begin(store)
     copy_all(store)
     store.futures.promote("t", 0)
-    store.delete_due_files()
+    store.maintenance.delete_due_files()
     store.close()
     return before
 
@@ -251,13 +260,13 @@ def _after(disk: SimDisk) -> list[tuple[int, bytes | None]]:
 
 def test_nothing_is_lost_when_the_power_fails_at_any_call() -> None:
     reference = formatted()
-    started(reference).flush_all()
+    flush_logs(started(reference))
     began = reference.calls
     nth = 0
     while True:
         disk = formatted()
         store = started(disk)
-        store.flush_all()
+        flush_logs(store)
         assert disk.calls == began, "every life is the same"
         expected = contents(store.logs[TopicPartition("t", 0)])
         nth += 1
@@ -274,7 +283,7 @@ def _move_and_stop(store: LogStore) -> None:
     begin(store)
     copy_all(store)
     store.futures.promote("t", 0)
-    store.delete_due_files()
+    store.maintenance.delete_due_files()
     store.close()
 
 

@@ -196,11 +196,11 @@ def test_a_store_remembers_what_of_the_metadata_log_is_committed() -> None:
         log.append(batch_of([b"%d" % nth]), leader_epoch=0, now_ms=START_MS)
     log.durability.flush()
     log.set_high_watermark(6)
-    store.checkpoint_recovery_points()
+    store.maintenance.checkpoint_recovery_points()
     store.close(clean=False)
     store = open_store(disk)
     assert store.logs[TopicPartition("__cluster_metadata", 0)].high_watermark == 6
-    store.checkpoint_recovery_points()
+    store.maintenance.checkpoint_recovery_points()
     store.close(clean=False)
     file = disk.open(f"/data/__cluster_metadata-0/{offset_name(0, LOG_SUFFIX)}")
     file.write_at(80, b"\xff\xff")
@@ -220,7 +220,7 @@ def test_a_removed_metadata_log_may_start_again() -> None:
         log.durability.flush()
         log.set_high_watermark(count)
         if count == 8:
-            store.checkpoint_recovery_points()
+            store.maintenance.checkpoint_recovery_points()
             disk.remove_tree("/data/__cluster_metadata-0")
         store.close(clean=False)
     assert open_store(disk).logs[TopicPartition("__cluster_metadata", 0)].log_end_offset == 2

@@ -118,7 +118,7 @@ def test_a_new_log_does_not_inherit_where_an_older_one_was_cut() -> None:
     append(log)
     log.set_high_watermark(3)
     log.delete_records_before(2)
-    rig.store.checkpoint_log_start_offsets()
+    rig.store.maintenance.checkpoint_log_start_offsets()
     assert read_offsets(rig.disk, f"/data/{LOG_START_OFFSET_FILE}") == {("t", 0): 2}
     rig.store.delete("t", 0)
     new = rig.store.create("t", 0, OTHER_ID)  # before the background came to it

@@ -89,8 +89,8 @@ def test_an_append_succeeds_after_a_shortage_at_any_open() -> None:
             disk.fail("open", nth=nth + later, kind=FaultKind.SHORT)
         for number in range(APPENDS):
             append(log, b"%d" % number)
-        store.checkpoint_recovery_points()
-        store.checkpoint_high_watermarks()
+        store.maintenance.checkpoint_recovery_points()
+        store.maintenance.checkpoint_high_watermarks()
         store.settle_soon()
         assert [each.error for each in store.directories] == [None]
         expected = [b"%d" % number for number in range(APPENDS)]

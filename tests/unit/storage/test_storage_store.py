@@ -31,8 +31,9 @@ from kcli.storage.directory import (
 from kcli.storage.files import Handle, HandlePool
 from kcli.storage.log.log import PartitionLog
 from kcli.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from kcli.storage.store.maintenance import Maintenance
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, numbered
+from rigs.logs import START_MS, ManualClock, append_client, batch_of, contents, flush_logs, numbered
 from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)
@@ -164,7 +165,7 @@ class TestLogs:
         disk = formatted("/a", "/b")
         store = open_store(disk, "/a", "/b", metadata_log_dir="/b")
         assert store.create("__cluster_metadata", 0, None).directory.path == "/b"
-        store.checkpoint_recovery_points()
+        store.maintenance.checkpoint_recovery_points()
         assert read_offsets(disk, "/b/recovery-point-offset-checkpoint") == {}
         assert store.describe()[1].partitions == ()
 
@@ -298,9 +299,9 @@ class TestDeletion:
         assert directory.endswith("-delete")
         assert len(directory) == len("t-0.") + 32 + len("-delete")
         clock.ms += 59_999
-        assert store.delete_due_files() == 0
+        assert store.maintenance.delete_due_files() == 0
         clock.ms += 1
-        assert store.delete_due_files() == 1
+        assert store.maintenance.delete_due_files() == 1
         assert not [name for name in names(disk) if name.startswith("t-0")]
         store.delete("t", 0)  # nothing to do
 
@@ -322,7 +323,7 @@ class TestDeletion:
         append(log, 9)
         log.set_high_watermark(9)
         log.delete_records_before(5)
-        store.checkpoint_log_start_offsets()
+        store.maintenance.checkpoint_log_start_offsets()
         store.delete("t", 0)
         append(store.create("t", 0, None), 2)
         store.close(clean=False)
@@ -335,7 +336,7 @@ class TestDeletion:
         log = store.create("t", 0, TOPIC_ID)
         append(log, 9)
         log.set_high_watermark(9)
-        store.checkpoint_high_watermarks()
+        store.maintenance.checkpoint_high_watermarks()
         store.delete("t", 0)
         append(store.create("t", 0, OTHER_ID), 12)
         store.close(clean=False)
@@ -344,13 +345,13 @@ class TestDeletion:
     @pytest.mark.parametrize(
         "checkpoint",
         [
-            LogStore.checkpoint_high_watermarks,
-            LogStore.checkpoint_log_start_offsets,
-            LogStore.checkpoint_recovery_points,
+            Maintenance.checkpoint_high_watermarks,
+            Maintenance.checkpoint_log_start_offsets,
+            Maintenance.checkpoint_recovery_points,
         ],
     )
     def test_a_successor_after_a_restart_takes_no_old_offset(
-        self, checkpoint: Callable[[LogStore], None]
+        self, checkpoint: Callable[[Maintenance], None]
     ) -> None:
         disk = formatted()
         store = open_store(
@@ -361,7 +362,7 @@ class TestDeletion:
         log.set_high_watermark(9)
         log.delete_records_before(5)
         log.durability.flush()
-        checkpoint(store)
+        checkpoint(store.maintenance)
         store.delete("t", 0)
         store.close(clean=False)
         successor = open_store(disk)
@@ -381,7 +382,7 @@ class TestDeletion:
         again = open_store(disk, clock=clock)
         assert again.logs == {}
         clock.ms += 60_000
-        assert again.delete_due_files() == 1
+        assert again.maintenance.delete_due_files() == 1
 
     def test_a_stray_is_kept_and_not_served(self) -> None:
         disk = formatted()
@@ -394,7 +395,7 @@ class TestDeletion:
         again = open_store(disk, clock=clock)
         assert again.logs == {}
         clock.ms += 1_000_000
-        assert again.delete_due_files() == 0
+        assert again.maintenance.delete_due_files() == 0
         assert [name for name in names(disk) if name.endswith("-stray")]
 
     def test_many_logs_are_set_aside_with_one_write_of_each_checkpoint(self) -> None:
@@ -402,7 +403,7 @@ class TestDeletion:
         store = open_store(disk)
         logs = [store.create("t", number, TOPIC_ID, more=True) for number in range(30)]
         store.settle_soon()
-        store.checkpoint_recovery_points()
+        store.maintenance.checkpoint_recovery_points()
         disk.sync_dir("/")
         before = disk.counts.copy()
         store.set_aside(logs[:15], logs[15:])
@@ -414,7 +415,7 @@ class TestDeletion:
         after_power_failure = open_store(disk.crash_clone(1), clock=clock)
         assert after_power_failure.logs == {}
         clock.ms += 60_000
-        assert after_power_failure.delete_due_files() == 15
+        assert after_power_failure.maintenance.delete_due_files() == 15
 
 
 class TestCuts:
@@ -425,14 +426,14 @@ class TestCuts:
         for log in logs:
             append(log, 9)
             append(log, 9)
-        store.flush_all()
+        flush_logs(store)
         store.checkpoint_directory(store.directories[0])
         disk.sync_dir("/")
         for log in logs:
             log.truncate_to(9)
         assert all(log.durability.has_unsynced_cut for log in logs)
         before = disk.counts.copy()
-        store.sync_cuts(logs)
+        store.maintenance.sync_cuts(logs)
         assert (disk.counts - before)["rename"] == 1  # only the recovery points have changed
         assert not any(log.durability.has_unsynced_cut for log in logs)
         points = read_offsets(disk.crash_clone(1), f"/data/{RECOVERY_POINT_FILE}")
@@ -445,7 +446,7 @@ class TestCuts:
         append(log, 9)
         log.truncate_to(0)
         disk.fail("sync", "/data/t-0")
-        store.sync_cuts([log])
+        store.maintenance.sync_cuts([log])
         assert store.directories[0].error is not None
         assert log.durability.has_unsynced_cut
 
@@ -455,25 +456,25 @@ class TestHousekeeping:
         disk = formatted()
         store = open_store(disk)
         log = store.create("t", 0, TOPIC_ID)
-        store.checkpoint_high_watermarks()
+        store.maintenance.checkpoint_high_watermarks()
         calls = disk.calls
-        store.checkpoint_high_watermarks()
+        store.maintenance.checkpoint_high_watermarks()
         assert disk.calls == calls
         append(log)
         log.set_high_watermark(1)
-        store.checkpoint_high_watermarks()
+        store.maintenance.checkpoint_high_watermarks()
         assert read_offsets(disk, "/data/replication-offset-checkpoint") == {("t", 0): 1}
 
     def test_a_log_is_flushed_when_flush_ms_has_passed(self) -> None:
         store = open_store(formatted(), default_config=LogConfig(flush_ms=100))
         log = store.create("t", 0, None)
         append(log, 3)
-        store.flush_due(START_MS + 99)
+        store.maintenance.flush_due(START_MS + 99)
         assert log.durability.recovery_point == 0
-        store.flush_due(START_MS + 100)
+        store.maintenance.flush_due(START_MS + 100)
         assert log.durability.recovery_point == 3
         append(log, 3)
-        store.flush_all()
+        flush_logs(store)
         assert log.durability.recovery_point == 6
 
     def test_retention_spares_the_metadata_log(self) -> None:
@@ -482,7 +483,7 @@ class TestHousekeeping:
             log = store.create(topic, 0, None)
             append(log)
             log.set_high_watermark(1)
-        assert last_of(store.delete_old_segments(START_MS + 1000)) == 1
+        assert last_of(store.maintenance.delete_old_segments(START_MS + 1000)) == 1
         assert store.logs[TopicPartition("__cluster_metadata", 0)].log_start_offset == 0
 
     def test_describe_names_each_partition_with_its_size(self) -> None:
