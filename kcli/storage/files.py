@@ -130,10 +130,6 @@ class HandlePool:
         else:
             oldest.open_file = None
 
-    def open_count(self) -> int:
-        with self._guard:
-            return len(self._open)
-
 
 def _is_scarce(file: File) -> bool:
     """Whether the file has one of the last free descriptors. A simulated file has no descriptor."""

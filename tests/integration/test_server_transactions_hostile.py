@@ -146,7 +146,7 @@ def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool) -> No
 async def test_a_forgotten_producer_begins_anywhere(session: Session) -> None:
     client = session.client
     assert (await sent(client, 0))[0] is NONE
-    await until(lambda: session.node.broker.replicas.get("t", 0).log.producers.state.is_empty)
+    await until(lambda: not len(session.node.broker.replicas.get("t", 0).log.producers.state))
     assert (await sent(client, 40))[:2] == (NONE, 2)
     # An open transaction keeps its producer, however old it is.
     await session.init()
@@ -185,11 +185,11 @@ def test_how_long_producers_are_remembered_may_change(tmp_path: Path, topic: str
             if topic != "t":
                 await create(client, topic)
             await send(client, topic, idempotent(0))
-            await until(lambda: node.broker.replicas.get(topic, 0).log.producers.state.is_empty)
+            await until(lambda: not len(node.broker.replicas.get(topic, 0).log.producers.state))
             assert (await send(client, topic, idempotent(40))).error_code is NONE
         async with running(tmp_path, **settings) as node:
             client = await connect(node)
-            await until(lambda: node.broker.replicas.get(topic, 0).log.producers.state.is_empty)
+            await until(lambda: not len(node.broker.replicas.get(topic, 0).log.producers.state))
             assert (await send(client, topic, idempotent(80))).error_code is NONE
 
     asyncio.run(main())

@@ -167,6 +167,12 @@ def flush_logs(store: LogStore) -> None:
         log.durability.flush()
 
 
+def open_files(store: LogStore) -> int:
+    """The number of open files of the segments in service."""
+    segments = [segment for log in store.all_logs() for segment in log.segments]
+    return sum(handle.open_file is not None for segment in segments for handle in segment.files.handles())
+
+
 def contents(
     log: PartitionLog, *, max_bytes: int = 1 << 20, may_end_early: bool = False
 ) -> list[tuple[int, bytes | None]]:

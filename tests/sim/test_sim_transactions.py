@@ -32,7 +32,8 @@ from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kcli.storage.log.producer_state import ProducerState, Verification, read_marker
+from kcli.storage.log.markers import read_marker
+from kcli.storage.log.producer_state import ProducerState, Verification
 from rigs.answers import answers
 
 PARTITIONS = tuple(("t", number) for number in range(4))

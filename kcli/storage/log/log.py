@@ -25,7 +25,8 @@ from kcli.storage.log import lookup
 from kcli.storage.log.durability import Durability
 from kcli.storage.log.local_log import LocalLog
 from kcli.storage.log.lookup import Search, segments_from, whole_batches
-from kcli.storage.log.producer_state import Verification, read_marker
+from kcli.storage.log.markers import read_marker
+from kcli.storage.log.producer_state import Verification
 from kcli.storage.log.producers import LogProducers, note_producer, prepare_index
 from kcli.storage.log.record_validation import InlineBytes, Validation
 from kcli.storage.log.replicated import check_run, read_run

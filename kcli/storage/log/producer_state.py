@@ -13,15 +13,13 @@ from itertools import islice
 
 from kcli.errors import (
     InvalidProducerEpochException,
-    InvalidRecordException,
     InvalidTxnStateException,
     OutOfOrderSequenceException,
     TransactionCoordinatorFencedException,
 )
-from kcli.model.buffers import Buffer
 from kcli.model.ids import MAX_OFFSET, NO_OFFSET, Offset, ProducerId
-from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader, read_records
-from kcli.protocol.batches.control import ControlType, EndTransactionMarker, control_type_of, decode_control
+from kcli.protocol.batches.batch import MAX_SEQUENCE, BatchHeader
+from kcli.storage.log.markers import TransactionEnd
 from kcli.storage.log.producer_entries import (
     BATCH,
     CACHED_BATCHES,
@@ -74,29 +72,6 @@ ALREADY_OPEN = Verification(-1, 0, False, 0)
 transaction is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionEnd:
-    """The end of a transaction, read from its control record."""
-
-    commit: bool
-    coordinator_epoch: int
-    timestamp_ms: int
-
-
-def read_marker(batch: Buffer) -> TransactionEnd | None:
-    """Reads the marker in a control batch. Returns None if the batch has another type of control record."""
-    record = next(iter(read_records(batch)), None)
-    if record is None or control_type_of(record.key) not in (ControlType.ABORT, ControlType.COMMIT):
-        return None
-    try:
-        control = decode_control(record.key, record.value)
-    except InvalidRecordException:
-        return None
-    if not isinstance(control, EndTransactionMarker):
-        return None
-    return TransactionEnd(control.committed, control.coordinator_epoch, record.timestamp_ms)
-
-
 @dataclass(slots=True)
 class OpenTransaction:
     """A transaction in this partition. `last_offset` is the offset of its marker, or None before the marker."""
@@ -133,10 +108,6 @@ class ProducerState:
     def __len__(self) -> int:
         """The number of producer ids."""
         return len(self._producers)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._producers
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
         packed = self._producers.get(ProducerId(producer_id))
@@ -265,11 +236,8 @@ class ProducerState:
     def update(self, header: BatchHeader, base_offset: Offset) -> None:
         """Updates the state with a batch that an idempotent or transactional producer has written at `base_offset`."""
         producer_id, epoch = header.producer_id, header.producer_epoch
-        last_sequence, delta, time_ms = (
-            header.last_sequence,
-            header.last_offset_delta,
-            header.max_timestamp_ms,
-        )
+        last_sequence, delta = header.last_sequence, header.last_offset_delta
+        time_ms = header.max_timestamp_ms
         last_offset = base_offset + delta
         batches, coordinator_epoch, first_offset = b"", NO_COORDINATOR_EPOCH, NO_OFFSET
         packed = self._producers.get(producer_id)

@@ -12,8 +12,9 @@ from kcli.model.ids import Offset
 from kcli.storage.directory import LogDirectory, on_disk
 from kcli.storage.log.local_log import LocalLog
 from kcli.storage.log.lookup import segments_from
+from kcli.storage.log.markers import read_marker
 from kcli.storage.log.producer_entries import ProducerEntry
-from kcli.storage.log.producer_state import ProducerState, read_marker
+from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.log.replay import ProducerRestoration, replay
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.validation import PlacedBatch
@@ -148,7 +149,7 @@ class LogProducers:
         producers, and a start after a crash reads the last segment."""
         state, snapshots = self.state, self._local.snapshots
         snapshots.write_waiting()
-        if not state.is_empty or len(self._local.segments) > 1 or snapshots.exist:
+        if len(state) > 0 or len(self._local.segments) > 1 or snapshots.exist:
             snapshots.write(state)
 
     def write_snapshot_at(self, offset: Offset) -> None:

@@ -15,7 +15,7 @@ from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.ids import FIRST_OFFSET, Offset, Position
 from kcli.protocol.batches.batch import HEADER_SIZE, BatchHeader, crc_is_valid, iter_batches, read_header
 from kcli.storage.log.log import PartitionLog
-from kcli.storage.log.producer_state import read_marker
+from kcli.storage.log.markers import read_marker
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.split import Piece, split_of
 

@@ -10,7 +10,8 @@ from itertools import zip_longest
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.ids import Offset
 from kcli.storage.log.batch_search import headers_near
-from kcli.storage.log.producer_state import ProducerState, read_marker
+from kcli.storage.log.markers import read_marker
+from kcli.storage.log.producer_state import ProducerState
 from kcli.storage.log.segment import Segment
 from kcli.storage.log.snapshots import ProducerSnapshots
 

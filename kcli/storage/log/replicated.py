@@ -12,7 +12,7 @@ from kcli.errors import CorruptRecordError, CorruptRecordException, InvalidRecor
 from kcli.model.buffers import Buffer
 from kcli.model.ids import MAX_OFFSET, NO_LEADER_EPOCH, NO_TIMESTAMP, LeaderEpoch, Offset
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches
-from kcli.storage.log.producer_state import read_marker
+from kcli.storage.log.markers import read_marker
 from kcli.storage.log.validation import PlacedBatch
 
 STEP_BYTES = 1 << 20

@@ -171,7 +171,7 @@ def _restore(
         for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.log_end_offset]:
             producers.end_offset = offset
             log.producers.write_snapshot()
-    elif producers.is_empty and producers.end_offset == log.log_end_offset:
+    elif len(producers) == 0 and producers.end_offset == log.log_end_offset:
         # Recovery has just read all records, and none came from a producer with an id.
         log.local.snapshots.remove_outside(log.log_start_offset, log.log_end_offset)
     else:

@@ -22,6 +22,7 @@ from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
 from kcli.runtime.disk import read_file
 from kcli.storage.log import producer_entries
 from kcli.storage.log.log import AppendResult, PartitionLog
+from kcli.storage.log.markers import TransactionEnd, read_marker
 from kcli.storage.log.producer_entries import (
     MANY_PRODUCERS,
     ProducerEntry,
@@ -34,8 +35,6 @@ from kcli.storage.log.producer_ids import KEPT_PRODUCER_IDS, ProducerIds
 from kcli.storage.log.producer_state import (
     MAX_VERIFICATIONS,
     ProducerState,
-    TransactionEnd,
-    read_marker,
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
 from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of, numbered

@@ -19,7 +19,16 @@ from kcli.storage.log.log import PartitionLog
 from kcli.storage.log.segment import Segment
 from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
-from rigs.logs import START_MS, ManualClock, append_client, append_replicated, batch_of, contents, marker_of
+from rigs.logs import (
+    START_MS,
+    ManualClock,
+    append_client,
+    append_replicated,
+    batch_of,
+    contents,
+    marker_of,
+    open_files,
+)
 from simulation.runtime.disk import FaultKind, SimDisk
 
 APPENDS = 12
@@ -299,10 +308,9 @@ def test_the_pool_closes_files_if_no_descriptor_is_free() -> None:
     store = opened(disk)
     log = store.create("t", 0, uuid.UUID(int=1 << 80), SMALL)
     append(log, b"0")
-    pool = store.directories[0].pool
-    before = pool.open_count()
+    before = open_files(store)
     disk.fail("open", "u-0/00", kind=FaultKind.SHORT)
     other = store.create("u", 0, uuid.UUID(int=2 << 80), SMALL)
-    assert pool.open_count() == before, "the files of the first log are closed"
+    assert open_files(store) == before, "the files of the first log are closed"
     append(other, b"0")
     assert values(log) == values(other) == [b"0"], "closed files open again"
