@@ -8,18 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
+from kcli.coordinator.group.records import OffsetRecord, encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.hashing import partition_for
 from kcli.protocol.batches.batch import encode_batch, iter_batches, read_records
 from kcli.protocol.batches.control import EndTransactionMarker, decode_control
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records.consumer_offsets import ConsumerGroupMemberMetadataKey
 from kcli.runtime.rng import SystemRng
-from rigs.answers import result_of
+from rigs.group_calls import beat, consumer_beat, describe, describe_consumers
 
 PARTITIONS = 3
 SHUTDOWN_MS = 1795252200000
@@ -83,12 +86,12 @@ def test_groups_and_offsets(golden: Path) -> None:
 
 def test_a_member_that_was_alive_at_the_shutdown_continues(golden: Path) -> None:
     shard = _loaded(golden, partition_for("grp-live-classic", PARTITIONS))
-    group = shard.describe_group("grp-live-classic", 6)
+    group = describe(shard, "grp-live-classic", 6)
     (member,) = group.members
     assert (group.group_state, group.protocol_data, member.client_host) == ("Stable", "range", "/127.0.0.1")
     later_ms = SHUTDOWN_MS + 44_999
-    assert shard.heartbeat("grp-live-classic", member.member_id, None, 1, later_ms).name == "NONE"
-    static = _loaded(golden, partition_for("grp-static", PARTITIONS)).describe_group("grp-static", 6)
+    assert beat(shard, "grp-live-classic", member.member_id, None, 1, later_ms).name == "NONE"
+    static = describe(_loaded(golden, partition_for("grp-static", PARTITIONS)), "grp-static", 6)
     assert static.members[0].group_instance_id == "static-1"
 
 
@@ -105,7 +108,7 @@ def test_every_record_is_written_back_as_it_was(golden: Path) -> None:
                 kinds.add((type(read).__name__, record.value is None))
                 assert encode(read) == (record.key, record.value)
     assert {(OffsetRecord.__name__, True), (GroupRecord.__name__, True), ("ConsumerRecord", True)} <= kinds
-    assert ("OtherRecord", False) in kinds
+    assert ("RawRecord", False) in kinds
 
 
 def test_batches_are_framed_as_kafka_frames_them(golden: Path) -> None:
@@ -181,7 +184,7 @@ def test_a_consumer_group_writes_what_kafka_wrote(golden: Path, group_id: str) -
             subscribed_topic_names=(name,),
         )
         caller = Caller(api_version=1, client_id=client_id, client_host="/127.0.0.1")
-        return [encode(record) for record in shard.consumer_heartbeat(request, caller, "token", 0).records]
+        return [encode(record) for record in consumer_beat(shard, request, caller, "token", 0).records]
 
     made = heartbeat(0)
     if len(written) > len(made):  # one group was joined still when the broker stopped
@@ -191,7 +194,7 @@ def test_a_consumer_group_writes_what_kafka_wrote(golden: Path, group_id: str) -
 
 def test_a_consumer_that_was_alive_at_the_shutdown_continues(golden: Path) -> None:
     shard = _loaded(golden, partition_for("grp-live-848", PARTITIONS))
-    group = result_of(shard.describe_consumer_group("grp-live-848"))
+    group = describe_consumers(shard, "grp-live-848")
     (member,) = group.members
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
     assert (member.client_id, member.subscribed_topic_names) == ("live-grp-live-848", ("codec-librd-gzip",))
@@ -201,4 +204,4 @@ def test_a_consumer_that_was_alive_at_the_shutdown_continues(golden: Path) -> No
         assert not ready.records
     while shard.tick(SHUTDOWN_MS + 45_000) is not None:
         pass
-    assert result_of(shard.describe_consumer_group("grp-live-848")).group_state == "Empty"
+    assert describe_consumers(shard, "grp-live-848").group_state == "Empty"

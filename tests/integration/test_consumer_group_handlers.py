@@ -27,6 +27,7 @@ from kcli.protocol.messages.list_groups import ListGroupsRequest
 from kcli.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcli.protocol.wire.api import ApiKey
 from rigs.answers import result_of
+from rigs.group_calls import describing_consumers
 from rigs.groups import Speaker, running
 from rigs.loops import on_a_loop, until
 
@@ -206,11 +207,9 @@ async def test_an_expression_is_resolved_in_the_background(tmp_path: Path) -> No
         await it.find()
         joined = await heartbeat(it, 0, subscribed_topic_names=None, subscribed_topic_regex="wanted-.*")
         assert assigned(joined) == []
-        runner = it.node.broker.groups.runner("g")
+        runner = it.node.broker.groups.shards.runner("g")
         await until(
-            lambda: (
-                result_of(runner.ask(lambda shard, _: shard.describe_consumer_group("g"))).group_epoch == 2
-            )
+            lambda: result_of(runner.ask(lambda shard, _: describing_consumers(shard, "g"))).group_epoch == 2
         )
         assert assigned(await heartbeat(it, 1)) == [(0, 1)]
         bad = await heartbeat(it, 2, subscribed_topic_regex="wanted-[")

@@ -232,7 +232,7 @@ async def test_a_stable_fetch_comes_after_the_writes_before_it(tmp_path: Path) -
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=8)
         topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
         other.post(OffsetCommitRequest(group_id="g", topics=topics), ApiKey.OFFSET_COMMIT, 9)
-        runner = it.node.broker.groups.runner("g")
+        runner = it.node.broker.groups.shards.runner("g")
         await until(lambda: runner.when_written() is not None)
         barrier = runner.when_written()
         assert await it.fetch(topics=["t"]) == ("NONE", {("t", 0): (-1, "NONE")})
@@ -250,7 +250,7 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
         await it.create("t")
         await it.find()
         commit = asyncio.ensure_future(it.commit({("t", 0): 7}))
-        runner = it.node.broker.groups.runner("g")
+        runner = it.node.broker.groups.shards.runner("g")
         barriers = []
 
         def has_barrier() -> bool:
@@ -370,7 +370,7 @@ async def test_a_stop_sends_waiting_members_elsewhere(tmp_path: Path) -> None:
         await it.find()
         first = await it.join()
         waiting = asyncio.create_task(it.join(member=first.member_id))
-        runner = it.node.broker.groups.runner("g")
+        runner = it.node.broker.groups.shards.runner("g")
         await until(
             lambda: next(runner.ask(lambda shard, _: shard.list_groups())).group_state == "PreparingRebalance"
         )

@@ -86,7 +86,7 @@ async def test_the_lag_in_seconds_of_records_that_are_older_than_the_history(tmp
         await speaker.find()
         await speaker.create("t", 1)
         sampler = sampler_of(speaker)
-        now_ms = sampler._groups.now_ms()
+        now_ms = sampler._groups.shards.now_ms()
         ages_s = (900, 600, 300)
         for age_s in ages_s:
             record = Record(0, now_ms - age_s * 1000, None, b"v", ())
@@ -111,7 +111,7 @@ async def test_commits_of_a_group_are_counted_until_its_offsets_go(tmp_path: Pat
         await with_records(speaker)
         for offset in (1, 2, 3):
             await speaker.commit({("t", 0): offset})
-        runner = speaker.node.broker.groups.runner("g")
+        runner = speaker.node.broker.groups.shards.runner("g")
         assert runner.look(lambda shard, _: shard.commit_count("g")) == 3
         assert runner.look(lambda shard, _: shard.commit_count("other")) == 0
         runner.run(lambda shard, now_ms: shard.delete_topics(("t",), now_ms))
@@ -127,7 +127,7 @@ async def test_the_lag_follows_the_commits_and_goes_with_the_offsets(tmp_path: P
         await speaker.commit({("t", 0): 7})
         found = await beans(speaker)
         assert found["type=Partition,group=g,topic=t,partition=0"]["Lag"] == 0
-        tombstones = speaker.node.broker.groups.runner("g")
+        tombstones = speaker.node.broker.groups.shards.runner("g")
         tombstones.run(lambda shard, now_ms: shard.delete_topics(("t",), now_ms))
         found = await beans(speaker)
         assert "type=Partition,group=g,topic=t,partition=0" not in found
@@ -163,7 +163,7 @@ async def test_a_sample_is_not_in_the_processing_time_of_the_coordinator(tmp_pat
     async with groups.running(tmp_path, **METRICS) as speaker:
         await with_records(speaker)
         await speaker.commit({("t", 0): 7})
-        runner = speaker.node.broker.groups.runner("g")
+        runner = speaker.node.broker.groups.shards.runner("g")
         before = runner._times.processing_ms.count
         await beans(speaker)
         assert runner._times.processing_ms.count == before

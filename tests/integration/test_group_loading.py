@@ -96,13 +96,13 @@ async def test_a_loading_coordinator_answers_load_in_progress(tmp_path: Path) ->
             found["fetch"] = [ErrorCode[(await it.fetch(topics=["t"]))[0]]]
             lead_again()
             assert (await it.call(ApiKey.HEARTBEAT, beat)).error_code is ErrorCode.NONE
-            assert it.node.broker.groups.is_loading, "it was too quick: this has shown nothing"
+            assert it.node.broker.groups.shards.is_loading, "it was too quick: this has shown nothing"
             return found
 
         await answers()  # the first of each kind takes long, its codec being made
         found = await answers()
         assert found == {key: [LOADING] for key in found}
-        await until(lambda: not it.node.broker.groups.is_loading)
+        await until(lambda: not it.node.broker.groups.shards.is_loading)
         assert await it.commit({partition: 1}) == ["NONE"]
         assert (await it.fetch(group="group-29999", topics=["t"]))[1][partition] == (29_999, "NONE")
 
@@ -124,10 +124,10 @@ def test_no_client_is_served_from_a_log_that_cannot_be_read(
             await it.create("t")
             await it.find()
             assert await it.commit({("t", 0): 1}) == ["NONE"]
-            leader = it.node.broker.groups.runner("g").partition
+            leader = it.node.broker.groups.shards.runner("g").partition
             for led in (False, True):
                 it.node.broker.groups.leadership_changed(leader, led)
-            await until(lambda: not it.node.broker.groups.is_loading)
+            await until(lambda: not it.node.broker.groups.shards.is_loading)
             assert await it.commit({("t", 0): 2}) == ["NOT_COORDINATOR"]
 
     run()

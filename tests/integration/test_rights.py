@@ -301,13 +301,15 @@ async def test_a_topic_is_created_automatically_only_with_the_right_of_the_clien
 
 
 @on_a_loop
-async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_group(tmp_path: Path) -> None:
+async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The time of the answer would show to a client without rights that the group is in use."""
     async with secured(tmp_path) as it:
         waited: list[str] = []
         ports = it.node.ports
         assert isinstance(ports, BrokerPorts)
-        runner = ports.groups.runner
+        runner = ports.groups.shards.runner
 
         def looked_up(group_id: str) -> Any:
             waited.append(group_id)
@@ -315,7 +317,7 @@ async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_gr
 
         await it.allow(AclOperation.DESCRIBE, ResourceType.GROUP, "mine")
         await it.admin.call(FindCoordinatorRequest(key="g", key_type=0), ApiKey.FIND_COORDINATOR, 3)
-        ports.groups.runner = looked_up
+        monkeypatch.setattr(ports.groups.shards, "runner", looked_up)
         groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("other", "mine"))
         request = OffsetFetchRequest(groups=groups, require_stable=True)
         response = await it.alice.call(request, ApiKey.OFFSET_FETCH, 8)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.records import encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -36,6 +37,7 @@ from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequest
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
 from rigs.examples import examples
+from rigs.group_calls import beat, join_group, leave, sync
 
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
@@ -128,7 +130,7 @@ class GroupShardMachine(RuleBasedStateMachine):
             protocols=tuple(JoinGroupRequestProtocol(name=name, metadata=SUBSCRIPTION) for name in names),
         )
         caller = Caller(api_version=version, client_id="c", client_host="/h")
-        self.take(self.shard.join_group(request, caller, self.token(), self.now_ms))
+        self.take(join_group(self.shard, request, caller, self.token(), self.now_ms))
 
     @rule(group=groups, instance=instances, names=protocols.filter(bool))
     def newcomer(self, group: str, instance: str | None, names: tuple[str, ...]) -> None:
@@ -161,7 +163,7 @@ class GroupShardMachine(RuleBasedStateMachine):
                 SyncGroupRequestAssignment(member_id=each, assignment=b"a") for each in self.ids
             ),
         )
-        self.take(self.shard.sync_group(request, self.token(), self.now_ms))
+        self.take(sync(self.shard, request, self.token(), self.now_ms))
 
     @rule(group=groups)
     def everybody_syncs(self, group: str) -> None:
@@ -173,7 +175,7 @@ class GroupShardMachine(RuleBasedStateMachine):
     @rule(group=groups, member=members, instance=instances, wanted=generations)
     def heartbeat(self, group: str, member: int, instance: str | None, wanted: int | None) -> None:
         generation = self.generation(group, wanted)
-        self.shard.heartbeat(group, self.member_id(member), instance, generation, self.now_ms)
+        beat(self.shard, group, self.member_id(member), instance, generation, self.now_ms)
 
     @rule(
         group=groups,
@@ -186,7 +188,7 @@ class GroupShardMachine(RuleBasedStateMachine):
             for member, instance in leaving
         )
         request = LeaveGroupRequest(group_id=group, members=identities, member_id=identities[0].member_id)
-        self.take(self.shard.leave_group(request, min(version, 5), self.token(), self.now_ms))
+        self.take(leave(self.shard, request, min(version, 5), self.token(), self.now_ms))
 
     @rule(
         group=groups,

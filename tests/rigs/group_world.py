@@ -31,20 +31,16 @@ import dataclasses
 import uuid
 from collections.abc import Iterable, Iterator
 
-from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
-from kcli.coordinator.group.consumer.targets.regexes import matching
-from kcli.coordinator.group.records import (
-    ConsumerRecord,
-    GroupRecord,
-    LogRecord,
-    OffsetRecord,
-    decode,
-    encode,
-)
+from kcli.coordinator.group.consumer.requests import REGEXES_RESOLVED
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
+from kcli.coordinator.group.consumer.targets.regexes import RegexesResolved, ResolveRegexes, matching
+from kcli.coordinator.group.records import LogRecord, OffsetRecord, encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Producer
 from kcli.errors import CorruptRecordError, ErrorCode
 from kcli.model.steps import last_of
@@ -78,7 +74,7 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
     subscribed_topics,
 )
-from rigs.answers import result_of
+from rigs.group_calls import beat, consumer_beat, describe, describe_consumers, join_group, leave, sync
 from rigs.scenarios import CountingUuids, World, pairs, partition, show, show_text
 
 _NEWEST = {"join": 9, "leave": 5, "commit": 9, "describe": 6, "hb": 1}
@@ -165,7 +161,7 @@ class GroupWorld(World):
             client_id=given.get("client", "c"),
             client_host="/10.0.0.1",
         )
-        self.take(self.shard.join_group(request, caller, token, self.now_ms))
+        self.take(join_group(self.shard, request, caller, token, self.now_ms))
 
     def _do_sync(self, words: list[str]) -> None:
         token, given = words[0], pairs(words[1:])
@@ -181,12 +177,12 @@ class GroupWorld(World):
                 for member, assignment in _colons(given.get("assign", ""))
             ),
         )
-        self.take(self.shard.sync_group(request, token, self.now_ms))
+        self.take(sync(self.shard, request, token, self.now_ms))
 
     def _do_beat(self, words: list[str]) -> None:
         given = pairs(words)
-        code = self.shard.heartbeat(
-            given["group"], given["member"], given.get("instance"), int(given["gen"]), self.now_ms
+        code = beat(
+            self.shard, given["group"], given["member"], given.get("instance"), int(given["gen"]), self.now_ms
         )
         self.out.append(code.name)
 
@@ -202,7 +198,7 @@ class GroupWorld(World):
                 member, _, instance = name.partition("/")
                 members.append(MemberIdentity(member_id=member, group_instance_id=instance or None))
             request = LeaveGroupRequest(group_id=given["group"], members=tuple(members))
-        self.take(self.shard.leave_group(request, version, token, self.now_ms))
+        self.take(leave(self.shard, request, version, token, self.now_ms))
 
     def _do_commit(self, words: list[str]) -> None:
         token, given = words[0], pairs(words[1:])
@@ -283,7 +279,7 @@ class GroupWorld(World):
     def _do_describe(self, words: list[str]) -> None:
         given = pairs(words)
         version = int(given.get("v", _NEWEST["describe"]))
-        described = self.shard.describe_group(given["group"], version)
+        described = describe(self.shard, given["group"], version)
         self.out.append(show(dataclasses.replace(described, members=()), _text))
         self.out.extend(f"  {show(member, _text)}" for member in described.members)
 
@@ -329,7 +325,7 @@ class GroupWorld(World):
             client_id=given.get("client", "c"),
             client_host="/10.0.0.1",
         )
-        self.take(self.shard.consumer_heartbeat(request, caller, token, self.now_ms))
+        self.take(consumer_beat(self.shard, request, caller, token, self.now_ms))
 
     def _owned(self, text: str) -> Iterator[RequestTopicPartitions]:
         ids = {name: topic_id for topic_id, name in self.topics.named.items()}
@@ -351,8 +347,8 @@ class GroupWorld(World):
         given = pairs(words)
         asked = self._asked.pop(given["group"])
         found = None if "failed" in given else last_of(matching(asked.regexes, asked.topics.names()))
-        ready = self.shard.regexes_resolved(asked.group_id, found, self.topics.version, self.now_ms)
-        self.take(ready)
+        resolved = RegexesResolved(asked.group_id, found, self.topics.version)
+        self.take(self.shard.serve(REGEXES_RESOLVED, resolved, self.now_ms))
 
     def _do_times(self, words: list[str]) -> None:
         given = pairs(words)
@@ -361,7 +357,7 @@ class GroupWorld(World):
         )
 
     def _do_members(self, words: list[str]) -> None:
-        group = result_of(self.shard.describe_consumer_group(pairs(words)["group"]))
+        group = describe_consumers(self.shard, pairs(words)["group"])
         if group.error_code is not ErrorCode.NONE:
             self.out.append(f"{group.error_code.name}: {group.error_message}")
             return

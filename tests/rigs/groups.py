@@ -49,7 +49,7 @@ class Speaker:
         """Waits until the coordinator exists and its shards are loaded."""
         request = FindCoordinatorRequest(coordinator_keys=(group,))
         found = await self.call(ApiKey.FIND_COORDINATOR, request)
-        await until(lambda: not self.node.broker.groups.is_loading)
+        await until(lambda: not self.node.broker.groups.shards.is_loading)
         return found.coordinators[0]
 
     async def create(self, name: str, partitions: int = 1) -> None:

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.records import encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
@@ -36,6 +37,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
+from rigs.group_calls import beat, describe, join_group, leave, sync
 
 GROUP, TOPIC, PARTITIONS = "g", "t", 6
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
@@ -158,7 +160,7 @@ class Member:
         if self.instance is None and self.member_id:
             request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.member_id),))
             self.sim.coordinator.call(
-                lambda shard, token, now: shard.leave_group(request, 5, token, now), lambda *_: None
+                lambda shard, token, now: leave(shard, request, 5, token, now), lambda *_: None
             )
         self.crash()
 
@@ -189,7 +191,7 @@ class Member:
         self.sim.at(
             max(self.arrival, self.sim.now),
             lambda: self.sim.coordinator.call(
-                lambda shard, token, now: shard.join_group(request, caller, token, now), answered
+                lambda shard, token, now: join_group(shard, request, caller, token, now), answered
             ),
         )
 
@@ -224,7 +226,7 @@ class Member:
             assignments=assignments,
         )
         self.sim.coordinator.call(
-            lambda shard, token, now: shard.sync_group(request, token, now), self.guarded(self.synced)
+            lambda shard, token, now: sync(shard, request, token, now), self.guarded(self.synced)
         )
 
     def synced(self, response: SyncGroupResponse, code: ErrorCode) -> None:
@@ -254,8 +256,8 @@ class Member:
         self.beat_later(life)
         if self.sim.now < self.stalled_until or not self.owned:
             return
-        code = self.sim.coordinator.shard.heartbeat(
-            GROUP, self.member_id, self.instance, self.generation, self.sim.now
+        code = beat(
+            self.sim.coordinator.shard, GROUP, self.member_id, self.instance, self.generation, self.sim.now
         )
         self.sim.coordinator.wake()
         if code is not ErrorCode.NONE:
@@ -369,7 +371,7 @@ class Simulation:
 
     def check_calm(self) -> None:
         alive = [member for member in self.members if member.alive]
-        described = self.coordinator.shard.describe_group(GROUP, 6)
+        described = describe(self.coordinator.shard, GROUP, 6)
         assert described.group_state == "Stable"
         assert sorted(each.member_id for each in described.members) == sorted(
             each.member_id for each in alive
@@ -388,7 +390,7 @@ class Simulation:
         for offset, (key, value) in enumerate(last.items()):
             if value is not None:
                 again.replay(decode(key, value), offset)
-        found = again.describe_group(GROUP, 6)
+        found = describe(again, GROUP, 6)
         assert sorted((each.member_id, each.member_assignment) for each in found.members) == sorted(
             (each.member_id, each.member_assignment) for each in described.members
         )

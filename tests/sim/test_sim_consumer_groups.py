@@ -20,13 +20,14 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
-from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
-from kcli.coordinator.group.consumer.targets.regexes import matching
-from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.consumer.requests import REGEXES_RESOLVED
+from kcli.coordinator.group.consumer.targets.regexes import RegexesResolved, ResolveRegexes, matching
+from kcli.coordinator.group.records import encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
@@ -53,7 +54,8 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.runtime.rng import SystemRng
-from rigs.answers import answers, result_of
+from rigs.answers import answers
+from rigs.group_calls import beat, consumer_beat, describe, describe_consumers, join_group, leave, sync
 
 GROUP, TOPIC = "g", "t"
 SESSION_MS, REBALANCE_MS = 6_000, 4_000
@@ -172,7 +174,8 @@ class Coordinator:
     def resolved(self, shard: GroupShard, asked: ResolveRegexes) -> None:
         if shard is self.shard:
             found = last_of(matching(asked.regexes, asked.topics.names()))
-            self.take(shard.regexes_resolved(asked.group_id, found, asked.topics.version, self.sim.now))
+            resolved = RegexesResolved(asked.group_id, found, asked.topics.version)
+            self.take(shard.serve(REGEXES_RESOLVED, resolved, self.sim.now))
             self.wake()
 
     def answer(self, token: int, response: Any, code: ErrorCode) -> None:
@@ -324,7 +327,7 @@ class ConsumerMember(Member):
                 topic_partitions=None,
             )
             self.call(
-                lambda shard, token, now: shard.consumer_heartbeat(request, self.caller(1), token, now),
+                lambda shard, token, now: consumer_beat(shard, request, self.caller(1), token, now),
                 lambda *_: None,
             )
         self.crash()
@@ -348,7 +351,7 @@ class ConsumerMember(Member):
             topic_partitions=() if joins else owned,
         )
         self.call(
-            lambda shard, token, now: shard.consumer_heartbeat(request, self.caller(1), token, now),
+            lambda shard, token, now: consumer_beat(shard, request, self.caller(1), token, now),
             self.beaten,
         )
 
@@ -403,7 +406,7 @@ class ClassicMember(Member):
     def leave(self) -> None:
         if self.instance is None and self.member_id:
             request = LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.member_id),))
-            self.call(lambda shard, token, now: shard.leave_group(request, 5, token, now), lambda *_: None)
+            self.call(lambda shard, token, now: leave(shard, request, 5, token, now), lambda *_: None)
         self.crash()
 
     def again(self, code: ErrorCode) -> None:
@@ -428,7 +431,7 @@ class ClassicMember(Member):
             protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
         )
         self.call(
-            lambda shard, token, now: shard.join_group(request, self.caller(9), token, now), self.joined
+            lambda shard, token, now: join_group(shard, request, self.caller(9), token, now), self.joined
         )
 
     def joined(self, response: JoinGroupResponse | None, code: ErrorCode) -> None:
@@ -472,7 +475,7 @@ class ClassicMember(Member):
             protocol_name="range",
             assignments=assignments,
         )
-        self.call(lambda shard, token, now: shard.sync_group(request, token, now), self.synced)
+        self.call(lambda shard, token, now: sync(shard, request, token, now), self.synced)
 
     def synced(self, response: SyncGroupResponse, code: ErrorCode) -> None:
         code = response.error_code if code is ErrorCode.NONE else code
@@ -493,8 +496,8 @@ class ClassicMember(Member):
         self.beat_later(life)
         if self.sim.now < self.stalled_until or not self.member_id or self.epoch < 0:
             return
-        code = self.sim.coordinator.shard.heartbeat(
-            GROUP, self.member_id, self.instance, self.epoch, self.sim.now
+        code = beat(
+            self.sim.coordinator.shard, GROUP, self.member_id, self.instance, self.epoch, self.sim.now
         )
         self.sim.coordinator.wake()
         if code is ErrorCode.NONE and self.topics_known not in (None, self.sim.topics):
@@ -594,7 +597,7 @@ class Simulation:
             return found.error_code is ErrorCode.NONE
         if not isinstance(member, ClassicMember):
             return False
-        code = shard.heartbeat(GROUP, member.member_id, member.instance, member.epoch, self.now)
+        code = beat(shard, GROUP, member.member_id, member.instance, member.epoch, self.now)
         return code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_owners(self, member: ClassicMember | ConsumerMember) -> None:
@@ -613,12 +616,12 @@ class Simulation:
         assert group.group_state == "Stable"
         if expected == "consumer":
             assert group.group_type == "consumer"
-            members = result_of(self.coordinator.shard.describe_consumer_group(GROUP)).members
+            members = describe_consumers(self.coordinator.shard, GROUP).members
         elif group.group_type == "classic":
-            members = self.coordinator.shard.describe_group(GROUP, 6).members
+            members = describe(self.coordinator.shard, GROUP, 6).members
         else:
             # The last of the new protocol did not go alone: a classic one went in the same moment.
-            members = result_of(self.coordinator.shard.describe_consumer_group(GROUP)).members
+            members = describe_consumers(self.coordinator.shard, GROUP).members
         assert sorted(each.member_id for each in members) == sorted(each.member_id for each in alive)
         owned = sorted(partition for member in alive for partition in member.owned)
         assert owned == [(self.topics.topic_id, number) for number in range(self.topics.partitions)]
@@ -629,7 +632,7 @@ class Simulation:
 
 def facts(shard: GroupShard) -> Any:
     """A group by its members and offsets, in no order."""
-    consumer, classic = result_of(shard.describe_consumer_group(GROUP)), shard.describe_group(GROUP, 6)
+    consumer, classic = describe_consumers(shard, GROUP), describe(shard, GROUP, 6)
     offsets = shard.fetch_offsets(GROUP, None).topics
     return (
         replace(consumer, members=tuple(sorted(consumer.members, key=lambda member: member.member_id))),

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.classic.protocol import ClassicProtocol
+from kcli.coordinator.group.classic.classic_type import ClassicType
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
 from kcli.coordinator.group.consumer.targets import reconciliation
 from kcli.coordinator.group.offsets.table import OffsetTable
-from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord
+from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.transaction import init
 from kcli.coordinator.transaction.state import State, Transaction
 from kcli.errors import ErrorCode
@@ -167,14 +169,14 @@ def forgets_members(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_classic_members(patch: pytest.MonkeyPatch) -> None:
     """A new coordinator of a classic group loads the generation, but no members."""
-    replay = ClassicProtocol.replay
+    replay = ClassicType.replay
 
-    def replay_without_members(protocol: ClassicProtocol, record: GroupRecord, *, live: bool) -> None:
+    def replay_without_members(group_type: ClassicType, record: GroupRecord, *, live: bool) -> None:
         if not live and record.metadata is not None:
             record = replace(record, metadata=replace(record.metadata, members=()))
-        replay(protocol, record, live=live)
+        replay(group_type, record, live=live)
 
-    patch.setattr(ClassicProtocol, "replay", replay_without_members)
+    patch.setattr(ClassicType, "replay", replay_without_members)
 
 
 def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:

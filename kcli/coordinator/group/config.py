@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -31,6 +32,10 @@ class ConsumerTimes:
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+
+
+TimesOf = Callable[[str], ConsumerTimes]
+"""A function that takes a group id, and returns the session timeout and heartbeat interval of this group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from kcli.coordinator.group.requests import Caller
+from kcli.coordinator.group.topics import VisibleTopics
 from kcli.errors import ErrorCode, InvalidGroupIdException
 from kcli.metadata.image import Topics
 from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic, OffsetCommitResponseTopic
@@ -30,9 +32,15 @@ def require_group_id(group_id: str) -> None:
         raise InvalidGroupIdException
 
 
-def client_host(context: RequestContext[object]) -> str:
-    """Returns the client's address in Java's form, because tools show the host of a member in this form."""
-    return f"/{context.peer_host}"
+def caller_of(context: RequestContext[object], visible: VisibleTopics | None = None) -> Caller:
+    """Returns the client of a request. Its address has Java's form, because tools show the host of a member in this
+    form."""
+    return Caller(
+        api_version=context.api_version,
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer_host}",
+        visible=visible,
+    )
 
 
 def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:

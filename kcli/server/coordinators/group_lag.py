@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.classic.records import CLASSIC_NAME
+from kcli.coordinator.group.consumer.state.record import CONSUMER_NAME
 from kcli.coordinator.group.shard import GroupShard
 from kcli.errors import KafkaError, StorageError
 from kcli.lag.group_lag import GroupLag, member_names
@@ -74,7 +75,7 @@ GROUP_ID_MAX_CHARS = 255
 FAILURES_LOGGED_MAX = 3
 """The most groups per sample whose errors are logged."""
 
-_CONSUMER_TYPES = frozenset({"", GroupType.CLASSIC.value.lower(), GroupType.CONSUMER.value.lower()})
+_CONSUMER_TYPES = frozenset({"", CLASSIC_NAME, CONSUMER_NAME})
 
 
 @dataclass(slots=True)
@@ -136,12 +137,12 @@ class GroupLagSampler:
         """The number of groups that failed in the present sample."""
         self._read_below: dict[TopicPartition, int] = {}
         """For each partition, the lowest offset at which a timestamp was read, or could not be read."""
-        self.report = LagReport(groups.now_ms())
+        self.report = LagReport(groups.shards.now_ms())
 
     @property
     def age_seconds(self) -> float:
         """The age of the report."""
-        return (self._groups.now_ms() - self.report.sampled_ms) / 1000
+        return (self._groups.shards.now_ms() - self.report.sampled_ms) / 1000
 
     @property
     def windows(self) -> int:
@@ -173,7 +174,7 @@ class GroupLagSampler:
         wanted, found, by_leader = await finished(
             run_in_turns(self._local_ends(groups, image), STEPS_PER_TURN)
         )
-        now_ms = self._groups.now_ms()
+        now_ms = self._groups.shards.now_ms()
         if by_leader:
             found |= await self._remote.ends(by_leader)
         report = LagReport(now_ms, unknown_ends=len(wanted) - len(found), skipped_groups=skipped)

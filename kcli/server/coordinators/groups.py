@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.features import GROUP_VERSION
 from kcli.config.group import GROUP, ConsumerGroupKeys, consumer_group_keys, effective_consumer_times
 from kcli.config.stored import usable
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
-from kcli.coordinator.group.consumer.resolve_regexes import ResolveRegexes
+from kcli.coordinator.group.consumer.requests import REGEXES_RESOLVED
+from kcli.coordinator.group.consumer.targets.regexes import RegexesResolved, ResolveRegexes
 from kcli.coordinator.group.counts import GroupCounts
-from kcli.coordinator.group.records import LogRecord, decode, encode
+from kcli.coordinator.group.records import LogRecord, encode
 from kcli.coordinator.group.shard import GroupShard
-from kcli.coordinator.group.step import GroupReady, GroupSend
-from kcli.coordinator.runtime import AnswerT, Token
+from kcli.coordinator.group.step import GroupSend
+from kcli.coordinator.group.types import decode
 from kcli.errors import RecordTooLargeException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
@@ -34,7 +35,6 @@ from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.requests.answers import finished
 from kcli.server.requests.rights import CHECKS_PER_TURN
 from kcli.server.requests.turns import run_in_turns
-from kcli.storage.log.producer_state import Verification
 
 GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]
 
@@ -80,39 +80,6 @@ class GroupCoordinator:
         )
         self.leadership_changed = self.shards.leadership_changed
 
-    def now_ms(self) -> int:
-        return self.shards.now_ms()
-
-    def partition_of(self, group_id: str) -> int:
-        return self.shards.partition_of(group_id)
-
-    def runner(self, group_id: str) -> GroupRunner:
-        """Returns the runner of the shard that coordinates a group. Raises KafkaError if another broker coordinates the
-        group or the shard is being loaded."""
-        return self.shards.runner(group_id)
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether a shard of this broker is still being loaded."""
-        return self.shards.is_loading
-
-    def runners(self) -> Iterator[GroupRunner]:
-        """Returns all shards of this broker. Raises COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded."""
-        return self.shards.runners()
-
-    def call(
-        self,
-        group_id: str,
-        step: Callable[[GroupShard, Token[AnswerT], int], GroupReady],
-        *,
-        verification: Verification | None = None,
-        shows_writes: bool = False,
-    ) -> AnswerT | Awaitable[AnswerT]:
-        """Calls a function with the shard of a group (`ShardRunner.call`). Returns the answer or a future of it. Raises
-        KafkaError like `runner`.
-        """
-        return self.shards.call(group_id, step, verification=verification, shows_writes=shows_writes)
-
     @property
     def serves_consumer_protocol(self) -> bool:
         """Whether this broker's configuration and the finalized level of group.version allow KIP-848."""
@@ -153,15 +120,15 @@ class GroupCoordinator:
         """Returns the session timeout and the heartbeat interval of a consumer group, from the group's configs or the
         broker's configs.
         """
-        found = self._times.get(group_id)
-        if found is None:
+        times = self._times.get(group_id)
+        if times is None:
             overrides = self._image.config(ConfigResource(ConfigResourceType.GROUP, group_id))
             if not overrides:
                 return self._own_times
             session_ms, heartbeat_ms = effective_consumer_times(usable(GROUP, overrides), self._config)
-            found = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
-            self._times[group_id] = found
-        return found
+            times = ConsumerTimes(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
+            self._times[group_id] = times
+        return times
 
     # --- shards
 
@@ -183,35 +150,36 @@ class GroupCoordinator:
     async def stop(self) -> None:
         await self.shards.stop()
 
-    # --- regular expressions
+    # --- work outside the shards
 
-    def _send(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
-        runner.spawn(self._resolve(runner, asked), name=f"regexes of {asked.group_id}")
+    def _send(self, runner: GroupRunner, work: GroupSend) -> None:
+        assert isinstance(work, ResolveRegexes), f"nothing carries out {work}"
+        runner.spawn(self._resolve(runner, work), name=f"regexes of {work.group_id}")
 
-    async def _resolve(self, runner: GroupRunner, asked: ResolveRegexes) -> None:
+    async def _resolve(self, runner: GroupRunner, work: ResolveRegexes) -> None:
         """Finds the topics of the regular expressions of a group, and gives them to its shard."""
-        found = None
+        matches = None
         try:
-            found = await self.regexes.find(asked.regexes, asked.topics.names())
-            if asked.visible is not None:
-                names = (name for names in found.values() for name in names)
-                seen = await finished(run_in_turns(asked.visible(names), CHECKS_PER_TURN))
-                found = {
-                    regex: tuple(name for name in names if name in seen) for regex, names in found.items()
+            matches = await self.regexes.find(work.regexes, work.topics.names())
+            if work.visible is not None:
+                names = (name for names in matches.values() for name in names)
+                seen = await finished(run_in_turns(work.visible(names), CHECKS_PER_TURN))
+                matches = {
+                    regex: tuple(name for name in names if name in seen) for regex, names in matches.items()
                 }
-            _check_size(found, runner.partition.log.config.max_message_bytes)
+            _check_size(matches, runner.partition.log.config.max_message_bytes)
         except RecordTooLargeException as error:
-            found = None
+            matches = None
             _log.error(
                 "[GroupId %s] Couldn't update regular expressions: %s",
-                log_text.name(asked.group_id),
+                log_text.name(work.group_id),
                 error.message,
             )
         except Exception:
-            found = None
-            _log.exception("[GroupId %s] Couldn't update regular expressions", log_text.name(asked.group_id))
-        version = asked.topics.version
-        runner.run(lambda shard, now_ms: shard.regexes_resolved(asked.group_id, found, version, now_ms))
+            matches = None
+            _log.exception("[GroupId %s] Couldn't update regular expressions", log_text.name(work.group_id))
+        resolved = RegexesResolved(work.group_id, matches, work.topics.version)
+        runner.run(lambda shard, now_ms: shard.serve(REGEXES_RESOLVED, resolved, now_ms))
 
     def _settings(self, leader: LeaderPartition) -> RunnerSettings:
         return RunnerSettings(
@@ -222,13 +190,13 @@ class GroupCoordinator:
         )
 
 
-def _check_size(found: Mapping[str, tuple[str, ...]], max_bytes: int) -> None:
+def _check_size(matches: Mapping[str, tuple[str, ...]], max_bytes: int) -> None:
     """Raises RecordTooLargeException if the records of the result do not fit into one batch. The coordinator need not
     make millions of names for a write that must fail."""
-    size = sum(len(name) for names in found.values() for name in names)
+    size = sum(len(name) for names in matches.values() for name in names)
     if size > max_bytes:
         raise RecordTooLargeException(
-            f"the topics of {len(found)} expressions have names of {size} bytes, and a batch has {max_bytes} at most"
+            f"the topics of {len(matches)} expressions have names of {size} bytes, and a batch has {max_bytes} at most"
         )
 
 

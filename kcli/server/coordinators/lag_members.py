@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kcli.coordinator.group.group_type import GroupType
+from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
+from kcli.coordinator.group.consumer.requests import DESCRIBE_CONSUMER_GROUP
+from kcli.coordinator.group.consumer.state.record import CONSUMER_NAME
+from kcli.coordinator.group.requests import Describe
 from kcli.errors import CorruptRecordError, ErrorCode
 from kcli.lag.group_lag import Member
 from kcli.lag.tracker import WINDOWS_MAX
@@ -34,6 +37,7 @@ TEXT_MAX_CHARS = 255
 partition of the member."""
 
 _DESCRIBE_VERSION = 6
+_CONSUMER_DESCRIBE_VERSION = 1
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ def read_members(
     runner: GroupRunner, listed: ListedGroup, image: MetadataImage, allowance: Allowance
 ) -> Steps[tuple[str, list[Member]]]:
     """Returns the assignor and the members of a group. Returns no members if the group was deleted meanwhile."""
-    if str(listed.group_type).lower() == GroupType.CONSUMER.value.lower():
+    if listed.group_type == CONSUMER_NAME:
         protocol, members = yield from _consumer_members(runner, listed.group_id, allowance)
     else:
         protocol, members = yield from _classic_members(runner, listed.group_id, image, allowance)
@@ -77,7 +81,9 @@ def short(text: str) -> str:
 def _classic_members(
     runner: GroupRunner, group_id: str, image: MetadataImage, allowance: Allowance
 ) -> Steps[tuple[str, list[Member]]]:
-    described = runner.look(lambda shard, _: shard.describe_group(group_id, _DESCRIBE_VERSION))
+    described = runner.look(
+        lambda shard, now_ms: shard.ask(DESCRIBE_CLASSIC_GROUP, Describe(group_id, _DESCRIBE_VERSION), now_ms)
+    )
     is_read = allowance.covers(each.member_assignment for each in described.members)
     members = []
     for each in described.members:
@@ -119,7 +125,12 @@ def _allowed(partitions: Collection[TopicPartition], allowance: Allowance) -> tu
 def _consumer_members(
     runner: GroupRunner, group_id: str, allowance: Allowance
 ) -> Steps[tuple[str, list[Member]]]:
-    described = yield from runner.look(lambda shard, _: shard.describe_consumer_group(group_id))
+    steps = runner.look(
+        lambda shard, now_ms: shard.ask(
+            DESCRIBE_CONSUMER_GROUP, Describe(group_id, _CONSUMER_DESCRIBE_VERSION), now_ms
+        )
+    )
+    described = yield from steps
     if described.error_code is not ErrorCode.NONE:
         return "", []
     members = []

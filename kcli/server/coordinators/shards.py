@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic
 
 from kcli.coordinator.hashing import partition_for
-from kcli.coordinator.runtime import AnswerT, Ready, RecordT, SendT, Token
+from kcli.coordinator.runtime import RecordT, SendT
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorLoadInProgressException,
@@ -34,7 +34,6 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner, ShardT
 from kcli.server.coordinators.shard_times import ShardTimes
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.storage.log.producer_state import Verification
 
 DRAIN_SECONDS = 5.0
 """The longest time for which a stop waits for other replicas: the default of offsets.commit.timeout.ms. There is a
@@ -105,9 +104,9 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         return self.runner_at(self.partition_of(key))
 
     def runner_at(self, partition: int) -> ShardRunner[RecordT, SendT, ShardT]:
-        found = self._runners.get(partition)
-        if found is not None:
-            return found
+        runner = self._runners.get(partition)
+        if runner is not None:
+            return runner
         if self._stopped:
             raise CoordinatorNotAvailableException
         if partition in self._loading:
@@ -147,19 +146,6 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
         for partition in partitions:
             if not self.is_loaded(partition):
                 await self._awaited.setdefault(partition, asyncio.Event()).wait()
-
-    def call(
-        self,
-        key: str,
-        step: Callable[[ShardT, Token[AnswerT], int], Ready[RecordT, SendT]],
-        *,
-        verification: Verification | None = None,
-        shows_writes: bool = False,
-    ) -> AnswerT | Awaitable[AnswerT]:
-        """Calls a function with the shard of a key (`ShardRunner.call`). Returns the answer or a future of it. Raises
-        KafkaError like `runner`.
-        """
-        return self.runner(key).call(step, verification=verification, shows_writes=shows_writes)
 
     # --- leadership
 

@@ -110,8 +110,7 @@ class TransactionCoordinator:
         assert transactional_id is not None
 
         def initialize(fresh: int | None) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-            return self.shards.call(
-                transactional_id,
+            return self.shards.runner(transactional_id).call(
                 lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
             )
 
@@ -124,8 +123,7 @@ class TransactionCoordinator:
         transactional_id = request.transactional_id
 
         def end(fresh: int | None) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-            return self.shards.call(
-                transactional_id,
+            return self.shards.runner(transactional_id).call(
                 lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
             )
 
@@ -145,8 +143,7 @@ class TransactionCoordinator:
         """Adds partitions to a transaction. Returns one error code for all partitions. Raises KafkaError if this broker
         does not coordinate the transaction."""
         added = frozenset(partitions)
-        return self.shards.call(
-            transactional_id,
+        return self.shards.runner(transactional_id).call(
             lambda shard, token, now_ms: shard.add_partitions(
                 transactional_id,
                 producer_id,

@@ -26,7 +26,7 @@ def handle(
 ) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
-    partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.partition_of(request.group_id))
+    partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.shards.partition_of(request.group_id))
     answer = context.ports.transactions.add_partitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
     )

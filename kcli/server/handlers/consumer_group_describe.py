@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import replace
 
+from kcli.coordinator.group.consumer.requests import DESCRIBE_CONSUMER_GROUP
+from kcli.coordinator.group.requests import Describe
 from kcli.errors import ErrorCode, KafkaError, UnsupportedVersionException
 from kcli.model.acl import ResourceType
 from kcli.protocol.messages.consumer_group_describe import (
@@ -83,10 +85,11 @@ def _visible(rights: Rights, group: DescribedGroup) -> Steps[DescribedGroup]:
 def _described(context: BrokerContext, group_id: str) -> Steps[DescribedGroup]:
     try:
         require_group_id(group_id)
-        runner = context.ports.groups.runner(group_id)
+        runner = context.ports.groups.shards.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return (yield from runner.ask(lambda shard, _: shard.describe_consumer_group(group_id)))
+    question = Describe(group_id, context.api_version)
+    return (yield from runner.ask(lambda shard, now_ms: shard.ask(DESCRIBE_CONSUMER_GROUP, question, now_ms)))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

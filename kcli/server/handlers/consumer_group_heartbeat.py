@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Container
 from functools import partial
 
-from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.consumer.requests import CONSUMER_HEARTBEAT
+from kcli.coordinator.group.requests import Call
 from kcli.coordinator.group.topics import VisibleTopics
 from kcli.errors import ErrorCode, UnsupportedVersionException
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kcli.server.coordinators.group_ids import client_host
+from kcli.server.coordinators.group_ids import caller_of
 from kcli.server.coordinators.regex_search import compiled_in_a_turn
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP
@@ -54,15 +55,9 @@ def _heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     if seen is not EVERY_NAME and any(name not in seen for name in request.subscribed_topic_names or ()):
         return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    caller = Caller(
-        api_version=context.api_version,
-        client_id=context.client_id or "",
-        client_host=client_host(context),
-        visible=_visible(context),
-    )
-    return context.ports.groups.call(
-        request.group_id,
-        lambda shard, token, now_ms: shard.consumer_heartbeat(request, caller, token, now_ms),
+    caller = caller_of(context, _visible(context))
+    return context.ports.groups.shards.runner(request.group_id).call(
+        lambda shard, token, now_ms: shard.serve(CONSUMER_HEARTBEAT, Call(request, caller, token), now_ms),
         shows_writes=True,
     )
 

@@ -65,7 +65,8 @@ def _writes(
         yield
         if group_id not in allowed:
             continue
-        partition, count = context.ports.groups.partition_of(group_id), _offset_count(context, group_id)
+        partition = context.ports.groups.shards.partition_of(group_id)
+        count = _offset_count(context, group_id)
         if count > OFFSETS_PER_TURN:
             count = 0  # the offsets of this group are deleted first, with other writes
         writes = by_partition.setdefault(partition, [[]])
@@ -82,7 +83,9 @@ def _offset_count(context: BrokerContext, group_id: str) -> int:
     the group fails later.
     """
     try:
-        return context.ports.groups.runner(group_id).ask(lambda shard, _: shard.offset_count_of(group_id))
+        return context.ports.groups.shards.runner(group_id).ask(
+            lambda shard, _: shard.offset_count_of(group_id)
+        )
     except KafkaError:
         return 0
 
@@ -100,8 +103,7 @@ async def _delete_offsets(context: BrokerContext, group_id: str) -> ErrorCode:
 
 
 async def _delete_slice(context: BrokerContext, group_id: str, before: int | None) -> OffsetsDeleted:
-    answer: OffsetsDeleted | Awaitable[OffsetsDeleted] = context.ports.groups.call(
-        group_id,
+    answer: OffsetsDeleted | Awaitable[OffsetsDeleted] = context.ports.groups.shards.runner(group_id).call(
         lambda shard, token, now_ms: shard.delete_offsets_of_group(group_id, before, token, now_ms),
     )
     return await finished(answer)
@@ -125,8 +127,9 @@ async def _delete(context: BrokerContext, names: tuple[str, ...]) -> DeleteGroup
     """Deletes groups of one shard."""
     part = DeleteGroupsRequest(groups_names=names)
     try:
-        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = context.ports.groups.call(
-            names[0], lambda shard, token, now_ms: shard.delete_groups(part, token, now_ms)
+        runner = context.ports.groups.shards.runner(names[0])
+        answer: DeleteGroupsResponse | Awaitable[DeleteGroupsResponse] = runner.call(
+            lambda shard, token, now_ms: shard.delete_groups(part, token, now_ms)
         )
         return await finished(answer)
     except KafkaError as error:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import replace
 
+from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
+from kcli.coordinator.group.requests import Describe
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.acl import ResourceType
 from kcli.protocol.messages.describe_groups import (
@@ -61,10 +63,11 @@ def error_response(
 
 def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
     try:
-        runner = context.ports.groups.runner(group_id)
+        runner = context.ports.groups.shards.runner(group_id)
     except KafkaError as error:
         return _failed(group_id, error)
-    return runner.ask(lambda shard, _: shard.describe_group(group_id, context.api_version))
+    question = Describe(group_id, context.api_version)
+    return runner.ask(lambda shard, now_ms: shard.ask(DESCRIBE_CLASSIC_GROUP, question, now_ms))
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:

@@ -6,6 +6,7 @@ load.
 
 from __future__ import annotations
 
+from kcli.coordinator.group.classic.requests import HEARTBEAT
 from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.server.coordinators.group_ids import require_group_id
@@ -20,12 +21,8 @@ def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatRespon
     require_group_id(request.group_id)
     groups = context.ports.groups
     try:
-        runner = groups.runner(request.group_id)
+        runner = groups.shards.runner(request.group_id)
     except CoordinatorLoadInProgressException:
         return _FINE
-    code = runner.ask(
-        lambda shard, now_ms: shard.heartbeat(
-            request.group_id, request.member_id, request.group_instance_id, request.generation_id, now_ms
-        )
-    )
+    code = runner.ask(lambda shard, now_ms: shard.ask(HEARTBEAT, request, now_ms))
     return _FINE if code is ErrorCode.NONE else HeartbeatResponse(error_code=code)

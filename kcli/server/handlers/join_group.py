@@ -6,10 +6,11 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
-from kcli.coordinator.group.classic.join import Caller, fail_join
+from kcli.coordinator.group.classic.requests import JOIN_GROUP, fail_join
+from kcli.coordinator.group.requests import Call
 from kcli.errors import InconsistentGroupProtocolException, KafkaError
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kcli.server.coordinators.group_ids import client_host, require_group_id
+from kcli.server.coordinators.group_ids import caller_of, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP
 from kcli.server.requests.answers import then
@@ -28,13 +29,10 @@ def handle(
     require_group_id(request.group_id)
     if len(request.protocols) > PROTOCOLS_MAX:
         raise InconsistentGroupProtocolException
-    caller = Caller(
-        api_version=context.api_version,
-        client_id=context.client_id or "",
-        client_host=client_host(context),
-    )
-    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = context.ports.groups.call(
-        request.group_id, lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms)
+    caller = caller_of(context)
+    runner = context.ports.groups.shards.runner(request.group_id)
+    answer: JoinGroupResponse | Awaitable[JoinGroupResponse] = runner.call(
+        lambda shard, token, now_ms: shard.serve(JOIN_GROUP, Call(request, caller, token), now_ms)
     )
     return then(answer, partial(_with_protocol, context))
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import replace
 
+from kcli.coordinator.group.classic.requests import LEAVE_GROUP
+from kcli.coordinator.group.requests import Call
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import caller_of, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP
 from kcli.server.requests.answers import finished
@@ -49,7 +51,7 @@ async def _leave_in_parts(context: BrokerContext, request: LeaveGroupRequest) ->
 def _leave(
     context: BrokerContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
-    version = context.api_version
-    return context.ports.groups.call(
-        request.group_id, lambda shard, token, now_ms: shard.leave_group(request, version, token, now_ms)
+    caller = caller_of(context)
+    return context.ports.groups.shards.runner(request.group_id).call(
+        lambda shard, token, now_ms: shard.serve(LEAVE_GROUP, Call(request, caller, token), now_ms)
     )

@@ -29,7 +29,7 @@ def _listed(context: BrokerContext, request: ListGroupsRequest) -> Steps[ListGro
     rights = context.rights
     sees_all = rights.allows(DESCRIBE_CLUSTER, traced=True)
     groups = []
-    for runner in tuple(context.ports.groups.runners()):
+    for runner in tuple(context.ports.groups.shards.runners()):
         for group in runner.ask(lambda shard, _: shard.list_groups()):
             if (
                 (not states or group.group_state.lower() in states)

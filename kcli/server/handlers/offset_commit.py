@@ -39,8 +39,8 @@ def handle(
     return commit_allowed(
         context,
         request,
-        lambda known: context.ports.groups.call(
-            known.group_id, lambda shard, token, now_ms: shard.commit_offsets(known, version, token, now_ms)
+        lambda known: context.ports.groups.shards.runner(known.group_id).call(
+            lambda shard, token, now_ms: shard.commit_offsets(known, version, token, now_ms)
         ),
     )
 

@@ -68,8 +68,7 @@ async def _delete(
 def _decided(
     context: BrokerContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    return context.ports.groups.call(
-        request.group_id,
+    return context.ports.groups.shards.runner(request.group_id).call(
         lambda shard, token, now_ms: shard.delete_offsets(request, token, now_ms),
     )
 

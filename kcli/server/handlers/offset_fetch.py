@@ -116,7 +116,7 @@ def _barriers(
         if group.group_id not in allowed:
             continue
         try:
-            barrier = context.ports.groups.runner(group.group_id).when_written()
+            barrier = context.ports.groups.shards.runner(group.group_id).when_written()
         except KafkaError:
             continue  # the answer for this group has the error
         if barrier is not None:
@@ -159,7 +159,7 @@ def _fetch(
     """
     rights = context.rights
     try:
-        runner = context.ports.groups.runner(group.group_id)
+        runner = context.ports.groups.shards.runner(group.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if group.topics is None:

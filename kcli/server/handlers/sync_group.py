@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from kcli.coordinator.group.classic.requests import SYNC_GROUP
+from kcli.coordinator.group.requests import Call
 from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kcli.server.coordinators.group_ids import require_group_id
+from kcli.server.coordinators.group_ids import caller_of, require_group_id
 from kcli.server.handlers.ports import BrokerContext
 from kcli.server.requests.access import READ_GROUP
 
@@ -27,6 +29,7 @@ def handle(
     ):
         raise InconsistentGroupProtocolException
     require_group_id(request.group_id)
-    return context.ports.groups.call(
-        request.group_id, lambda shard, token, now_ms: shard.sync_group(request, token, now_ms)
+    caller = caller_of(context)
+    return context.ports.groups.shards.runner(request.group_id).call(
+        lambda shard, token, now_ms: shard.serve(SYNC_GROUP, Call(request, caller, token), now_ms)
     )

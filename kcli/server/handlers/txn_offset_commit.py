@@ -60,7 +60,7 @@ def _verify(
     context: BrokerContext, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     require_group_id(request.group_id)
-    runner = context.ports.groups.runner(request.group_id)
+    runner = context.ports.groups.shards.runner(request.group_id)
     verdicts = context.ports.verifier.verify(
         TransactionalClient(
             transactional_id=request.transactional_id,
@@ -85,8 +85,7 @@ def _commit(
     if isinstance(verdict, KafkaError):
         raise verdict
     producer = Producer(request.producer_id, request.producer_epoch)
-    return context.ports.groups.call(
-        known.group_id,
+    return context.ports.groups.shards.runner(known.group_id).call(
         lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
         verification=verdict,
     )

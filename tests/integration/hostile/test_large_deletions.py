@@ -33,7 +33,9 @@ async def commit_to_all(it: Speaker, group: str) -> None:
 
 
 def offset_count(it: Speaker) -> int:
-    return sum(runner.look(lambda shard, _: shard.offset_count) for runner in it.node.broker.groups.runners())
+    return sum(
+        runner.look(lambda shard, _: shard.offset_count) for runner in it.node.broker.groups.shards.runners()
+    )
 
 
 @on_a_loop

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,8 +145,9 @@ async def test_a_group_gets_the_topics_of_its_expression(tmp_path: Path) -> None
         await speaker.create("orders")
         request = heartbeat("g", "ord.*")
         await speaker.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
-        runner = speaker.node.broker.groups.runner("g")
-        await until(lambda: "orders" in runner.look(lambda shard, _: shard._consumer._own("g").subscribed))
+        runner = speaker.node.broker.groups.shards.runner("g")
+        group: Any = runner.look(lambda shard, _: shard._groups["g"])
+        await until(lambda: "orders" in group.subscribed)
 
 
 def heartbeat(group: str, regex: str) -> ConsumerGroupHeartbeatRequest:

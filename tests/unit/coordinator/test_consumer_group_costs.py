@@ -11,13 +11,14 @@ from types import FrameType
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.records import encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.runtime.rng import SystemRng
+from rigs.group_calls import consumer_beat
 
 TOPICS, PARTITIONS, MEMBERS = 3, 2_000, 12
 CALLS_PER_PARTITION_MAX = 10
@@ -82,7 +83,7 @@ def test_a_join_makes_few_calls_for_each_partition(assignor: str, is_homogeneous
             server_assignor=assignor,
         )
         caller = Caller(api_version=1, client_id="c", client_host="/h")
-        ready = shard.consumer_heartbeat(request, caller, "token", number)
+        ready = consumer_beat(shard, request, caller, "token", number)
         for offset, record in enumerate(ready.records):
             encode(record)
             shard.replay(record, offset)

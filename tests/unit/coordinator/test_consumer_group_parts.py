@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import ConsumerTimes, GroupConfig, MigrationPolicy
 from kcli.coordinator.group.consumer.assignors.subscriber import Subscriber
 from kcli.coordinator.group.consumer.assignors.uniform import assign_homogeneous
@@ -16,6 +16,7 @@ from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes,
 from kcli.coordinator.group.consumer.state.assignment import assignment, disjoint, is_subset, overlaps, size
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
 from kcli.coordinator.group.consumer.state.records import (
     current_record,
     epoch_record,
@@ -26,9 +27,11 @@ from kcli.coordinator.group.consumer.state.records import (
 from kcli.coordinator.group.consumer.targets import targets
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
 from kcli.coordinator.group.consumer.targets.regexes import NAMES_PER_STEP, compiled, matching
-from kcli.coordinator.group.records import ConsumerRecord, GroupRecord, OffsetRecord, decode, encode
+from kcli.coordinator.group.records import OffsetRecord, encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.topics import Topic
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
 from kcli.coordinator.patterns import PATTERN_MAX_CHARS, REPEATS_MAX, UNICODE_CLASSES_MAX
 from kcli.coordinator.runtime import Ready
@@ -39,7 +42,8 @@ from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbe
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
 from kcli.runtime.rng import SystemRng
-from rigs.answers import answers, result_of
+from rigs.answers import answers
+from rigs.group_calls import consumer_beat, describe_consumers
 
 A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
 
@@ -77,7 +81,7 @@ def heartbeat(shard: GroupShard, epoch: int, **fields: Any) -> Ready:
         **fields,
     )
     caller = Caller(api_version=1, client_id="c", client_host="/h")
-    return shard.consumer_heartbeat(request, caller, "token", 0)
+    return consumer_beat(shard, request, caller, "token", 0)
 
 
 def loaded(*records: ConsumerRecord | GroupRecord | OffsetRecord, **topics: int) -> GroupShard:
@@ -197,10 +201,10 @@ def test_such_a_member_is_fenced_before_anything_is_written() -> None:
     value = co.ConsumerGroupCurrentMemberAssignmentValue(member_epoch=2, previous_member_epoch=1, state=50)
     key = co.ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m")
     shard = loaded(member_record("g", odd), epoch_record("g", 2, 0), ConsumerRecord(key, value))
-    before = result_of(shard.describe_consumer_group("g"))
+    before = describe_consumers(shard, "g")
     with pytest.raises(FencedMemberEpochException):
         heartbeat(shard, 2)
-    assert result_of(shard.describe_consumer_group("g")) == before
+    assert describe_consumers(shard, "g") == before
     reply: Any = answers(heartbeat(shard, 0))[0][1]
     assert reply.error_code is ErrorCode.NONE
 
@@ -332,7 +336,7 @@ def test_a_group_of_kafka_4_0_is_taken_over() -> None:
     )
     ready = heartbeat(shard, 4)
     assert ConsumerRecord(key, None) in ready.records
-    assert result_of(shard.describe_consumer_group("g")).group_epoch == 5
+    assert describe_consumers(shard, "g").group_epoch == 5
     reply: Any = answers(ready)[0][1]
     assert reply.member_epoch == 5
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import GroupConfig
 from kcli.coordinator.group.offsets.expiry import OFFSETS_PER_SLICE
-from kcli.coordinator.group.records import GroupRecord, OffsetRecord
+from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.step import GroupReady
 from kcli.errors import ErrorCode

@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.classic.subscription import NAMES_MAX_BYTES, union_of_topics
-from kcli.coordinator.group.records import (
-    ConsumerRecord,
-    GroupRecord,
-    OffsetRecord,
-    OtherRecord,
-    decode,
-    encode,
-)
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
+from kcli.coordinator.group.records import OffsetRecord, encode
+from kcli.coordinator.group.types import decode
+from kcli.coordinator.group.unserved import RawRecord
 from kcli.errors import CorruptRecordError, UnsupportedVersionException
 from kcli.protocol.records import consumer_offsets as general
 from kcli.protocol.records.consumer_offsets import (
@@ -90,7 +87,7 @@ def test_a_group_goes_round() -> None:
 def test_records_of_newer_groups_are_kept_as_they_are() -> None:
     key = struct.pack(">hh", 19, 1) + b"g" + struct.pack(">h", 1) + b"m"
     record = decode(key, b"whatever")
-    assert record == OtherRecord(19, "g", key, b"whatever")
+    assert record == RawRecord("streams", "g", key, b"whatever")
     assert encode(record) == (key, b"whatever")
 
 

@@ -56,14 +56,14 @@ class Rig:
         self.groups.leadership_changed(self.leader, led)
 
     async def loaded(self) -> None:
-        await until(lambda: not self.groups.is_loading)
+        await until(lambda: not self.groups.shards.is_loading)
 
     def write(self, offset: int, topic: str = "t") -> None:
         """Writes a commit to the log, as a coordinator before this one has done."""
-        value = OffsetCommitValue(offset=offset, commit_timestamp=self.groups.now_ms())
+        value = OffsetCommitValue(offset=offset, commit_timestamp=self.groups.shards.now_ms())
         key, encoded = encode(OffsetRecord("g", topic, 0, value))
-        batch = encode_batch([Record(-1, self.groups.now_ms(), key, encoded)])
-        self.leader.append(batch, acks=-1, now_ms=self.groups.now_ms())
+        batch = encode_batch([Record(-1, self.groups.shards.now_ms(), key, encoded)])
+        self.leader.append(batch, acks=-1, now_ms=self.groups.shards.now_ms())
 
     def replicate(self) -> None:
         """The other replica has caught up."""
@@ -74,12 +74,14 @@ class Rig:
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
         request = OffsetCommitRequest(group_id="g", topics=topics)
-        return self.groups.call(
-            "g", lambda shard, token, now_ms: shard.commit_offsets(request, 9, token, now_ms)
+        return self.groups.shards.runner("g").call(
+            lambda shard, token, now_ms: shard.commit_offsets(request, 9, token, now_ms)
         )
 
     def offset(self, topic: str = "t") -> int:
-        found = self.groups.runner("g").ask(lambda shard, _: shard.fetch_offsets("g", ((topic, (0,)),)))
+        found = self.groups.shards.runner("g").ask(
+            lambda shard, _: shard.fetch_offsets("g", ((topic, (0,)),))
+        )
         return found.topics[0].partitions[0].committed_offset
 
 
@@ -125,7 +127,7 @@ async def test_a_shard_of_another_broker_is_dropped_while_it_is_being_loaded(tmp
         it.write(5)
         it.lead()
         await asyncio.sleep(0.01)
-        assert it.groups.is_loading, "nothing is committed yet"
+        assert it.groups.shards.is_loading, "nothing is committed yet"
         it.lead(False)
         with pytest.raises(NotCoordinatorException):
             it.commit(6)
@@ -140,11 +142,11 @@ async def test_a_new_epoch_of_the_same_leader_keeps_the_shard_and_its_writes(tmp
     async with rig(tmp_path, (NODE, OTHER)) as it:
         it.lead()
         await it.loaded()
-        runner = it.groups.runner("g")
+        runner = it.groups.shards.runner("g")
         waiting = it.commit(5)
         await asyncio.sleep(0.02)
         it.lead()
-        assert it.groups.runner("g") is runner
+        assert it.groups.shards.runner("g") is runner
         it.replicate()
         await waiting
         assert it.offset() == 5
@@ -189,7 +191,7 @@ async def test_a_write_whose_commit_is_lost_is_answered_and_never_applied(tmp_pa
     async with rig(tmp_path) as it:
         it.lead()
         await it.loaded()
-        runner = it.groups.runner("g")
+        runner = it.groups.shards.runner("g")
         waiting = it.commit(5)
         await asyncio.sleep(0.02)
         it.leader.resign()
@@ -215,7 +217,7 @@ async def test_a_shard_that_cannot_apply_a_record_is_loaded_again(
         it.lead()
         await it.loaded()
         assert await answered(it.commit(5))
-        first = it.groups.runner("g")
+        first = it.groups.shards.runner("g")
 
         def fail(*_: object) -> None:
             raise RuntimeError("this code has a defect")
@@ -228,7 +230,7 @@ async def test_a_shard_that_cannot_apply_a_record_is_loaded_again(
                     await waiting
         await it.loaded()
         assert "could not be applied" in caplog.text
-        assert it.groups.runner("g") is not first
+        assert it.groups.shards.runner("g") is not first
         assert it.offset() == 7, "the log has both records"
         assert await answered(it.commit(8))
         assert it.offset() == 8
@@ -247,7 +249,7 @@ async def test_tasks_of_a_shard_end_with_it(tmp_path: Path) -> None:
             finally:
                 ended.set()
 
-        it.groups.runner("g").spawn(work(), "work")
+        it.groups.shards.runner("g").spawn(work(), "work")
         await asyncio.sleep(0)
         it.lead(False)
         await asyncio.wait_for(ended.wait(), 10)
@@ -283,7 +285,7 @@ async def test_an_answer_that_shows_writes_waits_for_the_writes_before_it_only(t
     async with rig(tmp_path) as it:
         it.lead()
         await it.loaded()
-        runner = it.groups.runner("g")
+        runner = it.groups.shards.runner("g")
         assert runner.call(nothing, shows_writes=True) == "answer"
         first = it.commit(5)
         shows: Any = runner.call(nothing, shows_writes=True)
@@ -309,7 +311,7 @@ async def test_an_answer_that_shows_a_write_fails_with_it(tmp_path: Path) -> Non
     async with rig(tmp_path, **{"offsets.commit.timeout.ms": "20"}) as it:
         it.lead()
         await it.loaded()
-        runner = it.groups.runner("g")
+        runner = it.groups.shards.runner("g")
         write, stable = it.commit(5), runner.when_written()
         assert stable is not None
         for waiting in (write, stable):
@@ -339,7 +341,7 @@ async def test_a_shard_of_another_broker_is_dropped_during_a_stop(tmp_path: Path
     async with rig(tmp_path) as it:
         it.lead()
         await it.loaded()
-        runner = it.groups.runner("g")
+        runner = it.groups.shards.runner("g")
         waiting = it.commit(5)
         stopping = asyncio.ensure_future(it.groups.stop())
         await asyncio.sleep(0.02)
@@ -358,4 +360,4 @@ async def test_a_broker_that_stops_loads_no_shard(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
         await it.groups.stop()
         it.lead()
-        assert not it.groups.is_loading
+        assert not it.groups.shards.is_loading

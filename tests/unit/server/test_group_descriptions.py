@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
+from kcli.coordinator.group.consumer.requests import DESCRIBE_CONSUMER_GROUP
+from kcli.coordinator.group.requests import Describe
 from kcli.protocol.messages import consumer_group_describe, describe_groups
 from kcli.security.authorizer import ALLOW_ALL, Asker
 from kcli.security.principal import ANONYMOUS
@@ -28,7 +31,13 @@ class Shard:
     def __init__(self) -> None:
         self.described = 0
 
-    def describe_group(self, group_id: str, _version: int) -> describe_groups.DescribedGroup:
+    def ask(self, question: object, describe: Describe, _now_ms: int) -> Any:
+        if question is DESCRIBE_CLASSIC_GROUP:
+            return self.describe_group(describe.group_id)
+        assert question is DESCRIBE_CONSUMER_GROUP
+        return self.describe_consumer_group(describe.group_id)
+
+    def describe_group(self, group_id: str) -> describe_groups.DescribedGroup:
         self.described += MEMBERS
         members = (describe_groups.DescribedGroupMember(member_id="m"),) * MEMBERS
         return describe_groups.DescribedGroup(group_id=group_id, members=members)
@@ -52,7 +61,8 @@ CONSUMER = (consumer_handler, consumer_group_describe.ConsumerGroupDescribeReque
 async def test_large_groups_are_described_in_turns(handler: Any, request_of_all: Any) -> None:
     shard = Shard()
     runner = SimpleNamespace(ask=lambda question: question(shard, 0))
-    groups = SimpleNamespace(runner=lambda _: runner, serves_consumer_protocol=True)
+    shards = SimpleNamespace(runner=lambda _: runner)
+    groups = SimpleNamespace(shards=shards, serves_consumer_protocol=True)
     rights = Rights(ALLOW_ALL, Asker(ANONYMOUS, "127.0.0.1", "DescribeGroups"))
     context = SimpleNamespace(ports=SimpleNamespace(groups=groups), api_version=5, rights=rights)
     answering = asyncio.ensure_future(finished(handler.handle(context, request_of_all)))

@@ -12,10 +12,12 @@ from typing import Any, cast
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.coordinator.group.classic.join import Caller
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import decode, encode
+from kcli.coordinator.group.records import encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Answer, Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
@@ -41,6 +43,7 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
 from rigs.data_path import NODE, BrokerRig, topic_image
+from rigs.group_calls import join_group
 from rigs.loops import on_a_loop, until
 from simulation.runtime.loop import SimLoop, simulate
 
@@ -353,7 +356,8 @@ async def test_too_few_replicas_refuse_the_write(tmp_path: Path) -> None:
             await it.commit(5)
         with pytest.raises(CoordinatorNotAvailableException):
             await it.runner.call(
-                lambda shard, token, now_ms: shard.join_group(
+                lambda shard, token, now_ms: join_group(
+                    shard,
                     JoinGroupRequest(
                         group_id="g",
                         session_timeout_ms=1000,
@@ -411,7 +415,9 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
         )
         caller = Caller(api_version=3, client_id="c", client_host="/h")
         began = it.now_ms()
-        joined = it.runner.call(lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms))
+        joined = it.runner.call(
+            lambda shard, token, now_ms: join_group(shard, request, caller, token, now_ms)
+        )
         assert (await joined).generation_id == 1
         # It never syncs nor beats: its session ends, the group is empty, and that is written.
         while next(it.shard.list_groups()).group_state != "Empty":
@@ -419,7 +425,10 @@ async def test_the_shard_is_woken_at_its_deadlines(tmp_path: Path) -> None:
             assert it.now_ms() - began < 60_000
         assert it.now_ms() - began >= 40
         records = [decode(record.key, record.value) for record in all_records(it.raw())]
-        assert records[-1].metadata.generation == 2
+        last = records[-1]
+        assert isinstance(last, GroupRecord)
+        assert last.metadata is not None
+        assert last.metadata.generation == 2
 
 
 def test_members_that_ask_while_the_loop_is_held_up_are_in_the_first_generation(tmp_path: Path) -> None:
@@ -447,7 +456,7 @@ def join(it: Rig, client_id: str) -> Any:
         protocols=(JoinGroupRequestProtocol(name="range"),),
     )
     caller = Caller(api_version=3, client_id=client_id, client_host="/h")
-    return it.runner.call(lambda shard, token, now_ms: shard.join_group(request, caller, token, now_ms))
+    return it.runner.call(lambda shard, token, now_ms: join_group(shard, request, caller, token, now_ms))
 
 
 def all_records(raw: bytes) -> list[Record]:
@@ -493,7 +502,7 @@ async def test_a_large_log_is_loaded_as_a_small_one(tmp_path: Path) -> None:
         for turn in range(300):
             it.commit(*range(turn, turn + 100))
         assert len(it.raw()) > COLUMNS_FROM_BYTES
-        replayed = []
+        replayed: list[tuple[int, Any]] = []
 
         def replay(key: bytes, value: bytes, offset: int, producer_id: int) -> None:
             replayed.append((offset, decode(key, value)))

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from kcli.coordinator.group.classic.records import CLASSIC_NAME
 from kcli.coordinator.group.classic.subscription import union_of_topics
-from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.runtime import Token
 from kcli.errors import ErrorCode
 from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
@@ -101,7 +101,7 @@ class ClassicGroup:
         "subscribed",
     )
 
-    group_type = GroupType.CLASSIC
+    group_type = CLASSIC_NAME
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id

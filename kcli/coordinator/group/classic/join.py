@@ -1,5 +1,19 @@
-"""Serves JoinGroup: decides whether a client may join, whether it is a new or a known member, and whether a rebalance
-is needed.
+"""Serves JoinGroup. The whole way of a JoinGroup begins in this module: read it from the top down.
+
+A client sends JoinGroup to become a member of the next generation of a group. The answer contains the generation, and
+for the leader a list of all members. So the answer must wait until all members have joined. The way has five stations:
+
+1. `server/handlers/join_group.py` checks the permission and the limits of the request. `ShardRunner.call` then makes
+   a future, the token of the request, and calls the shard of the group.
+2. `GroupShard.serve` finds the type of the group. For a classic group, and for a group that does not exist,
+   `Joins.serve` below is called. For a consumer group, `ClassicMembers` (consumer/members/) acts in its place.
+3. `Joins` decides whether the client may join, whether it is a new or a known member, and whether a rebalance is
+   needed. If the member must wait, `ClassicGroup.await_join` stores the token in the member (group.py).
+4. `Rebalance` (rebalance.py) runs the join phase. When all members have joined, or when the time for this is over,
+   `Rebalance.complete_join` begins the next generation and replies to every stored token.
+5. `ShardRunner` sends the replies. A JoinGroup writes a record only if it makes a group, or if a static member
+   returns, and these replies wait for the commit. The record of the generation follows when the leader sends SyncGroup
+   (membership.py).
 
 KIPs: 62 (rebalance timeout), 345 (static members), 389 (group.max.size), 394 (member id required), 559 (protocol type
 in the response), 800 (reasons), 814 (a returning static leader skips the assignment).
@@ -7,37 +21,29 @@ in the response), 800 (reasons), 814 (a returning static leader skips the assign
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState, Protocols
 from kcli.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalance
+from kcli.coordinator.group.classic.records import GroupRecord
+from kcli.coordinator.group.classic.requests import JoinCall
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.group_type import ShardParts
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.step import GroupStep
-from kcli.coordinator.group.topics import VisibleTopics
 from kcli.coordinator.runtime import Token
 from kcli.coordinator.write_errors import write_error
-from kcli.errors import ErrorCode
+from kcli.errors import (
+    ErrorCode,
+    InconsistentGroupProtocolException,
+    InvalidSessionTimeoutException,
+    UnknownMemberIdException,
+)
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kcli.protocol.records.consumer_offsets import GroupMetadataValue
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The client that sent a request, from the header of the request and the connection.
-
-    `visible` is a function that selects the topics that the client may describe, or None if the client may describe
-    every topic.
-    """
-
-    api_version: int
-    client_id: str
-    client_host: str
-    visible: VisibleTopics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,48 @@ class Join:
         return f"; client reason: {self.request.reason}" if self.request.reason else ""
 
 
-class JoinProtocol:
-    def __init__(self, config: GroupConfig, rebalance: Rebalance, new_uuid: Callable[[], uuid.UUID]) -> None:
-        self._config = config
-        self._rebalance = rebalance
-        self._new_uuid = new_uuid
+def checked_join(call: JoinCall, config: GroupConfig) -> Join:
+    """The JoinGroup of a call to a group of any type. Raises INVALID_SESSION_TIMEOUT."""
+    request = call.request
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        raise InvalidSessionTimeoutException
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+    return Join(request, call.caller, call.token, protocols)
 
-    def join(self, group: ClassicGroup, join: Join, step: GroupStep) -> None:
+
+class Joins:
+    def __init__(self, parts: ShardParts, rebalance: Rebalance) -> None:
+        self._groups = parts.groups
+        self._config = parts.config
+        self._new_uuid = parts.new_uuid
+        self._rebalance = rebalance
+
+    def serve(self, call: JoinCall, step: GroupStep) -> None:
+        join = checked_join(call, self._config)
+        group = self._groups.get(call.group_id)
+        if group is None:
+            self.create_group(join, step)
+        elif isinstance(group, ClassicGroup):
+            self._join(group, join, step)
+        else:
+            raise InconsistentGroupProtocolException  # a group whose members do not speak the classic protocol
+
+    def create_group(self, join: Join, step: GroupStep) -> None:
+        """Creates a group with its first member. Refuses a JoinGroup with a member id, because a group that does not
+        exist has no members."""
+        group_id = join.request.group_id
+        if join.request.member_id:
+            raise UnknownMemberIdException
+        group = self._groups[group_id] = ClassicGroup(group_id, step.now_ms)
+        self._join(group, join, step)
+        if not any(isinstance(record, GroupRecord) for record in step.records):
+            # With this record, the next coordinator knows the group too.
+            newborn = GroupMetadataValue(
+                protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
+            )
+            step.append(GroupRecord(group_id, newborn))
+
+    def _join(self, group: ClassicGroup, join: Join, step: GroupStep) -> None:
         member_id = join.request.member_id
         if not self._accepts(group, member_id):
             waiting = group.members.get(member_id)
@@ -270,10 +311,6 @@ class JoinProtocol:
 
 def _assignments(group: ClassicGroup) -> dict[str, bytes]:
     return {member.member_id: member.assignment for member in group.members.values()}
-
-
-def fail_join(request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
 def _refuse(join: Join, code: ErrorCode, member_id: str, step: GroupStep) -> None:

@@ -7,35 +7,38 @@ from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
 from kcli.coordinator.group.classic.rebalance import Rebalance
-from kcli.coordinator.group.counts import GroupCounts
-from kcli.coordinator.group.records import GroupRecord
+from kcli.coordinator.group.classic.records import GroupRecord
+from kcli.coordinator.group.classic.requests import LeaveCall, SyncCall
+from kcli.coordinator.group.group_type import ShardParts
 from kcli.coordinator.group.step import GroupStep
-from kcli.coordinator.runtime import Token
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode
-from kcli.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
+from kcli.protocol.messages.heartbeat import HeartbeatRequest
+from kcli.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 BATCHED_LEAVE_VERSION = 3
 
 
-class MembershipProtocol:
-    def __init__(self, rebalance: Rebalance, counts: GroupCounts) -> None:
+class Memberships:
+    def __init__(self, parts: ShardParts, rebalance: Rebalance) -> None:
+        self._groups = parts.groups
+        self._counts = parts.counts
         self._rebalance = rebalance
-        self._counts = counts
+
+    def _group(self, group_id: str) -> ClassicGroup | None:
+        """The classic group with this id. None if the group does not exist, or if its members do not speak the classic
+        protocol."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     # SyncGroup
 
-    def sync(
-        self, group: ClassicGroup, request: SyncGroupRequest, token: Token[SyncGroupResponse], step: GroupStep
-    ) -> None:
-        code = _sync_error(group, request)
-        if code is not ErrorCode.NONE:
+    def sync(self, call: SyncCall, step: GroupStep) -> None:
+        request, token = call.request, call.token
+        group = self._group(request.group_id)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _sync_error(group, request)
+        if group is None or code is not ErrorCode.NONE:
             step.reply(token, SyncGroupResponse(error_code=code))
             return
         member = group.members[request.member_id]
@@ -85,41 +88,34 @@ class MembershipProtocol:
 
     # Heartbeat
 
-    def heartbeat(
-        self,
-        group: ClassicGroup,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        now_ms: int,
-    ) -> ErrorCode:
-        code = _member_error(group, member_id, group_instance_id, generation_id)
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        group = self._group(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        code = _member_error(group, request)
         if code is not ErrorCode.NONE:
             return code
-        self._rebalance.restart_session(group, group.members[member_id], now_ms)
+        self._rebalance.restart_session(group, group.members[request.member_id], now_ms)
         if group.state is GroupState.PREPARING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     # LeaveGroup
 
-    def leave(
-        self,
-        group: ClassicGroup,
-        request: LeaveGroupRequest,
-        api_version: int,
-        token: Token[LeaveGroupResponse],
-        step: GroupStep,
-    ) -> None:
-        if group.state is GroupState.DEAD:
-            step.reply(token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    def leave(self, call: LeaveCall, step: GroupStep) -> None:
+        group = self._group(call.group_id)
+        identities = leaving(call)
+        if group is None:
+            results = tuple(_left(identity, ErrorCode.UNKNOWN_MEMBER_ID) for identity in identities)
+        elif group.state is GroupState.DEAD:
+            step.reply(call.token, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
-        identities = leaving(request, api_version)
-        results = tuple(self._leave_one(group, identity, step) for identity in identities)
-        if any(result.error_code is ErrorCode.NONE for result in results):
-            gone = ", ".join(_words(identity) for identity in identities)
-            self._rebalance.after_removal(group, f"explicit leave of {gone}", step)
-        step.reply(token, leave_response(results, api_version))
+        else:
+            results = tuple(self._leave_one(group, identity, step) for identity in identities)
+            if any(result.error_code is ErrorCode.NONE for result in results):
+                gone = ", ".join(_words(identity) for identity in identities)
+                self._rebalance.after_removal(group, f"explicit leave of {gone}", step)
+        reply_to_leave(call, results, step)
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, step: GroupStep) -> MemberResponse:
         member_id = identity.member_id
@@ -139,27 +135,19 @@ class MembershipProtocol:
         return _left(identity, code)
 
 
-def leaving(request: LeaveGroupRequest, api_version: int) -> tuple[MemberIdentity, ...]:
+def leaving(call: LeaveCall) -> tuple[MemberIdentity, ...]:
     """The members that leave. A request before version 3 contains only one member, in a separate field."""
-    if api_version >= BATCHED_LEAVE_VERSION:
-        return request.members
-    return (MemberIdentity(member_id=request.member_id),)
+    if call.caller.api_version >= BATCHED_LEAVE_VERSION:
+        return call.request.members
+    return (MemberIdentity(member_id=call.request.member_id),)
 
 
-def leave_response(results: tuple[MemberResponse, ...], api_version: int) -> LeaveGroupResponse:
-    """The response to LeaveGroup. Before version 3 the error of the only member is the error of the response."""
-    if api_version >= BATCHED_LEAVE_VERSION:
-        return LeaveGroupResponse(members=results)
-    return LeaveGroupResponse(error_code=results[0].error_code)
-
-
-def leave_unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """The response if the group does not exist: UNKNOWN_MEMBER_ID for each member. Before version 3, the response as a
-    whole has this error."""
-    code = ErrorCode.UNKNOWN_MEMBER_ID
-    return leave_response(
-        tuple(_left(identity, code) for identity in leaving(request, api_version)), api_version
-    )
+def reply_to_leave(call: LeaveCall, results: tuple[MemberResponse, ...], step: GroupStep) -> None:
+    """Replies to LeaveGroup. Before version 3, the error of the only member is the error of the response."""
+    if call.caller.api_version >= BATCHED_LEAVE_VERSION:
+        step.reply(call.token, LeaveGroupResponse(members=results))
+    else:
+        step.reply(call.token, LeaveGroupResponse(error_code=results[0].error_code))
 
 
 def _words(identity: MemberIdentity) -> str:
@@ -180,19 +168,17 @@ def _synced(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-def _member_error(
-    group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int
-) -> ErrorCode:
+def _member_error(group: ClassicGroup, request: HeartbeatRequest | SyncGroupRequest) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    code = group.validate_member(member_id, group_instance_id)
-    if code is ErrorCode.NONE and generation_id != group.generation_id:
+    code = group.validate_member(request.member_id, request.group_instance_id)
+    if code is ErrorCode.NONE and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return code
 
 
 def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    code = _member_error(group, request.member_id, request.group_instance_id, request.generation_id)
+    code = _member_error(group, request)
     if code is not ErrorCode.NONE:
         return code
     for given, known in (

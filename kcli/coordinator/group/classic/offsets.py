@@ -6,8 +6,8 @@ KIPs: 211 (expiry), 447 (the generation fences transactional commits), 496 (dele
 from __future__ import annotations
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.offsets.requests import names_no_member
-from kcli.coordinator.group.protocol import Retention
+from kcli.coordinator.group.group_type import Retention
+from kcli.coordinator.group.offsets.requests import MEMBER_EPOCH_VERSION, names_no_member
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_TIMESTAMP
 from kcli.protocol.messages.offset_commit import OffsetCommitRequest
@@ -42,6 +42,21 @@ def transactional_commit_error(group: ClassicGroup, request: OffsetCommitRequest
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_dead else ErrorCode.NONE
     code = commit_error(group, request)
     return ErrorCode.NONE if code is ErrorCode.REBALANCE_IN_PROGRESS else code
+
+
+def missing_group_commit_error(request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+    """The error code for an OffsetCommit to a group that does not exist. A client without a generation may commit, and
+    its commit makes the group."""
+    if request.generation_id_or_member_epoch < 0:
+        return ErrorCode.NONE
+    return (
+        ErrorCode.GROUP_ID_NOT_FOUND if api_version >= MEMBER_EPOCH_VERSION else ErrorCode.ILLEGAL_GENERATION
+    )
+
+
+def missing_group_transactional_error(request: OffsetCommitRequest) -> ErrorCode:
+    """The error code for a TxnOffsetCommit to a group that does not exist."""
+    return ErrorCode.NONE if request.generation_id_or_member_epoch < 0 else ErrorCode.ILLEGAL_GENERATION
 
 
 def delete_offsets_error(group: ClassicGroup) -> ErrorCode:

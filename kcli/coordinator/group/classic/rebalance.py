@@ -5,7 +5,7 @@ group waits at most for the longest rebalance timeout of its members. An empty g
 `group.initial.rebalance.delay.ms` instead. This delay is extended while new members join (KIP-134). `complete_join`
 starts the next generation and answers every waiting JoinGroup. A timer then limits the sync phase.
 
-As in Kafka, the session timer of a member (`session_key`) limits three durations:
+As in Kafka, the session timer of a member limits three durations:
 
 - the time between two heartbeats;
 - the time that a new member waits for the answer to its JoinGroup;
@@ -15,11 +15,12 @@ As in Kafka, the session timer of a member (`session_key`) limits three duration
 from __future__ import annotations
 
 import logging
+from enum import StrEnum
 
 from kcli.coordinator.group.classic.group import ClassicGroup, ClassicMember, GroupState
+from kcli.coordinator.group.classic.records import GroupRecord
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord
-from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind, session_key
+from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKey
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.join_group import JoinGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupResponse
@@ -29,6 +30,14 @@ _log = logging.getLogger("kcli.coordinator.group")
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """The longest time that a new member may wait for the answer to its first JoinGroup. The member sends no heartbeats
 before this answer. So if its client is gone, the coordinator removes the member only after this time (KAFKA-7610)."""
+
+
+class ClassicTimer(StrEnum):
+    SESSION = "classic session"
+    JOIN = "classic join"
+    """The end of the join phase."""
+    SYNC = "classic sync"
+    """The end of the sync phase."""
 
 
 class Rebalance:
@@ -43,14 +52,14 @@ class Rebalance:
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
         self._timers.schedule(
-            session_key(group.group_id, member.member_id), now_ms + member.session_timeout_ms
+            _session_key(group.group_id, member.member_id), now_ms + member.session_timeout_ms
         )
 
     def schedule_session(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
-        self._timers.schedule(session_key(group.group_id, member_id), deadline_ms)
+        self._timers.schedule(_session_key(group.group_id, member_id), deadline_ms)
 
     def cancel_session(self, group: ClassicGroup, member_id: str) -> None:
-        self._timers.cancel(session_key(group.group_id, member_id))
+        self._timers.cancel(_session_key(group.group_id, member_id))
 
     def expire_session(self, group: ClassicGroup, member_id: str, step: GroupStep) -> None:
         if member_id in group.pending_joins:
@@ -108,7 +117,7 @@ class Rebalance:
         )
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.fail_sync_phase(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
-        self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
+        self._timers.cancel((ClassicTimer.SYNC, group.group_id, ""))
         initial = group.state is GroupState.EMPTY
         group.transition_to(GroupState.PREPARING_REBALANCE, step.now_ms)
         if initial:
@@ -148,7 +157,7 @@ class Rebalance:
         self.complete_join(group, step)
 
     def complete_join(self, group: ClassicGroup, step: GroupStep) -> None:
-        self._timers.cancel((TimerKind.JOIN, group.group_id, ""))
+        self._timers.cancel((ClassicTimer.JOIN, group.group_id, ""))
         group.new_member_added = False
         for member in tuple(group.members.values()):
             # Static members keep their place until their session ends (KIP-345).
@@ -173,7 +182,9 @@ class Rebalance:
             self.restart_session(group, member, step.now_ms)
             member.is_new = False
             group.pending_syncs[member.member_id] = None
-        self._timers.schedule((TimerKind.SYNC, group.group_id, ""), step.now_ms + group.rebalance_timeout_ms)
+        self._timers.schedule(
+            (ClassicTimer.SYNC, group.group_id, ""), step.now_ms + group.rebalance_timeout_ms
+        )
 
     def answer_join(self, group: ClassicGroup, member: ClassicMember, step: GroupStep) -> None:
         """Answers a waiting JoinGroup with the current generation. The answer to the leader lists all members."""
@@ -195,14 +206,14 @@ class Rebalance:
         )
 
     def _schedule_join(self, group: ClassicGroup, delay_ms: int, step: GroupStep) -> None:
-        self._timers.schedule((TimerKind.JOIN, group.group_id, ""), step.now_ms + delay_ms)
+        self._timers.schedule((ClassicTimer.JOIN, group.group_id, ""), step.now_ms + delay_ms)
 
     # Sync phase
 
     def received_sync(self, group: ClassicGroup, member_id: str) -> None:
         group.pending_syncs.pop(member_id, None)
         if not group.pending_syncs:
-            self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
+            self._timers.cancel((ClassicTimer.SYNC, group.group_id, ""))
 
     def fail_sync_phase(self, group: ClassicGroup, code: ErrorCode, step: GroupStep) -> None:
         """Removes the assignments and answers every waiting SyncGroup with the error, so that the members join
@@ -226,5 +237,9 @@ class Rebalance:
         """Stops every timer of a group that no longer exists."""
         for member_id in (*group.members, *group.pending_joins):
             self.cancel_session(group, member_id)
-        self._timers.cancel((TimerKind.JOIN, group.group_id, ""))
-        self._timers.cancel((TimerKind.SYNC, group.group_id, ""))
+        self._timers.cancel((ClassicTimer.JOIN, group.group_id, ""))
+        self._timers.cancel((ClassicTimer.SYNC, group.group_id, ""))
+
+
+def _session_key(group_id: str, member_id: str) -> TimerKey:
+    return (ClassicTimer.SESSION, group_id, member_id)

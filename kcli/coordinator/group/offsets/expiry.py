@@ -4,10 +4,11 @@ slice), so that other requests are served between two slices."""
 from __future__ import annotations
 
 from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.group_type import Groups, GroupType, Retention
 from kcli.coordinator.group.offsets.table import OffsetTable, is_expired
-from kcli.coordinator.group.protocol import GroupProtocol, Groups, Protocols, Retention
 from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.group.type_table import TypeTable
 
 OFFSETS_PER_SLICE = 5_000
 """The number of offsets that one slice checks. Checking them takes about 5 ms. A slice must be short, because other
@@ -15,10 +16,10 @@ shards share the event loop."""
 
 
 class OffsetExpiry:
-    def __init__(self, config: GroupConfig, groups: Groups, protocols: Protocols, table: OffsetTable) -> None:
+    def __init__(self, config: GroupConfig, groups: Groups, types: TypeTable, table: OffsetTable) -> None:
         self._config = config
         self._groups = groups
-        self._protocols = protocols
+        self._types = types
         self._table = table
         self._unseen: list[str] = []
         """The groups that are not yet checked in this round. The last group of the list is checked next."""
@@ -32,23 +33,23 @@ class OffsetExpiry:
         looked_at = 0
         while self._unseen and looked_at < OFFSETS_PER_SLICE:
             group_id = self._unseen.pop()
-            protocol = self._protocols.of(group_id)
-            if protocol is None:
+            group_type = self._types.of(group_id)
+            if group_type is None:
                 continue
             looked_at += 1 + self._table.size_of(group_id)
-            retention = protocol.retention(group_id)
+            retention = group_type.retention(group_id)
             if retention is None:
                 continue
-            all_gone = self._expire(group_id, protocol, retention, step) and group_id not in pending
+            all_gone = self._expire(group_id, group_type, retention, step) and group_id not in pending
             if all_gone and retention.is_deserted:
-                protocol.bury(group_id, step)
+                group_type.delete(group_id, step)
         return bool(self._unseen)
 
-    def _expire(self, group_id: str, protocol: GroupProtocol, retention: Retention, step: GroupStep) -> bool:
+    def _expire(self, group_id: str, group_type: GroupType, retention: Retention, step: GroupStep) -> bool:
         """Appends tombstones for the expired offsets of one group. Returns whether the group will have no offsets."""
         all_gone = True
         for topic, partitions in self._table.topics_of(group_id).items():
-            if protocol.is_subscribed_to(group_id, topic):
+            if group_type.is_subscribed_to(group_id, topic):
                 all_gone = False
                 continue
             for partition in partitions:

@@ -6,8 +6,8 @@ KIPs: 320 (leader epochs), 447 (require stable), 496 (deletion), 709 (batched fe
 from __future__ import annotations
 
 from kcli.coordinator.group.config import GroupConfig
+from kcli.coordinator.group.group_type import GroupType
 from kcli.coordinator.group.offsets.table import OffsetTable
-from kcli.coordinator.group.protocol import GroupProtocol
 from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.group.step import GroupStep
 from kcli.coordinator.runtime import Token
@@ -36,7 +36,7 @@ MEMBER_EPOCH_VERSION = 9
 DEFAULT_RETENTION = -1
 
 
-class OffsetProtocol:
+class OffsetRequests:
     def __init__(self, config: GroupConfig, table: OffsetTable) -> None:
         self._config = config
         self._table = table
@@ -141,20 +141,22 @@ class OffsetProtocol:
 
     def delete(
         self,
-        protocol: GroupProtocol | None,
+        group_type: GroupType | None,
         request: OffsetDeleteRequest,
         token: Token[OffsetDeleteResponse],
         step: GroupStep,
     ) -> None:
-        """Serves OffsetDelete. `protocol` is the protocol of the group, or None if the group does not exist."""
+        """Serves OffsetDelete. `group_type` is the type of the group, or None if the group does not exist."""
         group_id = request.group_id
-        code = ErrorCode.GROUP_ID_NOT_FOUND if protocol is None else protocol.delete_offsets_error(group_id)
-        if protocol is None or code is not ErrorCode.NONE:
+        code = (
+            ErrorCode.GROUP_ID_NOT_FOUND if group_type is None else group_type.delete_offsets_error(group_id)
+        )
+        if group_type is None or code is not ErrorCode.NONE:
             step.reply(token, OffsetDeleteResponse(error_code=code))
             return
         topics = []
         for topic in request.topics:
-            subscribed = protocol.is_subscribed_to(group_id, topic.name)
+            subscribed = group_type.is_subscribed_to(group_id, topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             results = []
             for each in topic.partitions:

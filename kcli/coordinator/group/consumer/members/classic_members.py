@@ -9,30 +9,28 @@ generation of the member is its member epoch. If a function of this module raise
 from __future__ import annotations
 
 import logging
-import uuid
-from collections.abc import Callable
 from dataclasses import replace
 
-from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join
-from kcli.coordinator.group.classic.membership import leave_response, leaving
-from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.classic.join import MEMBER_ID_REQUIRED_VERSION, Join, checked_join
+from kcli.coordinator.group.classic.membership import leaving, reply_to_leave
+from kcli.coordinator.group.classic.requests import JoinCall, LeaveCall, SyncCall
+from kcli.coordinator.group.consumer.members.departure import remove_members
 from kcli.coordinator.group.consumer.members.heartbeat import (
-    ConsumerHeartbeats,
     MatchedMember,
+    check_room,
     identified,
     match_member,
+    replace_member,
 )
-from kcli.coordinator.group.consumer.migration.downgrade import Downgrades
+from kcli.coordinator.group.consumer.migration.downgrade import downgrade, is_downgrade_due
 from kcli.coordinator.group.consumer.migration.embedded import assignment_bytes, by_id
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.member import ConsumerMember, MemberState, sorted_names
+from kcli.coordinator.group.consumer.state.records import group_tombstones
+from kcli.coordinator.group.consumer.state.shard import ConsumerShard
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state
-from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.consumer.targets.targets import reconcile_member, update_member
 from kcli.coordinator.group.step import GroupStep
-from kcli.coordinator.group.topics import TopicsView
-from kcli.coordinator.runtime import Token
 from kcli.errors import (
     CorruptRecordError,
     ErrorCode,
@@ -43,13 +41,9 @@ from kcli.errors import (
     UnknownMemberIdException,
 )
 from kcli.model.request_values import CONSUMER_PROTOCOL_TYPE
+from kcli.protocol.messages.heartbeat import HeartbeatRequest
 from kcli.protocol.messages.join_group import JoinGroupResponse
-from kcli.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
+from kcli.protocol.messages.leave_group import MemberIdentity, MemberResponse
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.protocol.records.consumer_offsets import ClassicMemberMetadata, ClassicProtocol
 from kcli.protocol.records.consumer_protocol import (
@@ -60,165 +54,150 @@ from kcli.protocol.records.consumer_protocol import (
 
 _log = logging.getLogger("kcli.coordinator.group")
 
+# JoinGroup
 
-class ClassicMembers:
-    def __init__(
-        self,
-        log: ConsumerLog,
-        sessions: ConsumerSessions,
-        targets: Targets,
-        departures: Departures,
-        downgrades: Downgrades,
-        heartbeats: ConsumerHeartbeats,
-        topics: Callable[[], TopicsView],
-        new_uuid: Callable[[], uuid.UUID],
-    ) -> None:
-        self._log = log
-        self._sessions = sessions
-        self._targets = targets
-        self._departures = departures
-        self._downgrades = downgrades
-        self._heartbeats = heartbeats
-        self._topics = topics
-        self._new_uuid = new_uuid
 
-    # JoinGroup
+def join(shard: ConsumerShard, call: JoinCall, step: GroupStep) -> None:
+    checked = checked_join(call, shard.config)
+    group = shard.own(call.group_id)
+    if group.members:
+        _join_members(shard, group, checked, step)
+        return
+    if call.request.member_id:
+        raise UnknownMemberIdException
+    # The group has no members, so a classic group may replace it.
+    shard.writer(group, step).put_all(tuple(group_tombstones(group)))
+    shard.classic.joins.create_group(checked, step)
 
-    def join(self, group: ConsumerGroup, join: Join, step: GroupStep) -> None:
-        request = join.request
-        is_new = not request.member_id
-        member_id = request.member_id or str(self._new_uuid())
-        self._heartbeats.check_room(group, member_id, request.group_instance_id)
-        if not _supports(group, request.protocol_type, join):
-            raise InconsistentGroupProtocolException(f"Member {member_id}'s protocols are not supported.")
-        if (
-            is_new
-            and request.group_instance_id is None
-            and join.caller.api_version >= MEMBER_ID_REQUIRED_VERSION
-        ):
-            response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-            step.reply(join.token, response)
-            return
-        subscription = _subscription(join, member_id)
-        if is_new or request.group_instance_id is None:
-            matched = match_member(group, member_id, request.group_instance_id)
-        else:
-            matched = MatchedMember(identified(group, member_id, request.group_instance_id))
-        before = matched.member
-        after = _updated(before, join, subscription)
-        owned = by_id(subscription.owned_partitions, self._topics())
-        check_state(before, owned)
-        replaced = matched.replaces
-        downgrades = replaced is not None and self._downgrades.is_due(group, (replaced.member_id,), joining=1)
-        writer = self._log.writer(group, step)
-        if replaced is not None:
-            self._heartbeats.replace(writer, replaced, before)
-        changed = self._targets.update_member(writer, before, after)
-        after = self._targets.reconcile(writer, member_id, owned)
-        if downgrades:
-            self._downgrades.convert(writer, (), rebalances=changed)
-        else:
-            self._sessions.restart(group, after, step.now_ms)
-            self._sessions.joined(group, after, step.now_ms)
-        step.reply(join.token, _joined(after))
 
-    # SyncGroup
+def _join_members(shard: ConsumerShard, group: ConsumerGroup, join: Join, step: GroupStep) -> None:
+    request = join.request
+    is_new = not request.member_id
+    member_id = request.member_id or str(shard.new_uuid())
+    check_room(shard.config, group, member_id, request.group_instance_id)
+    if not _supports(group, request.protocol_type, join):
+        raise InconsistentGroupProtocolException(f"Member {member_id}'s protocols are not supported.")
+    if is_new and request.group_instance_id is None and join.caller.api_version >= MEMBER_ID_REQUIRED_VERSION:
+        response = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+        step.reply(join.token, response)
+        return
+    subscription = _subscription(join, member_id)
+    if is_new or request.group_instance_id is None:
+        matched = match_member(group, member_id, request.group_instance_id)
+    else:
+        matched = MatchedMember(identified(group, member_id, request.group_instance_id))
+    before = matched.member
+    after = _updated(before, join, subscription)
+    owned = by_id(subscription.owned_partitions, shard.topics)
+    check_state(before, owned)
+    replaced = matched.replaces
+    downgrades = replaced is not None and is_downgrade_due(shard, group, (replaced.member_id,), joining=1)
+    writer = shard.writer(group, step)
+    if replaced is not None:
+        replace_member(shard, writer, replaced, before)
+    changed = update_member(shard, writer, before, after)
+    after = reconcile_member(shard, writer, member_id, owned)
+    if downgrades:
+        downgrade(shard, writer, (), rebalances=changed)
+    else:
+        shard.sessions.restart(group, after, step.now_ms)
+        shard.sessions.joined(group, after, step.now_ms)
+    step.reply(join.token, _joined(after))
 
-    def sync(
-        self,
-        group: ConsumerGroup,
-        request: SyncGroupRequest,
-        token: Token[SyncGroupResponse],
-        step: GroupStep,
-    ) -> None:
-        member = self._member(group, request.member_id, request.group_instance_id, request.generation_id)
-        protocol, embedded = _first_protocol(member)
-        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
-            raise InconsistentGroupProtocolException(
-                f"The protocol type {request.protocol_type} from member {member.member_id} request is not equal "
-                f"to the group protocol type {CONSUMER_PROTOCOL_TYPE}."
-            )
-        if request.protocol_name not in (None, protocol):
-            raise InconsistentGroupProtocolException(
-                f"The protocol name {request.protocol_name} from member {member.member_id} request is not equal "
-                f"to the protocol name {protocol} returned in the join response."
-            )
-        if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            # The member must give up partitions first. It is asked to join again after that.
-            self._sessions.await_join(group, member, step.now_ms)
-            raise RebalanceInProgressException(
-                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
-                "rejoin to catch up."
-            )
-        self._sessions.synced(group, member)
-        self._sessions.restart(group, member, step.now_ms)
-        step.reply(
-            token,
-            SyncGroupResponse(
-                protocol_type=request.protocol_type,
-                protocol_name=request.protocol_name,
-                assignment=assignment_bytes(member.assigned, self._topics(), embedded),
-            ),
+
+# SyncGroup
+
+
+def sync(shard: ConsumerShard, call: SyncCall, step: GroupStep) -> None:
+    request = call.request
+    group = shard.own(request.group_id)
+    member = _member(group, request)
+    protocol, embedded = _first_protocol(member)
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
+        raise InconsistentGroupProtocolException(
+            f"The protocol type {request.protocol_type} from member {member.member_id} request is not equal "
+            f"to the group protocol type {CONSUMER_PROTOCOL_TYPE}."
         )
+    if request.protocol_name not in (None, protocol):
+        raise InconsistentGroupProtocolException(
+            f"The protocol name {request.protocol_name} from member {member.member_id} request is not equal "
+            f"to the protocol name {protocol} returned in the join response."
+        )
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        # The member must give up partitions first. It is asked to join again after that.
+        shard.sessions.await_join(group, member, step.now_ms)
+        raise RebalanceInProgressException(
+            f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
+            "rejoin to catch up."
+        )
+    shard.sessions.synced(group, member)
+    shard.sessions.restart(group, member, step.now_ms)
+    step.reply(
+        call.token,
+        SyncGroupResponse(
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignment=assignment_bytes(member.assigned, shard.topics, embedded),
+        ),
+    )
 
-    # Heartbeat
 
-    def heartbeat(
-        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int, now_ms: int
-    ) -> ErrorCode:
-        member = self._member(group, member_id, instance_id, generation_id)
-        self._sessions.restart(group, member, now_ms)
-        can_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.awaits_release(member)
-        if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or can_get_more:
-            self._sessions.await_join(group, member, now_ms)
-            return ErrorCode.REBALANCE_IN_PROGRESS
-        return ErrorCode.NONE
+# Heartbeat
 
-    def _member(
-        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
-    ) -> ConsumerMember:
-        member = identified(group, member_id, instance_id)
-        if not member.is_classic:
-            raise UnknownMemberIdException(f"Member {member.member_id} does not use the classic protocol.")
-        if generation_id != member.epoch:
-            raise IllegalGenerationException(
-                f"The request generation id {generation_id} is not equal to the member epoch {member.epoch} of "
-                f"member {member.member_id}."
+
+def heartbeat(shard: ConsumerShard, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    group = shard.own(request.group_id)
+    try:
+        member = _member(group, request)
+    except KafkaError as error:
+        return error.code
+    shard.sessions.restart(group, member, now_ms)
+    can_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.awaits_release(member)
+    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or can_get_more:
+        shard.sessions.await_join(group, member, now_ms)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _member(group: ConsumerGroup, request: HeartbeatRequest | SyncGroupRequest) -> ConsumerMember:
+    member = identified(group, request.member_id, request.group_instance_id)
+    if not member.is_classic:
+        raise UnknownMemberIdException(f"Member {member.member_id} does not use the classic protocol.")
+    if request.generation_id != member.epoch:
+        raise IllegalGenerationException(
+            f"The request generation id {request.generation_id} is not equal to the member epoch {member.epoch} of "
+            f"member {member.member_id}."
+        )
+    return member
+
+
+# LeaveGroup
+
+
+def leave(shard: ConsumerShard, call: LeaveCall, step: GroupStep) -> None:
+    """Removes members of both protocols, because an administrator can name members of both protocols in a
+    LeaveGroup."""
+    group = shard.own(call.group_id)
+    gone: dict[str, ConsumerMember] = {}
+    results = []
+    for identity in leaving(call):
+        code = ErrorCode.NONE
+        try:
+            member = _leaving(group, identity)
+            gone[member.member_id] = member
+        except KafkaError as error:
+            code = error.code
+        results.append(
+            MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=code,
             )
-        return member
-
-    # LeaveGroup
-
-    def leave(
-        self,
-        group: ConsumerGroup,
-        request: LeaveGroupRequest,
-        api_version: int,
-        token: Token[LeaveGroupResponse],
-        step: GroupStep,
-    ) -> None:
-        """Removes members of both protocols, because an administrator can name members of both protocols in a
-        LeaveGroup."""
-        gone: dict[str, ConsumerMember] = {}
-        results = []
-        for identity in leaving(request, api_version):
-            code = ErrorCode.NONE
-            try:
-                member = _leaving(group, identity)
-                gone[member.member_id] = member
-            except KafkaError as error:
-                code = error.code
-            results.append(
-                MemberResponse(
-                    member_id=identity.member_id,
-                    group_instance_id=identity.group_instance_id,
-                    error_code=code,
-                )
-            )
-        if gone:
-            _log.debug("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
-        self._departures.remove(group, tuple(gone.values()), step)
-        step.reply(token, leave_response(tuple(results), api_version))
+        )
+    if gone:
+        _log.debug("[GroupId %s] %s left through explicit LeaveGroup.", group.group_id, ", ".join(gone))
+    remove_members(shard, group, tuple(gone.values()), step)
+    reply_to_leave(call, tuple(results), step)
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

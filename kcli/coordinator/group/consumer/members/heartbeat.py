@@ -13,22 +13,20 @@ assignment of the member. After all checks, the coordinator does five things, in
 from __future__ import annotations
 
 import logging
-import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kcli.coordinator.group.classic.join import Caller
 from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.consumer.members.departure import Departures
+from kcli.coordinator.group.consumer.members.departure import remove_members
 from kcli.coordinator.group.consumer.members.heartbeat_request import (
     check_epoch,
     check_request,
     owned_partitions,
 )
-from kcli.coordinator.group.consumer.migration.upgrade import Upgrades
+from kcli.coordinator.group.consumer.migration.upgrade import existing_group, find_or_upgrade, write_upgrade
+from kcli.coordinator.group.consumer.requests import HeartbeatCall
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.consumer.state.log import ConsumerLog, Writer
+from kcli.coordinator.group.consumer.state.log import Writer
 from kcli.coordinator.group.consumer.state.member import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -36,12 +34,12 @@ from kcli.coordinator.group.consumer.state.member import (
     sorted_names,
 )
 from kcli.coordinator.group.consumer.state.records import current_record, member_tombstones, target_record
+from kcli.coordinator.group.consumer.state.shard import ConsumerShard
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state
-from kcli.coordinator.group.consumer.targets.regexes import Regexes
-from kcli.coordinator.group.consumer.targets.sessions import ConsumerSessions
-from kcli.coordinator.group.consumer.targets.targets import Targets
+from kcli.coordinator.group.consumer.targets.regexes import check_regex, resolution_due
+from kcli.coordinator.group.consumer.targets.targets import reconcile_member, save_member, update_member
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.step import GroupStep
-from kcli.coordinator.runtime import Token
 from kcli.errors import (
     FencedInstanceIdException,
     GroupMaxSizeReachedException,
@@ -56,7 +54,8 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
     ResponseTopicPartitions,
 )
 
-_UNSAID = (None, None, None, None, -1)
+_NOT_GIVEN = (None, None, None, None, -1)
+"""The values of the fields that a heartbeat leaves out: names, expression, rack, assignor and rebalance timeout."""
 
 _log = logging.getLogger("kcli.coordinator.group")
 
@@ -70,158 +69,132 @@ class MatchedMember:
     replaces: ConsumerMember | None = None
 
 
-class ConsumerHeartbeats:
-    def __init__(
-        self,
-        config: GroupConfig,
-        log: ConsumerLog,
-        sessions: ConsumerSessions,
-        targets: Targets,
-        regexes: Regexes,
-        departures: Departures,
-        upgrades: Upgrades,
-        new_uuid: Callable[[], uuid.UUID],
-    ) -> None:
-        self._config = config
-        self._log = log
-        self._sessions = sessions
-        self._targets = targets
-        self._regexes = regexes
-        self._departures = departures
-        self._upgrades = upgrades
-        self._new_uuid = new_uuid
+def heartbeat(shard: ConsumerShard, call: HeartbeatCall, step: GroupStep) -> None:
+    """Serves a heartbeat. If this function raises KafkaError, the group has not changed."""
+    request = call.request
+    check_request(request, call.caller.api_version, shard.config.consumer_assignors)
+    if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+        _leave(shard, call, step)
+    else:
+        _beat(shard, call, step)
 
-    def heartbeat(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
-        token: Token[ConsumerGroupHeartbeatResponse],
-        step: GroupStep,
-    ) -> None:
-        """Serves a heartbeat. If this method raises KafkaError, the group has not changed."""
-        check_request(request, caller.api_version, self._config.consumer_assignors)
-        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-            self._leave(request, token, step)
-        else:
-            self._beat(request, caller, token, step)
 
-    # Regular heartbeats
+# Regular heartbeats
 
-    def _beat(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        caller: Caller,
-        token: Token[ConsumerGroupHeartbeatResponse],
-        step: GroupStep,
-    ) -> None:
-        joins = request.member_epoch == 0
-        upgraded = self._upgrades.find(request.group_id, creates=joins)
-        group = upgraded.group
-        member_id = request.member_id or uuid_to_text(self._new_uuid())
-        self.check_room(group, member_id, request.instance_id)
-        owned = owned_partitions(request.topic_partitions)
-        matched = self._match(group, request, member_id, owned)
-        before = matched.member
-        check_state(before, owned)
-        after = _updated(before, request, caller)
-        self._regexes.check(group, before, after.topic_regex)
-        writer = self._log.writer(group, step)
-        self._upgrades.write(upgraded, writer)
-        if matched.replaces is not None:
-            self.replace(writer, matched.replaces, before)
-        self._targets.update_member(writer, before, after)
-        after = self._targets.reconcile(writer, after.member_id, owned)
-        if before.is_classic:
-            # The member no longer has deadlines for joining and syncing.
-            self._sessions.cancel(group.group_id, after.member_id)
-        self._sessions.restart(group, after, step.now_ms)
-        resolve = self._targets.regexes_due(group, step.now_ms)
-        if resolve is not None:
-            step.send(replace(resolve, visible=caller.visible))
-        step.reply(token, self._answer(request, before, after))
 
-    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """Raises KafkaError if the group is full. A static member that restarts needs no room, because it takes its old
-        place."""
-        if (
-            len(group.members) >= self._config.consumer_max_size
-            and member_id not in group.members
-            and (instance_id is None or instance_id not in group.static_members)
-        ):
-            raise GroupMaxSizeReachedException(
-                "The consumer group has reached its maximum capacity of "
-                f"{self._config.consumer_max_size} members."
-            )
+def _beat(shard: ConsumerShard, call: HeartbeatCall, step: GroupStep) -> None:
+    request = call.request
+    joins = request.member_epoch == 0
+    upgraded = find_or_upgrade(shard, request.group_id, creates=joins)
+    group = upgraded.group
+    member_id = request.member_id or uuid_to_text(shard.new_uuid())
+    check_room(shard.config, group, member_id, request.instance_id)
+    owned = owned_partitions(request.topic_partitions)
+    matched = _match(group, request, member_id, owned)
+    before = matched.member
+    check_state(before, owned)
+    after = _updated(before, request, call.caller)
+    check_regex(group, before, after.topic_regex)
+    writer = shard.writer(group, step)
+    write_upgrade(shard, upgraded, writer)
+    if matched.replaces is not None:
+        replace_member(shard, writer, matched.replaces, before)
+    update_member(shard, writer, before, after)
+    after = reconcile_member(shard, writer, after.member_id, owned)
+    if before.is_classic:
+        # The member no longer has deadlines for joining and syncing.
+        shard.sessions.cancel(group.group_id, after.member_id)
+    shard.sessions.restart(group, after, step.now_ms)
+    resolve = resolution_due(shard, group, step.now_ms)
+    if resolve is not None:
+        step.send(replace(resolve, visible=call.caller.visible))
+    step.reply(call.token, _answer(shard, request, before, after))
 
-    def _match(
-        self,
-        group: ConsumerGroup,
-        request: ConsumerGroupHeartbeatRequest,
-        member_id: str,
-        owned: Assignment | None,
-    ) -> MatchedMember:
-        if request.member_epoch != 0:
-            member = identified(group, member_id, request.instance_id)
-            check_epoch(member, request.member_epoch, owned)
-            return MatchedMember(member)
-        matched = match_member(group, member_id, request.instance_id)
-        before = matched.replaces
-        if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
-            raise UnreleasedInstanceIdException(
-                f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
-                f"the instance id is owned by {before.member_id} member."
-            )
-        return matched
 
-    def replace(self, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Gives the assignment of the old member id to the new member id, when a static member has restarted."""
-        group = writer.group
-        target = group.target_of(old.member_id)
-        writer.put_all(member_tombstones(group.group_id, old.member_id))
-        self._sessions.cancel(group.group_id, old.member_id)
-        self._targets.save_member(writer, new)
-        writer.put_all((target_record(group.group_id, new.member_id, target),))
-        writer.put_all((current_record(group.group_id, new),))
-
-    def _answer(
-        self, request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, after: ConsumerMember
-    ) -> ConsumerGroupHeartbeatResponse:
-        """The answer to a heartbeat. The answer has the assignment if the member joins, if the assignment has changed,
-        or if the heartbeat is full. A full heartbeat has all fields. A member sends a full heartbeat after an answer
-        was lost."""
-        is_full = (
-            request.rebalance_timeout_ms != -1
-            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
-            and request.topic_partitions is not None
-        )
-        has_assignment = request.member_epoch == 0 or is_full or before.assigned != after.assigned
-        return ConsumerGroupHeartbeatResponse(
-            member_id=after.member_id,
-            member_epoch=after.epoch,
-            heartbeat_interval_ms=self._sessions.times_of(request.group_id).heartbeat_interval_ms,
-            assignment=_response(after.assigned) if has_assignment else None,
+def check_room(config: GroupConfig, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """Raises KafkaError if the group is full. A static member that restarts needs no room, because it takes its old
+    place."""
+    if (
+        len(group.members) >= config.consumer_max_size
+        and member_id not in group.members
+        and (instance_id is None or instance_id not in group.static_members)
+    ):
+        raise GroupMaxSizeReachedException(
+            f"The consumer group has reached its maximum capacity of {config.consumer_max_size} members."
         )
 
-    # Leaving
 
-    def _leave(
-        self,
-        request: ConsumerGroupHeartbeatRequest,
-        token: Token[ConsumerGroupHeartbeatResponse],
-        step: GroupStep,
-    ) -> None:
-        group = self._upgrades.existing(request.group_id)
-        member_id = request.member_id
+def _match(
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    owned: Assignment | None,
+) -> MatchedMember:
+    if request.member_epoch != 0:
         member = identified(group, member_id, request.instance_id)
-        if request.member_epoch == STATIC_LEAVE_EPOCH:
-            _log.debug("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
-            away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
-            self._log.writer(group, step).put_all((current_record(group.group_id, away),))
-        else:
-            _log.debug("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
-            self._departures.remove(group, (member,), step)
-        response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
-        step.reply(token, response)
+        check_epoch(member, request.member_epoch, owned)
+        return MatchedMember(member)
+    matched = match_member(group, member_id, request.instance_id)
+    before = matched.replaces
+    if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
+        raise UnreleasedInstanceIdException(
+            f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
+            f"the instance id is owned by {before.member_id} member."
+        )
+    return matched
+
+
+def replace_member(shard: ConsumerShard, writer: Writer, old: ConsumerMember, new: ConsumerMember) -> None:
+    """Gives the assignment of the old member id to the new member id, when a static member has restarted."""
+    group = writer.group
+    target = group.target_of(old.member_id)
+    writer.put_all(member_tombstones(group.group_id, old.member_id))
+    shard.sessions.cancel(group.group_id, old.member_id)
+    save_member(writer, new)
+    writer.put_all((target_record(group.group_id, new.member_id, target),))
+    writer.put_all((current_record(group.group_id, new),))
+
+
+def _answer(
+    shard: ConsumerShard,
+    request: ConsumerGroupHeartbeatRequest,
+    before: ConsumerMember,
+    after: ConsumerMember,
+) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a heartbeat. The answer has the assignment if the member joins, if the assignment has changed,
+    or if the heartbeat is full. A full heartbeat has all fields. A member sends a full heartbeat after an answer
+    was lost."""
+    is_full = (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+    has_assignment = request.member_epoch == 0 or is_full or before.assigned != after.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=shard.sessions.times_of(request.group_id).heartbeat_interval_ms,
+        assignment=_response(after.assigned) if has_assignment else None,
+    )
+
+
+# Leaving
+
+
+def _leave(shard: ConsumerShard, call: HeartbeatCall, step: GroupStep) -> None:
+    request = call.request
+    group = existing_group(shard, request.group_id)
+    member_id = request.member_id
+    member = identified(group, member_id, request.instance_id)
+    if request.member_epoch == STATIC_LEAVE_EPOCH:
+        _log.debug("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
+        away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
+        shard.writer(group, step).put_all((current_record(group.group_id, away),))
+    else:
+        _log.debug("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
+        remove_members(shard, group, (member,), step)
+    response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    step.reply(call.token, response)
 
 
 def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
@@ -259,7 +232,7 @@ def _updated(
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     if (
-        (names, regex, request.rack_id, request.server_assignor, timeout_ms) == _UNSAID
+        (names, regex, request.rack_id, request.server_assignor, timeout_ms) == _NOT_GIVEN
         and request.instance_id in (None, member.instance_id)
         and (caller.client_id, caller.client_host) == (member.client_id, member.client_host)
         and member.classic is None

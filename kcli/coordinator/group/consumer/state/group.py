@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 from kcli.coordinator.group.consumer.state.assignment import NOTHING, Assignment, assignment
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.group_type import GroupType
-from kcli.coordinator.group.records import ConsumerRecord
+from kcli.coordinator.group.consumer.state.record import CONSUMER_NAME, ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 
 
@@ -42,7 +41,7 @@ _NO_OWNERS: Mapping[int, str] = {}
 
 
 class ConsumerGroup:
-    group_type = GroupType.CONSUMER
+    group_type = CONSUMER_NAME
 
     __slots__ = (
         "_owners",

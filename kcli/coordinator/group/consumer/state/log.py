@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
-from kcli.coordinator.group.protocol import Group, Groups
-from kcli.coordinator.group.records import ConsumerKey, ConsumerRecord, ConsumerValue
+from kcli.coordinator.group.consumer.state.record import ConsumerKey, ConsumerRecord, ConsumerValue
+from kcli.coordinator.group.group_type import Group, Groups
 from kcli.coordinator.group.step import GroupContinuation, GroupStep
 from kcli.errors import ErrorCode
 from kcli.protocol.records import consumer_offsets as co

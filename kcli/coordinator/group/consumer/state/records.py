@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kcli.coordinator.group.consumer.state.assignment import Assignment
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.member import ConsumerMember
-from kcli.coordinator.group.records import ConsumerRecord
+from kcli.coordinator.group.consumer.state.record import ConsumerRecord
 from kcli.protocol.records import consumer_offsets as co
 
 

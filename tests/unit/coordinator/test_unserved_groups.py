@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from kcli.coordinator.group.classic.join import Caller
-from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.records import GroupRecord, OffsetRecord, OtherRecord, encode
+from kcli.coordinator.group.classic.records import GroupRecord
+from kcli.coordinator.group.config import ConsumerTimes, GroupConfig
+from kcli.coordinator.group.group_type import ShardParts
+from kcli.coordinator.group.records import OffsetRecord, encode
+from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
+from kcli.coordinator.group.step import GroupStep
+from kcli.coordinator.group.streams.streams_type import STREAMS
+from kcli.coordinator.group.unserved import RawRecord
+from kcli.coordinator.runtime import Step
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.delete_groups import DeleteGroupsRequest
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -27,22 +33,23 @@ from kcli.protocol.messages.offset_delete import (
 from kcli.protocol.records.consumer_offsets import GroupMetadataValue, OffsetCommitValue
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
+from rigs.group_calls import beat, describe, join_group
 
 
 def other(
     key_type: int, group: str = "g", member: str = "", value: bytes | None = b"\x00\x00\x00\x00\x00\x01"
-) -> OtherRecord:
+) -> RawRecord:
     key = struct.pack(">hh", key_type, len(group)) + group.encode() + member.encode()
-    return OtherRecord(key_type, group, key, value)
+    return RawRecord("share" if key_type < 16 else "streams", group, key, value)
 
 
-def current(member: str, epoch: int, state: int = 0, key_type: int = 22) -> OtherRecord:
+def current(member: str, epoch: int, state: int = 0, key_type: int = 22) -> RawRecord:
     return other(
         key_type, member=member, value=struct.pack(">hiib", 0, epoch, epoch - 1, state) + b"\x01\x01\x00"
     )
 
 
-def shard_with(*records: GroupRecord | OffsetRecord | OtherRecord, retention_ms: int = 1000) -> GroupShard:
+def shard_with(*records: GroupRecord | OffsetRecord | RawRecord, retention_ms: int = 1000) -> GroupShard:
     config = GroupConfig(offsets_retention_ms=retention_ms, offsets_retention_check_interval_ms=100)
     shard = GroupShard(config, SystemRng(1))
     for offset, record in enumerate(records):
@@ -71,7 +78,7 @@ def state_of(shard: GroupShard) -> tuple[str, ...]:
     ],
 )
 def test_type_and_state_follow_from_the_records(
-    records: tuple[OtherRecord, ...], expected: tuple[str, ...]
+    records: tuple[RawRecord, ...], expected: tuple[str, ...]
 ) -> None:
     assert state_of(shard_with(*records)) == expected
 
@@ -115,7 +122,7 @@ def test_a_group_of_another_type_cannot_be_joined_or_deleted() -> None:
         protocol_type="consumer",
         protocols=(JoinGroupRequestProtocol(name="range"),),
     )
-    ready = shard.join_group(request, Caller(api_version=9, client_id="c", client_host="/h"), "token", 0)
+    ready = join_group(shard, request, Caller(api_version=9, client_id="c", client_host="/h"), "token", 0)
     assert ready.records == ()
     reply: Any = answers(ready)[0][1]
     assert reply.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -124,8 +131,8 @@ def test_a_group_of_another_type_cannot_be_joined_or_deleted() -> None:
     reply = answers(ready)[0][1]
     codes = [result.error_code for result in reply.results]
     assert codes == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNSUPPORTED_VERSION]
-    assert shard.heartbeat("g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert shard.describe_group("g", 6).error_message == "Group g is not a classic group."
+    assert beat(shard, "g", "m", None, 1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert describe(shard, "g", 6).error_message == "Group g is not a classic group."
 
 
 def commit(group: str, generation: int = -1, member: str = "") -> OffsetCommitRequest:
@@ -167,3 +174,15 @@ def test_offsets_may_be_deleted_from_an_empty_one_only() -> None:
 def test_an_unknown_record_is_written_as_it_was_read() -> None:
     record = other(22, member="m", value=b"\x00\x00bytes of a future version")
     assert encode(record) == (record.key, record.value)
+
+
+def test_the_deletion_of_a_group_is_a_tombstone_for_each_of_its_records() -> None:
+    parts = ShardParts(config=GroupConfig(), new_uuid=SystemRng(1).uuid, times_of=lambda _: ConsumerTimes())
+    streams = STREAMS.create(parts)
+    for record in (other(17), other(19, member="m"), other(22, member="m")):
+        streams.replay(record, live=False)
+    step: GroupStep = Step(0)
+    streams.delete("g", step)
+    for record in step.records:
+        streams.replay(record, live=True)
+    assert parts.groups == {}

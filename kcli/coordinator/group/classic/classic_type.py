@@ -1,102 +1,78 @@
-"""The classic protocol as a `GroupProtocol`, made from the other modules of this package.
+"""The classic type of groups, made from the other modules of this package.
 
 As in Kafka, a request changes the members of a classic group in memory at once. A record of the group is written when
 the leader has sent the assignment, or when the group becomes empty. This record is needed only when a coordinator loads
 its partition of `__consumer_offsets`. In normal running, the replay of the record changes nothing, except that a
 tombstone removes the group.
+
+A group without members that has committed offsets is a classic group too. So this type also decides about commits to
+groups that do not exist.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
+from enum import StrEnum
 
 from kcli.coordinator.group.classic import offsets
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
-from kcli.coordinator.group.classic.join import Join, JoinProtocol
-from kcli.coordinator.group.classic.membership import MembershipProtocol
-from kcli.coordinator.group.classic.rebalance import Rebalance
-from kcli.coordinator.group.config import GroupConfig
-from kcli.coordinator.group.counts import GroupCounts
-from kcli.coordinator.group.protocol import Groups, Retention
-from kcli.coordinator.group.records import GroupRecord
-from kcli.coordinator.group.step import GroupStep, GroupTimers, TimerKind
-from kcli.coordinator.runtime import Token
-from kcli.errors import ErrorCode, UnknownMemberIdException
+from kcli.coordinator.group.classic.join import Joins
+from kcli.coordinator.group.classic.membership import Memberships
+from kcli.coordinator.group.classic.rebalance import ClassicTimer, Rebalance
+from kcli.coordinator.group.classic.records import CLASSIC_NAME, GroupRecord, decode_group_record
+from kcli.coordinator.group.classic.requests import (
+    DESCRIBE_CLASSIC_GROUP,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+)
+from kcli.coordinator.group.group_type import GroupType, GroupTypeRow, Retention, ShardParts, serving
+from kcli.coordinator.group.records import LogRecord
+from kcli.coordinator.group.requests import Describe
+from kcli.coordinator.group.step import GroupStep
+from kcli.errors import ErrorCode
 from kcli.protocol.messages.describe_groups import DescribedGroup
-from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.list_groups import ListedGroup
 from kcli.protocol.messages.offset_commit import OffsetCommitRequest
-from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kcli.protocol.records.consumer_offsets import GroupMetadataValue
+from kcli.protocol.records.consumer_offsets import GroupMetadataKey
+from kcli.protocol.records.schema import schema_of
 
 DESCRIBE_NOT_FOUND_VERSION = 6
 """The first version of DescribeGroups with GROUP_ID_NOT_FOUND. In older versions a missing group is "Dead"
 (KIP-1043)."""
 
 
-class ClassicProtocol:
-    def __init__(
-        self,
-        config: GroupConfig,
-        groups: Groups,
-        timers: GroupTimers,
-        new_uuid: Callable[[], uuid.UUID],
-        counts: GroupCounts | None = None,
-    ) -> None:
-        self._config = config
-        self._groups = groups
-        self.rebalance = Rebalance(config, timers)
-        self._joins = JoinProtocol(config, self.rebalance, new_uuid)
-        self._membership = MembershipProtocol(self.rebalance, counts or GroupCounts())
+class ClassicType(GroupType):
+    timers = tuple(ClassicTimer)
+
+    def __init__(self, parts: ShardParts) -> None:
+        self._config = parts.config
+        self._groups = parts.groups
+        self.rebalance = Rebalance(parts.config, parts.timers)
+        self.joins = Joins(parts, self.rebalance)
+        memberships = Memberships(parts, self.rebalance)
+        self.requests = serving(
+            JOIN_GROUP.by(self.joins.serve),
+            SYNC_GROUP.by(memberships.sync),
+            HEARTBEAT.by(memberships.heartbeat),
+            LEAVE_GROUP.by(memberships.leave),
+            DESCRIBE_CLASSIC_GROUP.by(self._describe),
+        )
 
     def _own(self, group_id: str) -> ClassicGroup:
         group = self._groups[group_id]
         assert isinstance(group, ClassicGroup)
         return group
 
-    # Members
-
-    def join(self, join: Join, step: GroupStep) -> None:
-        self._joins.join(self._own(join.request.group_id), join, step)
-
-    def found(self, join: Join, step: GroupStep) -> None:
-        """Creates a group with its first member. Refuses a JoinGroup with a member id, because a group that does not
-        exist has no members."""
-        group_id = join.request.group_id
-        if join.request.member_id:
-            raise UnknownMemberIdException
-        group = self._groups[group_id] = ClassicGroup(group_id, step.now_ms)
-        self._joins.join(group, join, step)
-        if not any(isinstance(record, GroupRecord) for record in step.records):
-            # With this record, the next coordinator knows the group too.
-            newborn = GroupMetadataValue(
-                protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms
-            )
-            step.append(GroupRecord(group_id, newborn))
-
-    def sync(self, request: SyncGroupRequest, token: Token[SyncGroupResponse], step: GroupStep) -> None:
-        self._membership.sync(self._own(request.group_id), request, token, step)
-
-    def heartbeat(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now_ms: int
-    ) -> ErrorCode:
-        group = self._own(group_id)
-        return self._membership.heartbeat(group, member_id, group_instance_id, generation_id, now_ms)
-
-    def leave(
-        self,
-        request: LeaveGroupRequest,
-        api_version: int,
-        token: Token[LeaveGroupResponse],
-        step: GroupStep,
-    ) -> None:
-        self._membership.leave(self._own(request.group_id), request, api_version, token, step)
+    def _own_or_none(self, group_id: str) -> ClassicGroup | None:
+        return self._own(group_id) if group_id in self._groups else None
 
     # Offsets
 
-    def admit_commit(self, request: OffsetCommitRequest, _api_version: int, now_ms: int) -> ErrorCode:
-        group = self._own(request.group_id)
+    def admit_commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> ErrorCode:
+        group = self._own_or_none(request.group_id)
+        if group is None:
+            return offsets.missing_group_commit_error(request, api_version)
         code = offsets.commit_error(group, request)
         member = group.members.get(request.member_id)
         if code is ErrorCode.NONE and member is not None:
@@ -104,7 +80,10 @@ class ClassicProtocol:
         return code
 
     def admit_transactional_commit(self, request: OffsetCommitRequest) -> ErrorCode:
-        return offsets.transactional_commit_error(self._own(request.group_id), request)
+        group = self._own_or_none(request.group_id)
+        if group is None:
+            return offsets.missing_group_transactional_error(request)
+        return offsets.transactional_commit_error(group, request)
 
     def admit_fetch(self, _group_id: str, _member_id: str, _member_epoch: int) -> ErrorCode:
         return ErrorCode.NONE
@@ -118,7 +97,7 @@ class ClassicProtocol:
     def retention(self, group_id: str) -> Retention | None:
         return offsets.retention(self._own(group_id))
 
-    def keep_offsets(self, group_id: str, commit_timestamp_ms: int) -> None:
+    def offset_committed(self, group_id: str, commit_timestamp_ms: int) -> None:
         """Creates a group without members when its first offset is committed. Such a group has no group record."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
@@ -131,14 +110,15 @@ class ClassicProtocol:
             group_id=group_id,
             protocol_type=group.protocol_type or "",
             group_state=group.state.value,
-            group_type=group.group_type.value,
+            group_type=CLASSIC_NAME,
         )
 
-    def describe(self, group_id: str, api_version: int) -> DescribedGroup:
+    def _describe(self, question: Describe, _now_ms: int) -> DescribedGroup:
+        group_id = question.group_id
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return _described(group)
-        if api_version < DESCRIBE_NOT_FOUND_VERSION:
+        if question.api_version < DESCRIBE_NOT_FOUND_VERSION:
             return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         reason = "not found" if group is None else "is not a classic group"
         return DescribedGroup(
@@ -154,7 +134,7 @@ class ClassicProtocol:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NONE if state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
-    def bury(self, group_id: str, step: GroupStep) -> None:
+    def delete(self, group_id: str, step: GroupStep) -> None:
         """Deletes a group. The group is Dead until its tombstone is committed."""
         group = self._own(group_id)
         step.append(GroupRecord(group_id, None))
@@ -165,14 +145,14 @@ class ClassicProtocol:
 
     # Time and the log
 
-    def expire(self, kind: TimerKind, group_id: str, member_id: str, step: GroupStep) -> None:
+    def expire(self, kind: StrEnum, group_id: str, member_id: str, step: GroupStep) -> None:
         group = self._own(group_id)
         match kind:
-            case TimerKind.SESSION:
+            case ClassicTimer.SESSION:
                 self.rebalance.expire_session(group, member_id, step)
-            case TimerKind.JOIN:
+            case ClassicTimer.JOIN:
                 self.rebalance.expire_join(group, step)
-            case TimerKind.SYNC:
+            case ClassicTimer.SYNC:
                 self.rebalance.expire_sync(group, step)
 
     def start(self, group_id: str, step: GroupStep) -> None:
@@ -194,7 +174,8 @@ class ClassicProtocol:
         for member in group.members.values():
             self.rebalance.fail_waiting(group, member, code, member.member_id, step)
 
-    def replay(self, record: GroupRecord, *, live: bool) -> None:
+    def replay(self, record: LogRecord, *, live: bool) -> None:
+        assert isinstance(record, GroupRecord)
         known = self._groups.get(record.group_id)
         if record.metadata is None:
             # In normal running, ignore the tombstone of an earlier change of the group's protocol.
@@ -219,3 +200,11 @@ def _described(group: ClassicGroup) -> DescribedGroup:
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=group.described_members(),
     )
+
+
+CLASSIC = GroupTypeRow(
+    name=CLASSIC_NAME,
+    record_types=(schema_of(GroupMetadataKey).key,),
+    decode=decode_group_record,
+    create=ClassicType,
+)

@@ -1,1 +1,0 @@
-"""Groups of newer protocols (share, streams) that this broker lists but does not serve."""
