@@ -201,10 +201,10 @@ class TransactionWorld(World):
 
 
 def show_transaction(after: Transaction) -> str:
-    parts = [after.state.label, f"{after.producer_id}/{after.producer_epoch}"]
+    parts = [after.status.label, f"{after.producer_id}/{after.producer_epoch}"]
     parts += [f"{topic}-{number}" for topic, number in sorted(after.partitions)]
     defaults = Transaction(producer_id=0, producer_epoch=0, timeout_ms=60000, update_ms=0)
-    hidden = ("producer_id", "producer_epoch", "state", "partitions", "update_ms")
+    hidden = ("producer_id", "producer_epoch", "status", "partitions", "update_ms")
     for field in dataclasses.fields(after):
         value = getattr(after, field.name)
         if field.name not in hidden and value != getattr(defaults, field.name):

@@ -22,7 +22,7 @@ from kcli.coordinator.group.consumer.targets import reconciliation
 from kcli.coordinator.group.offsets.table import OffsetTable
 from kcli.coordinator.group.records import OffsetRecord
 from kcli.coordinator.transaction import init
-from kcli.coordinator.transaction.state import State, Transaction
+from kcli.coordinator.transaction.state import Transaction, TransactionStatus
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_TIMESTAMP, Offset
 from kcli.model.topic_partition import TopicPartition
@@ -90,7 +90,7 @@ def a_new_producer_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
     def with_same_epoch(before: Transaction, _: int | None, timeout_ms: int, now_ms: int) -> Transaction:
         return replace(
             before,
-            state=State.EMPTY,
+            status=TransactionStatus.EMPTY,
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             start_ms=NO_TIMESTAMP,

@@ -23,7 +23,7 @@ from kcli.coordinator.runtime import Ready
 from kcli.coordinator.transaction.config import TransactionConfig
 from kcli.coordinator.transaction.records import decode, encode
 from kcli.coordinator.transaction.shard import SendMarkers, TransactionShard
-from kcli.coordinator.transaction.state import State
+from kcli.coordinator.transaction.state import TransactionStatus
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
 from kcli.model.ids import Offset
@@ -516,9 +516,13 @@ class Simulation:
         for transaction in self.told_aborted:
             assert outcomes.get(transaction, {False}) == {False}
         assert self.told_committed, "somebody must have got through"
-        states = {name: known.state for name, known in self.coordinator.shard._transactions.items()}
-        unfinished = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
-        assert not [name for name, state in states.items() if state in unfinished], states
+        statuses = {name: known.status for name, known in self.coordinator.shard._transactions.items()}
+        unfinished = (
+            TransactionStatus.ONGOING,
+            TransactionStatus.PREPARE_COMMIT,
+            TransactionStatus.PREPARE_ABORT,
+        )
+        assert not [name for name, status in statuses.items() if status in unfinished], statuses
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

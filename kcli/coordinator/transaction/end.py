@@ -10,8 +10,8 @@ from kcli.coordinator.transaction.state import (
     EXHAUSTED_EPOCH,
     MAX_EPOCH,
     TV2,
-    State,
     Transaction,
+    TransactionStatus,
 )
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.end_txn import EndTxnRequest
@@ -19,10 +19,10 @@ from kcli.protocol.messages.end_txn import EndTxnRequest
 
 @dataclass(frozen=True, slots=True)
 class EndDecision:
-    """The decision on an EndTxn: either the state to enter, or the error code to return."""
+    """The decision on an EndTxn: either the status to enter, or the error code to return."""
 
     code: ErrorCode = ErrorCode.NONE
-    next_state: State | None = None
+    next_status: TransactionStatus | None = None
 
 
 _REFUSED = EndDecision(ErrorCode.INVALID_TXN_STATE)
@@ -51,9 +51,11 @@ def _judge_tv1(
         return _FENCED
     if is_moving:
         return _AGAIN
-    if known.state is State.ONGOING:
+    if known.status is TransactionStatus.ONGOING:
         return _decide(request)
-    return _REFUSED if known.state is State.EMPTY or known.commits != request.committed else _DONE
+    return (
+        _REFUSED if known.status is TransactionStatus.EMPTY or known.commits != request.committed else _DONE
+    )
 
 
 def _judge_tv2(
@@ -76,15 +78,17 @@ def _judge_tv2(
         return _FENCED  # the coordinator has fenced this producer with the highest epoch (KAFKA-20090)
     if is_current:
         # If the present transaction has no partitions, an abort still raises the epoch.
-        return _decide(request) if known.state is State.ONGOING else _bump_only(request)
-    if known.state in COMPLETE and repeats:
+        return _decide(request) if known.status is TransactionStatus.ONGOING else _bump_only(request)
+    if known.status in COMPLETE and repeats:
         return _DONE if known.commits == request.committed else _REFUSED
     return _FENCED
 
 
 def _decide(request: EndTxnRequest) -> EndDecision:
-    return EndDecision(next_state=State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT)
+    return EndDecision(
+        next_status=TransactionStatus.PREPARE_COMMIT if request.committed else TransactionStatus.PREPARE_ABORT
+    )
 
 
 def _bump_only(request: EndTxnRequest) -> EndDecision:
-    return _REFUSED if request.committed else EndDecision(next_state=State.PREPARE_ABORT)
+    return _REFUSED if request.committed else EndDecision(next_status=TransactionStatus.PREPARE_ABORT)

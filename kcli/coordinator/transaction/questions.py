@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from kcli.coordinator.transaction.records import by_topic
 from kcli.coordinator.transaction.state import Transaction
 from kcli.errors import ErrorCode
-from kcli.protocol.messages.describe_transactions import TopicData, TransactionState
+from kcli.protocol.messages.describe_transactions import TopicData
+from kcli.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 
-def describe(transactional_id: str, known: Transaction | None) -> TransactionState:
+def describe(transactional_id: str, known: Transaction | None) -> DescribedTransaction:
     if not transactional_id or known is None:
         missing = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
-        return TransactionState(transactional_id=transactional_id, error_code=missing)
-    return TransactionState(
+        return DescribedTransaction(transactional_id=transactional_id, error_code=missing)
+    return DescribedTransaction(
         transactional_id=transactional_id,
-        transaction_state=known.state.label,
+        transaction_state=known.status.label,
         transaction_timeout_ms=known.timeout_ms,
         transaction_start_time_ms=known.start_ms,
         producer_id=known.producer_id,
@@ -42,7 +43,7 @@ class Filter:
     def matches(self, known: Transaction, now_ms: int) -> bool:
         if self.producer_ids is not None and known.producer_id not in self.producer_ids:
             return False
-        if self.states is not None and known.state.label not in self.states:
+        if self.states is not None and known.status.label not in self.states:
             return False
         return self.duration_ms < 0 or now_ms - known.start_ms > self.duration_ms
 
@@ -51,5 +52,5 @@ def listed(transactional_id: str, known: Transaction) -> ListedTransaction:
     return ListedTransaction(
         transactional_id=transactional_id,
         producer_id=known.producer_id,
-        transaction_state=known.state.label,
+        transaction_state=known.status.label,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcli.coordinator.transaction.state import State, Transaction
+from kcli.coordinator.transaction.state import Transaction, TransactionStatus
 from kcli.errors import CorruptRecordError
 from kcli.model.ids import NO_PRODUCER_EPOCH
 from kcli.model.java_order import hash_order
@@ -46,8 +46,10 @@ def encode(record: TransactionRecord, value_version: int = FLEXIBLE_VERSION) -> 
         next_producer_id=after.next_producer_id,
         producer_epoch=after.producer_epoch,
         transaction_timeout_ms=after.timeout_ms,
-        transaction_status=after.state,
-        transaction_partitions=None if after.state is State.EMPTY else by_topic(after.partitions),
+        transaction_status=after.status,
+        transaction_partitions=None
+        if after.status is TransactionStatus.EMPTY
+        else by_topic(after.partitions),
         transaction_last_update_timestamp_ms=after.update_ms,
         transaction_start_timestamp_ms=after.start_ms,
         client_transaction_version=after.client_version,
@@ -66,7 +68,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
         return TransactionRecord(parsed.transactional_id, None)
     stored, _ = decode_value(parsed, value)
     try:
-        state = State(stored.transaction_status)
+        status = TransactionStatus(stored.transaction_status)
     except ValueError:
         raise CorruptRecordError(
             f"The transaction of '{parsed.transactional_id}' has the unknown status {stored.transaction_status}"
@@ -81,7 +83,7 @@ def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
         producer_epoch=stored.producer_epoch,
         timeout_ms=stored.transaction_timeout_ms,
         update_ms=stored.transaction_last_update_timestamp_ms,
-        state=state,
+        status=status,
         partitions=partitions,
         start_ms=stored.transaction_start_timestamp_ms,
         last_producer_epoch=NO_PRODUCER_EPOCH,

@@ -29,8 +29,8 @@ from kcli.coordinator.transaction.state import (
     LEGAL_BEFORE,
     PREPARED,
     TV2,
-    State,
     Transaction,
+    TransactionStatus,
     completed,
     fenced,
     prepared,
@@ -39,7 +39,7 @@ from kcli.coordinator.transaction.state import (
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_PRODUCER_ID
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.messages.describe_transactions import TransactionState
+from kcli.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
@@ -106,7 +106,7 @@ class TransactionShard:
         if self._refuse_init(request) is not ErrorCode.NONE:
             return False
         known = self._transactions.get(request.transactional_id)
-        return known is None or (known.state in IDLE and rotates(known, expected_epoch(request)))
+        return known is None or (known.status in IDLE and rotates(known, expected_epoch(request)))
 
     def init_producer_id(
         self,
@@ -122,7 +122,7 @@ class TransactionShard:
         if code is not ErrorCode.NONE:
             return _answer(token, init_refused(code))
         before = self._transactions.get(transactional_id)
-        if before is not None and before.state is State.ONGOING:
+        if before is not None and before.status is TransactionStatus.ONGOING:
             self._fence({transactional_id: before}, step)
             step.reply(token, init_refused(ErrorCode.CONCURRENT_TRANSACTIONS))
             return step.ready()
@@ -171,7 +171,7 @@ class TransactionShard:
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
             return _answer(token, code)
-        if known.state is State.ONGOING and partitions <= known.partitions:
+        if known.status is TransactionStatus.ONGOING and partitions <= known.partitions:
             return _answer(token, ErrorCode.NONE)
         step: TransactionStep = Step(now_ms)
         after = with_partitions(known, partitions, client_version, now_ms)
@@ -195,7 +195,7 @@ class TransactionShard:
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
             return dict.fromkeys(partitions, code)
-        added = known.partitions if known.state is State.ONGOING else frozenset()
+        added = known.partitions if known.status is TransactionStatus.ONGOING else frozenset()
         return {
             partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
             for partition in partitions
@@ -210,11 +210,11 @@ class TransactionShard:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if known.producer_epoch != producer_epoch or self._is_fenced(transactional_id, producer_epoch):
             return ErrorCode.PRODUCER_FENCED
-        return ErrorCode.CONCURRENT_TRANSACTIONS if known.state in PREPARED else ErrorCode.NONE
+        return ErrorCode.CONCURRENT_TRANSACTIONS if known.status in PREPARED else ErrorCode.NONE
 
     def _is_moving(self, transactional_id: str, known: Transaction | None) -> bool:
         """Whether a change is not complete: its write is in progress, or its markers are being written."""
-        return transactional_id in self._pending or (known is not None and known.state in PREPARED)
+        return transactional_id in self._pending or (known is not None and known.status in PREPARED)
 
     def _is_fenced(self, transactional_id: str, producer_epoch: int) -> bool:
         return self._fences.get(transactional_id) == producer_epoch
@@ -225,7 +225,9 @@ class TransactionShard:
         """Whether `end` will need a new producer id, because the epoch is exhausted."""
         decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        return decision.next_state is not None and known is not None and _needs_next_id(known, client_version)
+        return (
+            decision.next_status is not None and known is not None and _needs_next_id(known, client_version)
+        )
 
     def end(
         self,
@@ -238,14 +240,14 @@ class TransactionShard:
         """Serves EndTxn. The client gets its answer when the decision is committed, before the markers are written."""
         decision = self._judge_end(request, client_version)
         known = self._transactions.get(request.transactional_id)
-        if known is None or decision.next_state is None:
+        if known is None or decision.next_status is None:
             return _answer(token, _end_response(decision.code, known, client_version))
         next_producer_id: int = NO_PRODUCER_ID
         if _needs_next_id(known, client_version):
             if fresh_producer_id is None:
                 return _answer(token, EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS))
             next_producer_id = fresh_producer_id
-        after = prepared(known, decision.next_state, client_version, now_ms, next_producer_id)
+        after = prepared(known, decision.next_status, client_version, now_ms, next_producer_id)
         step: TransactionStep = Step(now_ms)
         self._write({request.transactional_id: after}, step, self._sends_markers(request.transactional_id))
         step.reply(token, _end_response(ErrorCode.NONE, after, client_version))
@@ -319,7 +321,7 @@ class TransactionShard:
 
     # Questions
 
-    def describe(self, transactional_id: str) -> TransactionState:
+    def describe(self, transactional_id: str) -> DescribedTransaction:
         return describe(transactional_id, self._transactions.get(transactional_id))
 
     def list_transactions(self, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction | None]:
@@ -354,20 +356,20 @@ class TransactionShard:
 
     def _retry_complete(self, transactional_id: str, now_ms: int) -> TransactionReady:
         known = self._transactions.get(transactional_id)
-        if known is None or known.state not in PREPARED:
+        if known is None or known.status not in PREPARED:
             return Ready()
         return self.markers_written(transactional_id, known.producer_epoch, (), now_ms)
 
     def _carry_out(self, transactional_id: str, _now_ms: int) -> TransactionReady:
         known = self._transactions.get(transactional_id)
-        if known is None or known.state not in PREPARED or transactional_id in self._pending:
+        if known is None or known.status not in PREPARED or transactional_id in self._pending:
             return Ready()
         return Ready(sends=(self._markers(transactional_id),))
 
     def _abort_timed_out(self, now_ms: int) -> TransactionReady:
         def is_due(transactional_id: str, known: Transaction) -> bool:
             return (
-                known.state is State.ONGOING
+                known.status is TransactionStatus.ONGOING
                 and known.start_ms + known.timeout_ms < now_ms
                 and transactional_id not in self._pending
             )
@@ -412,7 +414,7 @@ class TransactionShard:
     def _remove_expired(self, now_ms: int) -> TransactionReady:
         def is_due(transactional_id: str, known: Transaction) -> bool:
             return (
-                known.state in IDLE
+                known.status in IDLE
                 and now_ms - known.update_ms > self._config.id_expiration_ms
                 and transactional_id not in self._pending
             )
@@ -454,9 +456,11 @@ class TransactionShard:
         for transactional_id, after in changes.items():
             assert transactional_id not in self._pending, f"{transactional_id!r} has a change on its way"
             before = self._transactions.get(transactional_id)
-            state = State.DEAD if after is None else after.state
-            legal = state is State.EMPTY if before is None else before.state in LEGAL_BEFORE[state]
-            assert legal, f"{transactional_id!r} cannot become {state.label} from {before}"
+            status = TransactionStatus.DEAD if after is None else after.status
+            legal = (
+                status is TransactionStatus.EMPTY if before is None else before.status in LEGAL_BEFORE[status]
+            )
+            assert legal, f"{transactional_id!r} cannot become {status.label} from {before}"
             self._pending.add(transactional_id)
             step.append(TransactionRecord(transactional_id, after))
         step.when_written(written)
@@ -475,7 +479,7 @@ class TransactionShard:
             self._overdue.discard(transactional_id)
             self._pending.remove(transactional_id)
             self._unmarked.pop(transactional_id, None)
-            if after is not None and after.state in PREPARED:
+            if after is not None and after.status in PREPARED:
                 self._timers.schedule((_CARRY_OUT, transactional_id), AT_ONCE_MS)
 
     def end_transaction(self, _producer_id: int, *, committed: bool) -> None:
@@ -486,7 +490,7 @@ class TransactionShard:
         """Begins work after the whole log was replayed: completes the transactions whose end is already decided."""
         self._timers.schedule(_ABORT_TIMED_OUT, now_ms + self._config.abort_timed_out_interval_ms)
         self._timers.schedule(_REMOVE_EXPIRED, now_ms + self._config.remove_expired_interval_ms)
-        decided = [name for name, known in self._transactions.items() if known.state in PREPARED]
+        decided = [name for name, known in self._transactions.items() if known.status in PREPARED]
         return Ready(sends=tuple(self._markers(name) for name in decided))
 
     def resign(self, _now_ms: int) -> TransactionReady:

@@ -31,7 +31,7 @@ TV0 = 0
 TV2 = 2
 
 
-class State(IntEnum):
+class TransactionStatus(IntEnum):
     """The status in `__transaction_state`. DEAD is never written, because a dead transactional id gets a tombstone."""
 
     EMPTY = 0
@@ -48,20 +48,20 @@ class State(IntEnum):
         return self.name.title().replace("_", "")
 
 
-COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-IDLE = (State.EMPTY, *COMPLETE)
-PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+COMPLETE = (TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT)
+IDLE = (TransactionStatus.EMPTY, *COMPLETE)
+PREPARED = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
 
-# For each state, the states from which it may be entered. A new transactional id starts in EMPTY.
-LEGAL_BEFORE: Mapping[State, tuple[State, ...]] = {
-    State.EMPTY: IDLE,
-    State.ONGOING: (State.ONGOING, *IDLE),
-    State.PREPARE_COMMIT: (State.ONGOING,),
+# For each status, the statuses from which it may be entered. A new transactional id starts in EMPTY.
+LEGAL_BEFORE: Mapping[TransactionStatus, tuple[TransactionStatus, ...]] = {
+    TransactionStatus.EMPTY: IDLE,
+    TransactionStatus.ONGOING: (TransactionStatus.ONGOING, *IDLE),
+    TransactionStatus.PREPARE_COMMIT: (TransactionStatus.ONGOING,),
     # TV2 also aborts a transaction without partitions, in order to raise the epoch.
-    State.PREPARE_ABORT: (State.ONGOING, *IDLE),
-    State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
-    State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
-    State.DEAD: IDLE,
+    TransactionStatus.PREPARE_ABORT: (TransactionStatus.ONGOING, *IDLE),
+    TransactionStatus.COMPLETE_COMMIT: (TransactionStatus.PREPARE_COMMIT,),
+    TransactionStatus.COMPLETE_ABORT: (TransactionStatus.PREPARE_ABORT,),
+    TransactionStatus.DEAD: IDLE,
 }
 
 
@@ -74,7 +74,7 @@ class Transaction:
     producer_epoch: int
     timeout_ms: int
     update_ms: int
-    state: State = State.EMPTY
+    status: TransactionStatus = TransactionStatus.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NO_TIMESTAMP
     last_producer_epoch: int = NO_PRODUCER_EPOCH
@@ -88,7 +88,7 @@ class Transaction:
 
     @property
     def commits(self) -> bool:
-        return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+        return self.status in (TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT)
 
 
 def new_transactional_id(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
@@ -114,7 +114,7 @@ def with_next_epoch(
         return None
     return replace(
         before,
-        state=State.EMPTY,
+        status=TransactionStatus.EMPTY,
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
         timeout_ms=timeout_ms,
@@ -130,7 +130,7 @@ def with_new_producer_id(
     """The state after a producer with an exhausted epoch starts: it has a new producer id."""
     return replace(
         before,
-        state=State.EMPTY,
+        status=TransactionStatus.EMPTY,
         producer_id=producer_id,
         previous_producer_id=before.producer_id,
         producer_epoch=0,
@@ -147,9 +147,9 @@ def with_partitions(
 ) -> Transaction:
     return replace(
         before,
-        state=State.ONGOING,
+        status=TransactionStatus.ONGOING,
         partitions=before.partitions | partitions,
-        start_ms=before.start_ms if before.state is State.ONGOING else now_ms,
+        start_ms=before.start_ms if before.status is TransactionStatus.ONGOING else now_ms,
         update_ms=now_ms,
         client_version=client_version,
     )
@@ -157,16 +157,16 @@ def with_partitions(
 
 def prepared(
     before: Transaction,
-    state: State,
+    status: TransactionStatus,
     client_version: int,
     now_ms: int,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> Transaction:
     """The state after a client ends its transaction: PrepareCommit or PrepareAbort."""
-    nothing_added = before.state is not State.ONGOING
+    nothing_added = before.status is not TransactionStatus.ONGOING
     after = replace(
         before,
-        state=state,
+        status=status,
         next_producer_id=next_producer_id,
         start_ms=now_ms if nothing_added else before.start_ms,
         update_ms=now_ms,
@@ -184,7 +184,7 @@ def fenced(before: Transaction, version: int, now_ms: int) -> Transaction:
     """
     after = replace(
         _bumped(before),
-        state=State.PREPARE_ABORT,
+        status=TransactionStatus.PREPARE_ABORT,
         update_ms=now_ms,
         client_version=TV2 if version >= TV2 else TV0,
     )
@@ -202,7 +202,7 @@ def completed(before: Transaction, now_ms: int) -> Transaction:
     because the epoch is exhausted, the new id replaces the old id."""
     after = replace(
         before,
-        state=State.COMPLETE_COMMIT if before.commits else State.COMPLETE_ABORT,
+        status=TransactionStatus.COMPLETE_COMMIT if before.commits else TransactionStatus.COMPLETE_ABORT,
         partitions=frozenset(),
         update_ms=now_ms,
     )

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kcli.coordinator.patterns import PATTERN_MAX_CHARS, compiled_pattern
 from kcli.coordinator.transaction.questions import Filter
-from kcli.coordinator.transaction.state import State
+from kcli.coordinator.transaction.state import TransactionStatus
 from kcli.errors import InvalidRegularExpression
 from kcli.protocol.messages.list_transactions import (
     ListTransactionsRequest,
@@ -27,7 +27,7 @@ from kcli.server.requests.turns import Steps, run_in_turns
 Item = TypeVar("Item")
 
 # Kafka accepts the name of the last state as a filter, although no transactional id is ever in this state.
-_STATES = frozenset((*(state.label for state in State), "PrepareEpochFence"))
+_STATES = frozenset((*(status.label for status in TransactionStatus), "PrepareEpochFence"))
 
 
 IDS_PER_TURN = 500

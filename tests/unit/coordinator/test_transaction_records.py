@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcli.coordinator.transaction.records import OLD_VERSION, TransactionRecord, decode, encode
-from kcli.coordinator.transaction.state import State, Transaction
+from kcli.coordinator.transaction.state import Transaction, TransactionStatus
 from kcli.errors import CorruptRecordError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.transaction_state import decode_key, decode_value
@@ -18,7 +18,7 @@ ONGOING = Transaction(
     producer_epoch=3,
     timeout_ms=900_000,
     update_ms=1795252090864,
-    state=State.ONGOING,
+    status=TransactionStatus.ONGOING,
     partitions=frozenset({TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 2)}),
     start_ms=1795252090864,
     previous_producer_id=9,
@@ -42,12 +42,14 @@ def test_the_old_version_has_no_room_for_the_second_protocol() -> None:
     assert decode(*encode(TransactionRecord("x", ONGOING), OLD_VERSION)) == TransactionRecord("x", lost)
 
 
-@pytest.mark.parametrize(("state", "partitions"), [(State.EMPTY, None), (State.COMPLETE_ABORT, ())])
+@pytest.mark.parametrize(
+    ("status", "partitions"), [(TransactionStatus.EMPTY, None), (TransactionStatus.COMPLETE_ABORT, ())]
+)
 def test_no_partitions_are_null_before_a_transaction_and_an_empty_list_after_it(
-    state: State, partitions: tuple[Any, ...] | None
+    status: TransactionStatus, partitions: tuple[Any, ...] | None
 ) -> None:
     key, value = encode(
-        TransactionRecord("x", dataclasses.replace(ONGOING, state=state, partitions=frozenset()))
+        TransactionRecord("x", dataclasses.replace(ONGOING, status=status, partitions=frozenset()))
     )
     assert value is not None
     assert decode_value(decode_key(key), value)[0].transaction_partitions == partitions
@@ -58,7 +60,10 @@ def test_bytes_that_kafka_wrote() -> None:
     key = bytes.fromhex("0000000874786e2d69642d32")
     empty = Transaction(producer_id=14, producer_epoch=0, timeout_ms=900_000, update_ms=1795252090864)
     ongoing = dataclasses.replace(
-        empty, state=State.ONGOING, partitions=frozenset({TopicPartition("txn-a", 0)}), start_ms=1795252090864
+        empty,
+        status=TransactionStatus.ONGOING,
+        partitions=frozenset({TopicPartition("txn-a", 0)}),
+        start_ms=1795252090864,
     )
     made_key, value = encode(TransactionRecord("txn-id-2", ongoing))
     assert made_key == key
@@ -75,8 +80,8 @@ def test_types_of_a_newer_kafka_are_passed_over_and_broken_ones_are_not() -> Non
         decode(key, broken)
 
 
-@pytest.mark.parametrize("state", list(State))
-def test_labels_are_kafkas(state: State) -> None:
-    assert state.label in {
+@pytest.mark.parametrize("status", list(TransactionStatus))
+def test_labels_are_kafkas(status: TransactionStatus) -> None:
+    assert status.label in {
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
     }  # fmt: skip
