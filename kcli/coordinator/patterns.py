@@ -34,12 +34,12 @@ _cache: OrderedDict[str, Pattern | str] = OrderedDict()
 
 def compiled_pattern(regex: str) -> Pattern | str:
     """Compiles an expression. If RE2 refuses it, or if it is too complex, returns the reason as text."""
-    found = _cache.get(regex)
-    if found is None:
-        found = _cache[regex] = _too_complex(regex) or _compiled(regex)
+    pattern = _cache.get(regex)
+    if pattern is None:
+        pattern = _cache[regex] = _too_complex(regex) or _compiled(regex)
         if len(_cache) > _CACHED_MAX:
             _cache.popitem(last=False)
-    return found
+    return pattern
 
 
 def is_compiled(regex: str) -> bool:

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from kcli.coordinator.group.config import GroupConfig, TimesOf
 from kcli.coordinator.group.counts import GroupCounts
@@ -70,7 +70,7 @@ class GroupType(Protocol):
 
     timers: tuple[StrEnum, ...] = ()
     """The kinds of deadlines that this type sets. The values of the kinds of all types are different."""
-    requests: Mapping[Kind, Callable[..., object]]
+    requests: Mapping[Kind, Callable[..., Any]]
     """The requests that this type serves for its own groups. If no earlier type lists a request, this type also serves
     it for groups that do not exist, and for groups whose type does not list the request."""
 
@@ -153,6 +153,6 @@ class GroupTypeRow:
     create: Callable[[ShardParts], GroupType]
 
 
-def serving(*served: Served) -> Mapping[Kind, Callable[..., object]]:
+def serving(*served: Served) -> Mapping[Kind, Callable[..., Any]]:
     """Makes the table `GroupType.requests`."""
     return dict(served)

@@ -161,8 +161,8 @@ class GroupShard:
             code = self._types.of_offsets(group_id).admit_fetch(group_id, member_id or "", member_epoch)
             if code is not ErrorCode.NONE:
                 return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
-        found = self._offsets.fetch(group_id, topics, require_stable=require_stable)
-        return OffsetFetchResponseGroup(group_id=group_id, topics=found)
+        offsets = self._offsets.fetch(group_id, topics, require_stable=require_stable)
+        return OffsetFetchResponseGroup(group_id=group_id, topics=offsets)
 
     def partitions_with_offsets(self, group_id: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The partitions that a group has offsets for, by topic."""

@@ -103,10 +103,10 @@ class NoTopics:
 
 def metadata_hash(topics: TopicsView, names: Iterable[str]) -> int:
     """The hash of all these topics, as the signed number in a record. Topics that do not exist are left out."""
-    found = [topic for topic in map(topics.topic, sorted(topics.existing(names))) if topic is not None]
-    if not found:
+    existing = [topic for topic in map(topics.topic, sorted(topics.existing(names))) if topic is not None]
+    if not existing:
         return NO_HASH
-    value = xxh3_64_intdigest(b"".join(_UINT64.pack(topic.hash) for topic in found))
+    value = xxh3_64_intdigest(b"".join(_UINT64.pack(topic.hash) for topic in existing))
     return value - (1 << 64) if value >> 63 else value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from kcli.coordinator.group.group_type import GroupType, GroupTypeRow, ShardParts
 from kcli.coordinator.group.records import LogRecord
@@ -64,15 +64,15 @@ class TypeTable:
         self, request: Request[ArgumentT], argument: ArgumentT
     ) -> Callable[[ArgumentT, GroupStep], None]:
         """The function that serves a request."""
-        return cast("Callable[[ArgumentT, GroupStep], None]", self._function(request, argument.group_id))
+        return self._function(request, argument.group_id)
 
     def answering(
         self, question: Question[ArgumentT, AnswerT], argument: ArgumentT
     ) -> Callable[[ArgumentT, int], AnswerT]:
         """The function that answers a question."""
-        return cast("Callable[[ArgumentT, int], AnswerT]", self._function(question, argument.group_id))
+        return self._function(question, argument.group_id)
 
-    def _function(self, kind: Kind, group_id: str) -> Callable[..., object]:
+    def _function(self, kind: Kind, group_id: str) -> Callable[..., Any]:
         own = self.of(group_id)
         function = None if own is None else own.requests.get(kind)
         return function or self._servers[kind].requests[kind]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kcli.coordinator.group.group_type import Groups, GroupType, GroupTypeRow, Retention
 from kcli.coordinator.group.offsets.requests import names_no_member
@@ -88,7 +89,7 @@ class UnservedType(GroupType):
     """`member_type` is the type of the records that members have. `state_of` returns the state of a group with
     members."""
 
-    requests: Mapping[Kind, Callable[..., object]] = {}
+    requests: Mapping[Kind, Callable[..., Any]] = {}
 
     def __init__(
         self, name: str, groups: Groups, member_type: int, state_of: Callable[[UnservedGroup], str]

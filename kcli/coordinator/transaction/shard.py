@@ -324,12 +324,12 @@ class TransactionShard:
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return describe(transactional_id, self._transactions.get(transactional_id))
 
-    def list_transactions(self, wanted: Filter, now_ms: int) -> Iterator[ListedTransaction | None]:
+    def list_transactions(self, selection: Filter, now_ms: int) -> Iterator[ListedTransaction | None]:
         """Yields each transaction that matches the filter, and None in place of each other transaction. The caller may
         pause after every item."""
         for transactional_id in tuple(self._transactions):
             known = self._transactions.get(transactional_id)
-            if known is None or not wanted.matches(known, now_ms):
+            if known is None or not selection.matches(known, now_ms):
                 yield None
             else:
                 yield listed(transactional_id, known)

@@ -5,8 +5,8 @@ for the leader a list of all members. So the answer must wait until all members 
 
 1. `server/handlers/join_group.py` checks the permission and the limits of the request. `ShardRunner.call` then makes
    a future, the token of the request, and calls the shard of the group.
-2. `GroupShard.serve` finds the type of the group. For a classic group, and for a group that does not exist,
-   `Joins.serve` below is called. For a consumer group, `ClassicMembers` (consumer/members/) acts in its place.
+2. `GroupShard.serve` finds the type of the group. For a classic group, and for a group that does not exist, it calls
+   `Joins.serve` below. For a consumer group, it calls `join` of consumer/members/classic_members.py.
 3. `Joins` decides whether the client may join, whether it is a new or a known member, and whether a rebalance is
    needed. If the member must wait, `ClassicGroup.await_join` stores the token in the member (group.py).
 4. `Rebalance` (rebalance.py) runs the join phase. When all members have joined, or when the time for this is over,

@@ -54,9 +54,9 @@ class Memberships:
             self._store_assignments(group, request, step)
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
-        given = {each.member_id: each.assignment for each in request.assignments}
+        sent = {each.member_id: each.assignment for each in request.assignments}
         # A member that is missing in the leader's assignment gets an empty assignment (KAFKA-3526).
-        assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+        assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id
         step.append(GroupRecord(group.group_id, group.to_metadata(assignments)))
         step.when_written(
@@ -181,11 +181,11 @@ def _sync_error(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     code = _member_error(group, request)
     if code is not ErrorCode.NONE:
         return code
-    for given, known in (
+    for named, selected in (
         (request.protocol_type, group.protocol_type),
         (request.protocol_name, group.protocol_name),
     ):
-        if given is not None and given != known:
+        if named is not None and named != selected:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS

@@ -71,13 +71,13 @@ def _member(member: ConsumerMember, target: Assignment, topics: TopicsView) -> c
 
 def _named(assigned: Assignment, topics: TopicsView) -> cgd.Assignment:
     """Replaces the topic ids of an assignment by topic names. Topics that have been deleted are left out."""
-    found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
+    known = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     return cgd.Assignment(
         topic_partitions=tuple(
             cgd.TopicPartitions(
                 topic_id=topic.topic_id, topic_name=topic.name, partitions=tuple(sorted(partitions))
             )
-            for topic, partitions in found
+            for topic, partitions in known
             if topic is not None
         )
     )

@@ -44,7 +44,7 @@ class OffsetDeletion:
         """Deletes the first slice of the committed offsets for these topics, and their offsets in open transactions and
         in writes in progress. If the result is True, more slices are left, and the caller must call `delete_slice`."""
         before = self._table.end_offset
-        self._waiting.extend((*found, before) for found in self._table.partitions_of(topics))
+        self._waiting.extend((*entry, before) for entry in self._table.partitions_of(topics))
         has_more = self.delete_slice(step)
         for record in self._table.uncommitted_tombstones(topics):
             if record not in step.records:
@@ -67,7 +67,7 @@ class OffsetDeletion:
     def delete_of_group(self, group_id: str, before: int | None, step: GroupStep) -> OffsetsDeleted:
         """Deletes the next slice of a group's offsets. `before` is None in the first call."""
         limit = self._table.end_offset if before is None else before
-        found = self._table.first_before(group_id, limit, OFFSETS_PER_SLICE)
-        for topic, partition in found:
+        partitions = self._table.first_before(group_id, limit, OFFSETS_PER_SLICE)
+        for topic, partition in partitions:
             step.append(OffsetRecord(group_id, topic, partition, None))
-        return OffsetsDeleted(before=limit, is_last=len(found) < OFFSETS_PER_SLICE)
+        return OffsetsDeleted(before=limit, is_last=len(partitions) < OFFSETS_PER_SLICE)

@@ -107,7 +107,7 @@ class OffsetRequests:
     ) -> tuple[OffsetFetchResponseTopics, ...]:
         """The committed offsets for the requested partitions. If the request names no partitions, the result has every
         partition for which the group has an offset. A missing offset is -1."""
-        wanted = tuple(self._table.topics_of(group_id).items()) if topics is None else topics
+        selected = tuple(self._table.topics_of(group_id).items()) if topics is None else topics
         return tuple(
             OffsetFetchResponseTopics(
                 name=topic,
@@ -116,7 +116,7 @@ class OffsetRequests:
                     for partition in partitions
                 ),
             )
-            for topic, partitions in wanted
+            for topic, partitions in selected
         )
 
     def _fetch_partition(

@@ -157,13 +157,13 @@ class OffsetTable:
 
     def first_before(self, group_id: str, log_offset: int, count: int) -> list[tuple[str, int]]:
         """Up to `count` partitions for which a group has an offset whose record is before a position in the log."""
-        found = (
+        older = (
             (topic, partition)
             for topic, partitions in self._groups.get(group_id, {}).items()
             for partition, entry in partitions.items()
             if entry[1] < log_offset
         )
-        return list(islice(found, count))
+        return list(islice(older, count))
 
     def tombstones_of_group(self, group_id: str) -> Iterator[OffsetRecord]:
         """The tombstones for all offsets of a group, including offsets in open transactions and in writes in

@@ -46,10 +46,10 @@ class _Work:
         alike: dict[tuple[uuid.UUID, ...], list[int]] = {}
         by_tuple: dict[int, list[int]] = {}
         for number, member in enumerate(members.values()):
-            found = by_tuple.get(id(member.topic_ids))
-            if found is None:
-                found = by_tuple[id(member.topic_ids)] = alike.setdefault(member.topic_ids, [])
-            found.append(number)
+            subscribers = by_tuple.get(id(member.topic_ids))
+            if subscribers is None:
+                subscribers = by_tuple[id(member.topic_ids)] = alike.setdefault(member.topic_ids, [])
+            subscribers.append(number)
         self._subscribers: dict[uuid.UUID, list[int]] = {}
         for topic_ids, numbers in alike.items():
             for topic_id in topic_ids:
@@ -125,13 +125,13 @@ class _Work:
         self.loads[taker] += 1
 
     def result(self) -> dict[str, Assignment]:
-        given: list[dict[uuid.UUID, list[int]]] = [{} for _ in self.loads]
+        results: list[dict[uuid.UUID, list[int]]] = [{} for _ in self.loads]
         for topic_id in self.topic_order:
             for owner, partitions in _by_owner(self.owners[topic_id]).items():
-                given[owner][topic_id] = partitions
+                results[owner][topic_id] = partitions
         return {
             member_id: assignment(partitions.items())
-            for member_id, partitions in zip(self._members, given, strict=True)
+            for member_id, partitions in zip(self._members, results, strict=True)
         }
 
 

@@ -27,14 +27,14 @@ def assign_homogeneous(
     topic_ids = in_hash_order(first.topic_ids, uuid_hash)
     quota, extra = divmod(sum(partition_counts[topic_id] for topic_id in topic_ids), len(members))
     free = _never_assigned(members, topic_ids, partition_counts)
-    kept: dict[str, Assignment] = {}
+    retained: dict[str, Assignment] = {}
     below: list[tuple[str, int]] = []
     for nth, (member_id, member) in enumerate(members.items()):
-        kept[member_id], room = _keep(member.assigned, partition_counts, quota + (nth < extra), free)
+        retained[member_id], room = _keep(member.assigned, partition_counts, quota + (nth < extra), free)
         if room:
             below.append((member_id, room))
-    _hand_out(free, below, kept)
-    return kept
+    _hand_out(free, below, retained)
+    return retained
 
 
 def _never_assigned(
@@ -62,33 +62,33 @@ def _keep(
     count = size(assigned)
     if count <= quota and assigned.keys() <= partition_counts.keys():
         return assigned, quota - count  # nearly always
-    kept: dict[uuid.UUID, frozenset[int]] = {}
+    retained: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in partition_counts:
             continue  # not subscribed any more, or deleted
         if len(partitions) <= quota:
             quota -= len(partitions)
-            kept[topic_id] = partitions
+            retained[topic_id] = partitions
             continue
         ordered = sorted(partitions)
         if quota:
-            kept[topic_id] = frozenset(ordered[:quota])
+            retained[topic_id] = frozenset(ordered[:quota])
         free.extend(TopicIdPartition(topic_id, partition) for partition in ordered[quota:])
         quota = 0
-    return kept, quota
+    return retained, quota
 
 
 def _hand_out(
-    free: list[TopicIdPartition], below: list[tuple[str, int]], kept: dict[str, Assignment]
+    free: list[TopicIdPartition], below: list[tuple[str, int]], retained: dict[str, Assignment]
 ) -> None:
     at = 0
     for member_id, room in below:
-        given = free[at : at + room]
-        at += len(given)
-        if given:
+        taken = free[at : at + room]
+        at += len(taken)
+        if taken:
             by_topic: dict[uuid.UUID, list[int]] = {}
             # One look-up for each run of partitions of a topic, because a UUID is hashed slowly.
-            for topic_id, run in groupby(given, key=itemgetter(0)):
+            for topic_id, run in groupby(taken, key=itemgetter(0)):
                 by_topic.setdefault(topic_id, []).extend([partition for _, partition in run])
-            kept[member_id] = assignment((*kept[member_id].items(), *by_topic.items()))
+            retained[member_id] = assignment((*retained[member_id].items(), *by_topic.items()))
     assert at == len(free), f"{len(free) - at} partitions have no taker"

@@ -21,20 +21,20 @@ NEWEST_VERSION = 3
 
 
 def by_id(listed: Iterable[TopicPartitions], topics: TopicsView) -> Assignment:
-    found = ((topics.topic(each.topic), each.partitions) for each in listed)
+    known = ((topics.topic(each.topic), each.partitions) for each in listed)
     return assignment(
         (topic.topic_id, (number for number in partitions if 0 <= number < topic.partition_count))
-        for topic, partitions in found
+        for topic, partitions in known
         if topic is not None
     )
 
 
 def assignment_bytes(assigned: Assignment, topics: TopicsView, subscription: bytes) -> bytes:
     """Encodes the assignment of a classic member, in the version of the member's subscription."""
-    found = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
+    known = ((topics.topic_by_id(topic_id), partitions) for topic_id, partitions in assigned.items())
     listed = tuple(
         TopicPartitions(topic=topic.name, partitions=tuple(sorted(partitions)))
-        for topic, partitions in found
+        for topic, partitions in known
         if topic is not None
     )
     return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=listed), _version(subscription))

@@ -49,8 +49,8 @@ def existing_group(shard: ConsumerShard, group_id: str) -> ConsumerGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    found = "not found" if group is None else "is not a consumer group"
-    raise GroupIdNotFoundException(f"Group {group_id} {found}.")
+    reason = "not found" if group is None else "is not a consumer group"
+    raise GroupIdNotFoundException(f"Group {group_id} {reason}.")
 
 
 def find_or_upgrade(shard: ConsumerShard, group_id: str, *, creates: bool) -> UpgradedGroup:
@@ -111,8 +111,8 @@ def _converted(topics: TopicsView, classic: ClassicGroup) -> ConsumerGroup:
         group.apply(member_record(group.group_id, member))
         group.apply(target_record(group.group_id, member.member_id, member.assigned))
         group.apply(current_record(group.group_id, member))
-    found = metadata_hash(topics, group.subscribed)
-    group.apply(epoch_record(group.group_id, classic.generation_id, found))
+    topics_hash = metadata_hash(topics, group.subscribed)
+    group.apply(epoch_record(group.group_id, classic.generation_id, topics_hash))
     group.apply(assignment_epoch_record(group.group_id, classic.generation_id))
     return group
 

@@ -13,12 +13,12 @@ NOTHING: Assignment = {}
 def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignment:
     """Makes an assignment. Topics without partitions are left out. If a topic occurs twice, its partitions are
     combined."""
-    found: dict[uuid.UUID, frozenset[int]] = {}
+    by_topic: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, numbers in partitions:
-        merged = found.get(topic_id, frozenset()).union(numbers)
+        merged = by_topic.get(topic_id, frozenset()).union(numbers)
         if merged:
-            found[topic_id] = merged
-    return found
+            by_topic[topic_id] = merged
+    return by_topic
 
 
 def disjoint(assignments: Iterable[Assignment]) -> Iterator[Assignment]:

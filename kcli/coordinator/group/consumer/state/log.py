@@ -38,11 +38,6 @@ class ConsumerLog:
 
     # Writing
 
-    def writer(self, group: ConsumerGroup, step: GroupStep) -> Writer:
-        """A writer for the changes that one request or deadline makes to a group. The first record adds the group to
-        the table of groups."""
-        return Writer(self, group, step)
-
     def begin(self, group: ConsumerGroup, records: Records) -> GroupContinuation:
         """Begins a write of these records, and adds the group to the table of groups. The caller may add more records
         to the list. Returns a function that must be called once, when the write has succeeded or failed."""

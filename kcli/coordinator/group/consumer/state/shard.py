@@ -36,4 +36,6 @@ class ConsumerShard:
         return group
 
     def writer(self, group: ConsumerGroup, step: GroupStep) -> Writer:
-        return self.log.writer(group, step)
+        """A writer for the changes that one request or deadline makes to a group. The first record adds the group to
+        the table of groups."""
+        return Writer(self.log, group, step)

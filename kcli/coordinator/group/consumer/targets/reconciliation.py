@@ -64,23 +64,23 @@ def _next(
     owned: Assignment | None,
     owners_of: OwnersOf,
 ) -> ConsumerMember:
-    kept: dict[uuid.UUID, frozenset[int]] = {}
+    retained: dict[uuid.UUID, frozenset[int]] = {}
     revoked: dict[uuid.UUID, frozenset[int]] = {}
     for topic_id, partitions in member.assigned.items():
-        wanted = target.get(topic_id, _NONE)
-        if partitions & wanted:
-            kept[topic_id] = partitions & wanted
-        if partitions - wanted:
-            revoked[topic_id] = partitions - wanted
+        targeted = target.get(topic_id, _NONE)
+        if partitions & targeted:
+            retained[topic_id] = partitions & targeted
+        if partitions - targeted:
+            revoked[topic_id] = partitions - targeted
     if revoked and (owned is None or overlaps(owned, revoked)):
         return replace(
             member,
             state=MemberState.UNREVOKED_PARTITIONS,
             previous_epoch=member.epoch,
-            assigned=kept,
+            assigned=retained,
             pending_revocation=revoked,
         )
-    assigned, is_waiting = _with_free(member, kept, target, owners_of)
+    assigned, is_waiting = _with_free(member, retained, target, owners_of)
     return replace(
         member,
         state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
@@ -92,14 +92,14 @@ def _next(
 
 
 def _with_free(
-    member: ConsumerMember, kept: Assignment, target: Assignment, owners_of: OwnersOf
+    member: ConsumerMember, retained: Assignment, target: Assignment, owners_of: OwnersOf
 ) -> tuple[Assignment, bool]:
-    """Returns an assignment and a flag. The assignment has the kept partitions and the free partitions of the target.
-    The flag is True if some partitions of the target are not free yet."""
-    assigned = dict(kept)
+    """Returns an assignment and a flag. The assignment has the retained partitions and the free partitions of the
+    target. The flag is True if some partitions of the target are not free yet."""
+    assigned = dict(retained)
     is_waiting = False
-    for topic_id, wanted in target.items():
-        missing = wanted - kept.get(topic_id, _NONE)
+    for topic_id, targeted in target.items():
+        missing = targeted - retained.get(topic_id, _NONE)
         if not missing:
             continue
         owners, own_id = owners_of(topic_id), member.member_id

@@ -65,13 +65,13 @@ class RegexChange(Enum):
 
 def compiled(regex: str) -> Pattern:
     """Compiles an expression. Raises INVALID_REGULAR_EXPRESSION if RE2 refuses it, or if it is too complex."""
-    found = compiled_pattern(regex)
-    if isinstance(found, str):
+    pattern = compiled_pattern(regex)
+    if isinstance(pattern, str):
         shown = f"`{regex}` " if len(regex) <= PATTERN_MAX_CHARS else ""
         raise InvalidRegularExpression(
-            f"SubscribedTopicRegex {shown}is not a valid regular expression: {found}."
+            f"SubscribedTopicRegex {shown}is not a valid regular expression: {pattern}."
         )
-    return found
+    return pattern
 
 
 def matching(
@@ -81,13 +81,13 @@ def matching(
     caller can pause. An expression must match the whole name of a topic. If an expression that another broker has
     accepted cannot be compiled here, it matches no topics."""
     known = tuple(names)
-    found: dict[str, tuple[str, ...]] = {}
+    matches: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
         matched: list[str] = []
         try:
             pattern = compiled(regex)
         except InvalidRegularExpression:
-            found[regex] = ()
+            matches[regex] = ()
             yield 1
             continue
         weight = 1 + pattern.programsize // INSTRUCTIONS_PER_NAME
@@ -96,8 +96,8 @@ def matching(
             part = known[begin : begin + per_step]
             matched += filter(pattern.fullmatch, part)
             yield len(part) * weight
-        found[regex] = tuple(matched)
-    return found
+        matches[regex] = tuple(matched)
+    return matches
 
 
 def check_regex(group: ConsumerGroup, before: ConsumerMember, regex: str | None) -> None:
@@ -142,9 +142,9 @@ def resolution_due(shard: ConsumerShard, group: ConsumerGroup, now_ms: int) -> R
     return ResolveRegexes(group.group_id, regexes, shard.topics)
 
 
-def changed(group: ConsumerGroup, found: Mapping[str, tuple[str, ...]]) -> bool:
+def changed(group: ConsumerGroup, matches: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether at least one of the expressions matches other topics than before."""
-    for regex, names in found.items():
+    for regex, names in matches.items():
         known = group.regexes.get(regex)
         if (() if known is None else known.topic_names) != names:
             return True

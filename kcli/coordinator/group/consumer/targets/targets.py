@@ -68,16 +68,16 @@ def _refresh(shard: ConsumerShard, writer: Writer, *, raises_epoch: bool) -> Non
 
 def raise_epoch(shard: ConsumerShard, writer: Writer, *, always: bool) -> None:
     group = writer.group
-    found = metadata_hash(shard.topics, group.subscribed)
-    if always or found != group.metadata_hash:
-        record = epoch_record(group.group_id, group.epoch + 1, found)
+    new_hash = metadata_hash(shard.topics, group.subscribed)
+    if always or new_hash != group.metadata_hash:
+        record = epoch_record(group.group_id, group.epoch + 1, new_hash)
         writer.put(record.key, record.value)
         # Logged at DEBUG, like the targets below, because each member that joins causes both lines.
         _log.debug(
             "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
             group.group_id,
             group.epoch,
-            found,
+            new_hash,
         )
     if group.has_partition_metadata:
         writer.put_all((partition_metadata_tombstone(group.group_id),))
@@ -114,8 +114,8 @@ def _spec(topics: TopicsView, group: ConsumerGroup) -> GroupSpec:
     for member in group.members.values():
         names = group.names_of(member)
         if names not in ids_of:
-            found = [known[name] for name in names if name in known]
-            ids_of[names] = tuple(topic.topic_id for topic in found if topic is not None)
+            existing = [known[name] for name in names if name in known]
+            ids_of[names] = tuple(topic.topic_id for topic in existing if topic is not None)
         members[member.member_id] = Subscriber(
             member.instance_id, ids_of[names], group.target_of(member.member_id)
         )
