@@ -13,12 +13,15 @@ from __future__ import annotations
 import os
 import random
 import re
+from enum import StrEnum
 from typing import Any
 
 import pytest
 
 from kcli.coordinator.group.classic.group import ClassicGroup, GroupState
+from kcli.coordinator.group.classic.rebalance import ClassicTimer
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
+from kcli.coordinator.group.consumer.state.sessions import ConsumerTimer
 from rigs.answers import answers
 from rigs.group_world import GroupWorld
 
@@ -209,11 +212,22 @@ class Crowd:
     # What must hold
 
     def check(self) -> None:
+        deadlines = self.world.shard._timers._deadlines
         for group in self.world.shard._groups.values():
             if isinstance(group, ConsumerGroup):
                 self.check_consumer(group)
+                kind: StrEnum = ConsumerTimer.SESSION
+                silent = list(group.members)
             else:
                 self.check_classic(group)
+                kind = ClassicTimer.SESSION
+                silent = [
+                    name
+                    for name, each in group.members.items()
+                    if not each.join_token and not each.sync_token
+                ]
+            for member_id in silent:
+                assert (kind, group.group_id, member_id) in deadlines, f"{member_id} has no session"
 
     def check_consumer(self, group: ConsumerGroup) -> None:
         has = [(member.assigned, member.pending_revocation) for member in group.members.values()]

@@ -101,8 +101,8 @@ class GroupType(Protocol):
     def retention(self, group_id: str) -> Retention | None:
         """The start of the retention of the group's offsets. None if no offset of the group may expire."""
 
-    def offset_committed(self, group_id: str, commit_timestamp_ms: int) -> None:
-        """Handles the commit of an offset. The first type also gets the commits for groups that do not exist."""
+    def create_for_offsets(self, group_id: str, commit_timestamp_ms: int) -> None:
+        """Creates a group that did not exist when its first offset was committed. Only the first type is called."""
         return
 
     # Groups

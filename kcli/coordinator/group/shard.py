@@ -302,9 +302,9 @@ class GroupShard:
             self._types.of_record(record).replay(record, live=self._live)
             return
         self._table.replay(record, log_offset, producer_id)
-        if record.committed is not None:
+        if record.committed is not None and record.group_id not in self._groups:
             group_type = self._types.of_offsets(record.group_id)
-            group_type.offset_committed(record.group_id, record.committed.commit_timestamp)
+            group_type.create_for_offsets(record.group_id, record.committed.commit_timestamp)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self._table.end_transaction(producer_id, committed=committed)

@@ -27,6 +27,7 @@ from kcli.coordinator.group.consumer.state.records import (
 from kcli.coordinator.group.consumer.targets import targets
 from kcli.coordinator.group.consumer.targets.reconciliation import check_state, reconcile
 from kcli.coordinator.group.consumer.targets.regexes import NAMES_PER_STEP, compiled, matching
+from kcli.coordinator.group.counts import GroupCounts
 from kcli.coordinator.group.records import OffsetRecord, encode
 from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
@@ -109,6 +110,22 @@ def test_a_step_that_fails_in_its_middle_leaves_the_group_as_it_was(monkeypatch:
     for offset, record in enumerate(ready.records):
         shard.replay(record, offset)
     assert [group.group_state for group in shard.list_groups()] == ["Stable"]
+
+
+def test_a_group_epoch_counts_as_a_rebalance_when_it_is_committed_and_not_when_it_is_loaded() -> None:
+    counts = GroupCounts()
+    shard = GroupShard(GroupConfig(), SystemRng(1), counts=counts)
+    shard.topics_changed(Topics(t=2), (), has_new=True)
+    shard.start(0)
+    records = heartbeat(shard, 0).records
+    assert counts.consumer_rebalances == 0, "nothing is committed yet"
+    for offset, record in enumerate(records):
+        shard.replay(record, offset)
+    assert counts.consumer_rebalances == 1
+    again = GroupShard(GroupConfig(), SystemRng(1), counts=counts)
+    for offset, record in enumerate(records):
+        again.replay(record, offset)
+    assert counts.consumer_rebalances == 1
 
 
 # Assignments

@@ -97,10 +97,9 @@ class ClassicType(GroupType):
     def retention(self, group_id: str) -> Retention | None:
         return offsets.retention(self._own(group_id))
 
-    def offset_committed(self, group_id: str, commit_timestamp_ms: int) -> None:
+    def create_for_offsets(self, group_id: str, commit_timestamp_ms: int) -> None:
         """Creates a group without members when its first offset is committed. Such a group has no group record."""
-        if group_id not in self._groups:
-            self._groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
+        self._groups[group_id] = ClassicGroup(group_id, commit_timestamp_ms)
 
     # Groups
 

@@ -150,7 +150,11 @@ class ConsumerType(GroupType):
             self._classic.rebalance.forget(failed)
         if isinstance(group, ConsumerGroup):
             self._shard.sessions.restart_all(group, step.now_ms)
-        elif isinstance(group, ClassicGroup):
+            return
+        if isinstance(failed, ConsumerGroup):
+            for member_id in failed.members:
+                self._shard.sessions.cancel(group_id, member_id)
+        if isinstance(group, ClassicGroup):
             self._classic.restart_sessions(group, step.now_ms)
 
 
