@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kcli.coordinator.runtime import Answer, AnswerT, Ready, RecordT, SendT, Token
+from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, NotCoordinatorException, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
@@ -66,8 +67,8 @@ ShardT = TypeVar("ShardT", bound=Shard[Any, Any])
 
 
 class ShardRunner(Generic[RecordT, SendT, ShardT]):
-    """Runs one shard. `write_error` converts an error of the log to the error of the answer. The shard returns its
-    results as `Ready`. `send` begins one of the pieces of work that a `Ready` lists in its field `sends`.
+    """Runs one shard. The shard returns its results as `Ready`. `send` begins one of the pieces of work that a `Ready`
+    lists in its field `sends`.
     """
 
     def __init__(
@@ -77,7 +78,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         settings: RunnerSettings,
         *,
         encode: Callable[[RecordT], tuple[bytes, bytes | None]],
-        write_error: Callable[[ErrorCode], ErrorCode],
         now_ms: Callable[[], int],
         send: Callable[[SendT], None],
         broken: Callable[[], None],
@@ -94,7 +94,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._settings = settings
         self._log = ShardLog(partition, settings, now_ms)
         self._encode = encode
-        self._write_error = write_error
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
         self._gathered: list[Write[RecordT, SendT]] = []
@@ -310,7 +309,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             return
         write.failure = code
         self.run(lambda _, now_ms: write.ready.written(code, now_ms))
-        self._answer_error(write.ready, self._write_error(code))
+        self._answer_error(write.ready, write_error(code))
 
     def _answer_error(self, ready: Ready[RecordT, SendT], code: ErrorCode) -> None:
         for reply in ready.replies:
@@ -362,7 +361,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._gathered = []
         for write in writes:
             if write.failure is ErrorCode.NONE:
-                self._answer_error(write.ready, self._write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                self._answer_error(write.ready, write_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         _answer(self._shard.resign(self._now_ms()))
 
 

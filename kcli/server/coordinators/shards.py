@@ -18,7 +18,6 @@ from typing import Generic
 
 from kcli.coordinator.hashing import partition_for
 from kcli.coordinator.runtime import RecordT, SendT
-from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorLoadInProgressException,
     CoordinatorNotAvailableException,
@@ -239,7 +238,6 @@ class CoordinatorShards(Generic[RecordT, SendT, ShardT]):
             leader,
             kind.settings(leader),
             encode=kind.encode,
-            write_error=write_error,
             now_ms=self.now_ms,
             send=lambda work: kind.send(runner, work),
             broken=lambda: self._load_again(leader),

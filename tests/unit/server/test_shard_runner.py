@@ -19,7 +19,6 @@ from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.shard import GroupShard
 from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Answer, Ready
-from kcli.coordinator.write_errors import write_error
 from kcli.errors import (
     CoordinatorNotAvailableException,
     ErrorCode,
@@ -83,7 +82,6 @@ class Rig:
             self.leader,
             RunnerSettings(**settings),
             encode=encode,
-            write_error=write_error,
             now_ms=self.now_ms,
             send=self.sent.append,
             broken=unexpected,
@@ -216,7 +214,6 @@ async def test_a_deadline_that_fails_does_not_hold_up_the_others(tmp_path: Path)
             it.leader,
             RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
             encode=encode,
-            write_error=write_error,
             now_ms=it.now_ms,
             send=sent.append,
             broken=unexpected,
@@ -238,7 +235,6 @@ async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_p
             it.leader,
             RunnerSettings(linger_ms=0, commit_timeout_ms=5000, max_batch_bytes=1000),
             encode=encode,
-            write_error=write_error,
             now_ms=lambda: clock.now_ms,
             send=it.sent.append,
             broken=unexpected,

@@ -109,7 +109,7 @@ class ConsumerType(GroupType):
     def delete(self, group_id: str, step: GroupStep) -> None:
         """Deletes a group at once. If the write fails, the group is restored."""
         group = self._shard.own(group_id)
-        self._shard.writer(group, step).put_all(tuple(group_tombstones(group)))
+        self._shard.writer(group, step).put(*group_tombstones(group))
         del self._shard.groups[group_id]
 
     def topics_changed(self, topics: TopicsView, names: Iterable[str], *, has_new: bool) -> None:

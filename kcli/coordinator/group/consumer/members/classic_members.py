@@ -66,7 +66,7 @@ def join(shard: ConsumerShard, call: JoinCall, step: GroupStep) -> None:
     if call.request.member_id:
         raise UnknownMemberIdException
     # The group has no members, so a classic group may replace it.
-    shard.writer(group, step).put_all(tuple(group_tombstones(group)))
+    shard.writer(group, step).put(*group_tombstones(group))
     shard.classic.joins.create_group(checked, step)
 
 

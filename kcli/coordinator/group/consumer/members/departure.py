@@ -40,10 +40,10 @@ def remove_members(
         downgrade(shard, writer, gone)
         return
     for member_id in gone:
-        writer.put_all(member_tombstones(group.group_id, member_id))
+        writer.put(*member_tombstones(group.group_id, member_id))
     for regex in tuple(group.regexes):
         if not group.subscribers_of(regex):
-            writer.put_all((regex_tombstone(group.group_id, regex),))
+            writer.put(regex_tombstone(group.group_id, regex))
     raise_epoch(shard, writer, always=True)
 
 

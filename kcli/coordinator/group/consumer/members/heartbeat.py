@@ -148,11 +148,11 @@ def replace_member(shard: ConsumerShard, writer: Writer, old: ConsumerMember, ne
     """Gives the assignment of the old member id to the new member id, when a static member has restarted."""
     group = writer.group
     target = group.target_of(old.member_id)
-    writer.put_all(member_tombstones(group.group_id, old.member_id))
+    writer.put(*member_tombstones(group.group_id, old.member_id))
     shard.sessions.cancel(group.group_id, old.member_id)
     save_member(writer, new)
-    writer.put_all((target_record(group.group_id, new.member_id, target),))
-    writer.put_all((current_record(group.group_id, new),))
+    writer.put(target_record(group.group_id, new.member_id, target))
+    writer.put(current_record(group.group_id, new))
 
 
 def _answer(
@@ -189,7 +189,7 @@ def _leave(shard: ConsumerShard, call: HeartbeatCall, step: GroupStep) -> None:
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         _log.debug("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
-        shard.writer(group, step).put_all((current_record(group.group_id, away),))
+        shard.writer(group, step).put(current_record(group.group_id, away))
     else:
         _log.debug("[GroupId %s] Member %s left the consumer group.", group.group_id, member_id)
         remove_members(shard, group, (member,), step)

@@ -50,7 +50,7 @@ def downgrade(
     classic = _converted(shard, group, frozenset(leaving), step.now_ms)
     for member_id in group.members:
         shard.sessions.cancel(group.group_id, member_id)
-    writer.put_all(tuple(group_tombstones(group)))
+    writer.put(*group_tombstones(group))
     assignments = {member.member_id: member.assignment for member in classic.members.values()}
     step.append(GroupRecord(classic.group_id, classic.to_metadata(assignments)))
     shard.groups[classic.group_id] = classic

@@ -84,7 +84,7 @@ def write_upgrade(shard: ConsumerShard, upgraded: UpgradedGroup, writer: Writer)
         rebalance.cancel_session(classic, member.member_id)
     step.append(GroupRecord(group.group_id, None))
     if group.members:
-        writer.put_all(tuple(group_records(group)))
+        writer.put(*group_records(group))
         shard.sessions.restart_all(group, step.now_ms)
     _log.info("[GroupId %s] Converted the classic group to a consumer group.", group.group_id)
 

@@ -10,7 +10,7 @@ only times out, its records are kept, because they are in the log and may be com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.record import ConsumerKey, ConsumerRecord, ConsumerValue
@@ -132,14 +132,10 @@ class Writer:
         self.group = group
         self.step = step
 
-    def put(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        record = ConsumerRecord(key, value)
-        if not self._records:
-            self.step.when_written(self._log.begin(self.group, self._records))
-        self.step.append(record)
-        self._records.append(record)
-        self.group.apply(record)
-
-    def put_all(self, records: Iterable[ConsumerRecord]) -> None:
+    def put(self, *records: ConsumerRecord) -> None:
         for record in records:
-            self.put(record.key, record.value)
+            if not self._records:
+                self.step.when_written(self._log.begin(self.group, self._records))
+            self.step.append(record)
+            self._records.append(record)
+            self.group.apply(record)

@@ -115,8 +115,7 @@ def update_regex(writer: Writer, before: ConsumerMember, member: ConsumerMember)
     if old == new:
         return RegexChange.NONE
     if old and not group.subscribers_of(old):
-        record = regex_tombstone(group.group_id, old)
-        writer.put(record.key, record.value)
+        writer.put(regex_tombstone(group.group_id, old))
     if new:
         return RegexChange.RESOLVED if new in group.regexes else RegexChange.UPDATED
     return RegexChange.RESOLVED if old else RegexChange.UPDATED

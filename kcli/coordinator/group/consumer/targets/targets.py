@@ -52,8 +52,7 @@ def update_member(
 
 
 def save_member(writer: Writer, member: ConsumerMember) -> None:
-    record = member_record(writer.group.group_id, member)
-    writer.put(record.key, record.value)
+    writer.put(member_record(writer.group.group_id, member))
 
 
 def _refresh(shard: ConsumerShard, writer: Writer, *, raises_epoch: bool) -> None:
@@ -70,8 +69,7 @@ def raise_epoch(shard: ConsumerShard, writer: Writer, *, always: bool) -> None:
     group = writer.group
     new_hash = metadata_hash(shard.topics, group.subscribed)
     if always or new_hash != group.metadata_hash:
-        record = epoch_record(group.group_id, group.epoch + 1, new_hash)
-        writer.put(record.key, record.value)
+        writer.put(epoch_record(group.group_id, group.epoch + 1, new_hash))
         # Logged at DEBUG, like the targets below, because each member that joins causes both lines.
         _log.debug(
             "[GroupId %s] Bumped group epoch to %d with metadata hash %d.",
@@ -80,7 +78,7 @@ def raise_epoch(shard: ConsumerShard, writer: Writer, *, always: bool) -> None:
             new_hash,
         )
     if group.has_partition_metadata:
-        writer.put_all((partition_metadata_tombstone(group.group_id),))
+        writer.put(partition_metadata_tombstone(group.group_id))
     group.metadata_is_stale = False
 
 
@@ -94,8 +92,8 @@ def _assign(shard: ConsumerShard, writer: Writer) -> None:
         target = targets.get(member_id, NOTHING)
         known = group.targets.get(member_id)
         if target is not known and target != known:
-            writer.put_all((target_record(group.group_id, member_id, target),))
-    writer.put_all((assignment_epoch_record(group.group_id, group.epoch),))
+            writer.put(target_record(group.group_id, member_id, target))
+    writer.put(assignment_epoch_record(group.group_id, group.epoch))
     _log.debug(
         "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
         group.group_id,
@@ -131,8 +129,7 @@ def reconcile_member(
     after = reconcile(member, group.assignment_epoch, group.target_of(member_id), owned, group.owners_of)
     if after == member:
         return member
-    record = current_record(group.group_id, after)
-    writer.put(record.key, record.value)
+    writer.put(current_record(group.group_id, after))
     shard.sessions.watch_revocation(group, after, writer.step.now_ms)
     return after
 
@@ -151,9 +148,7 @@ def store_resolved(shard: ConsumerShard, resolved: RegexesResolved, step: GroupS
     raises_epoch = changed(group, matches)
     writer = shard.writer(group, step)
     for regex, names in matches.items():
-        record = regex_record(
-            group.group_id, regex, names, version=resolved.version, timestamp_ms=step.now_ms
-        )
-        writer.put(record.key, record.value)
+        version, now_ms = resolved.version, step.now_ms
+        writer.put(regex_record(group.group_id, regex, names, version=version, timestamp_ms=now_ms))
     if matches:
         raise_epoch(shard, writer, always=raises_epoch)
