@@ -120,7 +120,7 @@ class Actions:
 
     async def park(self) -> None:
         self.parked = await connect(self.node)
-        waiting = self.node.metrics.waits.fetches
+        waiting = self.node.listeners.metrics.waits.fetches
         self.parked.post(wanted(3, max_wait_ms=WAIT_MS, min_bytes=1), ApiKey.FETCH, 12)
         await until(lambda: waiting.operations == 1)
 
@@ -187,7 +187,7 @@ class Actions:
         await self._quota(
             "greedy", producer_byte_rate=1.0, request_percentage=50.0, controller_mutation_rate=10.0
         )
-        await until(lambda: self.node.quotas.is_active)
+        await until(lambda: self.node.listeners.quotas.is_active)
         maker = await connect(self.node)
         await maker.call(_new_topic("made"), ApiKey.CREATE_TOPICS, 7, "greedy")
         client = await connect(self.node)
@@ -207,7 +207,7 @@ class Actions:
         """Opens a connection above the quota of its address, and one above the creation rate of the listener."""
         sockets = self.node.sockets
         listener = sockets.listeners["PLAINTEXT"]
-        counts, settings, quotas = listener.counts, listener.settings, self.node.quotas.connections
+        counts, settings, quotas = listener.counts, listener.settings, self.node.listeners.quotas.connections
         quotas.set("127.0.0.1", 0.5)
         opened = [await connect(self.node) for _ in range(8)]
         await until(lambda: counts.quota_delays_ms.count > 0)
@@ -301,7 +301,7 @@ class Actions:
         """Lets the event loop wait."""
         for _ in range(2):
             await asyncio.sleep(0.05)
-            for _ in self.node.metrics.tick():
+            for _ in self.node.listeners.metrics.tick():
                 pass
 
     async def throttle_all(self) -> None:

@@ -24,8 +24,8 @@ METRICS = {"kcli_metrics_listener": "127.0.0.1:0"}
 
 
 def sampler_of(speaker: Speaker) -> GroupLagSampler:
-    sampler = speaker.node.broker.group_lag
-    assert sampler is not None
+    sampler = speaker.node.offers["group_lag"]
+    assert isinstance(sampler, GroupLagSampler)
     return sampler
 
 
@@ -208,7 +208,7 @@ async def test_offsets_beyond_the_limit_are_counted(tmp_path: Path) -> None:
 @on_a_loop
 async def test_a_broker_without_metrics_takes_no_samples(tmp_path: Path) -> None:
     async with groups.running(tmp_path) as speaker:
-        assert speaker.node.broker.group_lag is None
+        assert speaker.node.offers["group_lag"] is None
 
 
 @on_a_loop

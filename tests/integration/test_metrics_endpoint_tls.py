@@ -63,11 +63,11 @@ def test_a_changed_file_of_the_store_is_used_for_new_connections(
         async with running(tmp_path / "log", **settings) as node:
             before = await shown(node, trusted)
             shutil.copy(following.pem, store)
-            node.security.look_at_files()
+            node.listeners.security.look_at_files()
             after = await shown(node, trusted)
             assert before != after
             shutil.copy(certificates.other_authority.pem, store)  # no key: the last good store stays
-            node.security.look_at_files()
+            node.listeners.security.look_at_files()
             assert await shown(node, trusted) == after
 
     asyncio.run(story())

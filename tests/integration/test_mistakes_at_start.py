@@ -13,7 +13,6 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.rng import SystemRng
 from kcli.server import main as server
 from kcli.server.formatting.format import Machine, ensure_formatted
-from kcli.server.node import Node
 from rigs.certificates import Certificates
 
 FILE = "node.properties"
@@ -127,7 +126,7 @@ def test_an_error_that_no_part_expects_is_one_line(
     def fails(*_arguments: object) -> None:
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr(Node, "_make_sockets", fails)
+    monkeypatch.setattr("kcli.server.node.node_sockets", fails)
     assert started(directory, {}) == 1
     (record,) = [each for each in caplog.records if each.levelno >= logging.CRITICAL]
     assert FILE in record.getMessage()

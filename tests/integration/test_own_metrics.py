@@ -101,7 +101,9 @@ def test_a_traced_request_is_the_exemplar_of_its_bucket(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
             await create(await connect(node), "orders")
-            node.metrics.exemplars.note("CreateTopics", 0.2, "4bf92f3577b34da6a3ce929d0e0e4736", 5_000)
+            node.listeners.metrics.exemplars.note(
+                "CreateTopics", 0.2, "4bf92f3577b34da6a3ce929d0e0e4736", 5_000
+            )
             assert node.metrics_endpoint is not None
             reader, writer = await asyncio.open_connection("127.0.0.1", node.metrics_endpoint.port)
             writer.write(

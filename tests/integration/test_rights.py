@@ -105,13 +105,13 @@ async def test_a_session_checks_its_partitions_again_only_if_a_right_may_have_ch
             await create(it.admin, name)
         await it.allow(READ, TOPIC, "*")
         checks: list[str] = []
-        decide = it.node.authorizer.authorize
+        decide = it.node.listeners.authorizer.authorize
 
         def counted(asker: Any, operation: Any, resource: Any, **more: Any) -> bool:
             checks.append(resource.name)
             return decide(asker, operation, resource, **more)
 
-        it.node.authorizer.authorize = counted
+        it.node.listeners.authorizer.authorize = counted
         full = await it.alice.call(fetch(0, 0, "a", "b"), ApiKey.FETCH, FETCH_VERSION)
 
         async def checked(epoch: int, *more: str) -> list[str]:
@@ -334,14 +334,14 @@ async def test_visible_topics_are_checked_again_only_if_an_acl_or_the_topics_cha
             await create(it.admin, name)
         await it.allow(AclOperation.DESCRIBE, TOPIC, "a")
         checks: list[str] = []
-        decide = it.node.authorizer.authorize
+        decide = it.node.listeners.authorizer.authorize
 
         def counted(asker: Any, operation: Any, resource: Any, **more: Any) -> bool:
             if resource.type is TOPIC:
                 checks.append(resource.name)
             return decide(asker, operation, resource, **more)
 
-        it.node.authorizer.authorize = counted
+        it.node.listeners.authorizer.authorize = counted
 
         async def seen(client: Any) -> tuple[list[str], list[str]]:
             checks.clear()

@@ -232,15 +232,15 @@ def test_a_changed_file_is_used_and_a_damaged_file_is_not(
         elsewhere = file.read()
 
     async def story(node: RunningNode) -> None:
-        node.security.look_at_files()
+        node.listeners.security.look_at_files()
         assert await shown(node, certificates) == der(certificates.server)
         for damaged in (b"", b"-----BEGIN PRIVATE KEY-----\n", elsewhere):
             replace(store, damaged)
-            node.security.look_at_files()
-            node.security.look_at_files()  # the error is logged once
+            node.listeners.security.look_at_files()
+            node.listeners.security.look_at_files()  # the error is logged once
             assert await shown(node, certificates) == der(certificates.server)
         os.replace(shutil.copy(following.pem, tmp_path / "new.pem"), store)
-        node.security.look_at_files()
+        node.listeners.security.look_at_files()
         assert await shown(node, certificates) == der(following)
 
     with_node(tmp_path / "data", story, **config_of(certificates, store))
@@ -278,7 +278,7 @@ def test_certificates_are_rolled_while_clients_work(tmp_path: Path, certificates
             for each in issued:
                 enough = answered + 10
                 os.replace(shutil.copy(each.pem, tmp_path / "new.pem"), store)
-                node.security.look_at_files()
+                node.listeners.security.look_at_files()
                 await until(partial(has_answered, enough))
             rolled.set()
 

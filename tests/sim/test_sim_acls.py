@@ -152,7 +152,7 @@ def test_acls_survive_the_restart_of_every_node(sim_seed: int) -> None:
         await held_everywhere(cluster, denied=True)
         for node_id in cluster.nodes:
             node = node_of(cluster, node_id)
-            assert isinstance(node.authorizer, StandardAuthorizer)
-            assert dict(node.authorizer.acls()) == dict(node.metadata.acls)
+            assert isinstance(node.listeners.authorizer, StandardAuthorizer)
+            assert dict(node.listeners.authorizer.acls()) == dict(node.metadata.acls)
 
     on_cluster(story, sim_seed)

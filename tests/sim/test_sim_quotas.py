@@ -288,7 +288,7 @@ def test_request_time_is_charged_to_the_quota(monkeypatch: pytest.MonkeyPatch) -
             spent += 0.01
             return rig.now + spent
 
-        monkeypatch.setattr(node.quotas.clock, "monotonic", monotonic)
+        monkeypatch.setattr(node.listeners.quotas.clock, "monotonic", monotonic)
         throttled = [(await ask()).throttle_time_ms for _ in range(30)]
         assert throttled[0] == 0
         # However much was used, a client is not held back for more than a window.

@@ -6,9 +6,9 @@ has a `BrokerContext`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
@@ -119,6 +119,15 @@ class BrokerPorts(NodePorts):
     """The lines about batches of clients that are refused."""
     damaged_batches: LimitedLines = field(default_factory=LimitedLines)
     """The lines about fetches that found damaged batches."""
+
+
+PortsT = TypeVar("PortsT", NodePorts, BrokerPorts)
+
+
+def ports_of(kind: type[PortsT], offers: Mapping[str, object]) -> PortsT:
+    """Fills the ports by name from the objects that the node offers."""
+    offered: dict[str, Any] = {each.name: offers[each.name] for each in fields(kind) if each.name in offers}
+    return kind(**offered)
 
 
 NodeContext = RequestContext[NodePorts]

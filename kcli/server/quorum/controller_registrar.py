@@ -28,22 +28,27 @@ JITTER = 0.02
 
 
 class ControllerRegistrar:
-    """Keeps one controller registered, from the start of its node to `stop`."""
+    """Keeps one controller registered, from `start` to `stop`."""
 
-    def __init__(
-        self, channel: NodeChannel, loader: MetadataLoader, rng: Rng, registration: ControllerRegistration
-    ) -> None:
+    _registration: ControllerRegistration  # set by `start`, when the ports of the listeners are known
+
+    def __init__(self, channel: NodeChannel, loader: MetadataLoader, rng: Rng) -> None:
         self._channel = channel
         self._loader = loader
         self._rng = rng
-        self._registration = registration
         self._pause_s = FIRST_PAUSE_S
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, registration: ControllerRegistration) -> None:
+        """Begins to register the controller. Does not wait until it is registered."""
+        self._registration = registration
         self._task = self._begin()
-        loader.subscribe(self._metadata_changed)
+        self._loader.subscribe(self._metadata_changed)
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     def _begin(self) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self._register(), name="register-controller")
@@ -54,7 +59,8 @@ class ControllerRegistrar:
         The pauses between registrations continue to grow. With constant pauses, two running controllers with the same
         id would replace each other's registration again and again, and each time write a record.
         """
-        if self._task.done() and not self._task.cancelled() and self._is_missing():
+        task = self._task
+        if task is not None and task.done() and not task.cancelled() and self._is_missing():
             _log.warning(
                 "Another process has registered as controller %d. Two nodes may have the same node.id",
                 self._registration.id,

@@ -58,8 +58,8 @@ def assigned(*partitions: int, topic: str = "t") -> bytes:
 
 
 def sampler_of(speaker: Speaker) -> GroupLagSampler:
-    sampler = speaker.node.broker.group_lag
-    assert sampler is not None
+    sampler = speaker.node.offers["group_lag"]
+    assert isinstance(sampler, GroupLagSampler)
     return sampler
 
 

@@ -61,7 +61,7 @@ async def test_the_metadata_log_is_flushed_while_another_disk_hangs(tmp_path: Pa
     slow = str(tmp_path / "slow")
     directories = {"log_dirs": slow, "metadata_log_dir": str(tmp_path / "metadata")}
     async with groups.running(tmp_path, **directories) as speaker:
-        of_node = speaker.node._threads
+        of_node = speaker.node.threads
         flushes = of_node._flushes[slow]
         async with occupied(flushes, of_node.logs, of_node.moves, of_node.housekeeping):
             await creates_topics(speaker)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kcli.model.ids import Offset
-from kcli.server.broker_role import BrokerRole
 from kcli.server.coordinators.groups import GroupRunner
 from kcli.server.coordinators.transactions import TransactionRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.roles.broker_role import BrokerRole
 
 Runner = GroupRunner | TransactionRunner
 

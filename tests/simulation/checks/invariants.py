@@ -26,9 +26,9 @@ from simulation.checks.group_ledger import GroupLedger
 from simulation.checks.replica_log import read_batches
 
 if TYPE_CHECKING:
-    from kcli.server.broker_role import BrokerRole
     from kcli.server.node import Node
     from kcli.server.partitions.leader_partition import LeaderPartition
+    from kcli.server.roles.broker_role import BrokerRole
 
 Sequence = tuple[int, int, int]
 """Producer id, producer epoch and sequence number."""

@@ -33,9 +33,9 @@ from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, advance_sequence
 from kcli.replica.leader import LeaderState
-from kcli.server.broker_role import BrokerRole
 from kcli.server.node import Node
 from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.roles.broker_role import BrokerRole
 from kcli.storage.log.log import PartitionLog
 from simulation.checks.replica_log import (
     ReplicaBatch,

@@ -16,18 +16,19 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
-from kcli.server.broker_role import BrokerRole
+from kcli.runtime.turns import next_turn
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.network.listener import SocketServer
-from kcli.server.node import PAUSE_BETWEEN_IMPORTS_S, PAUSES_PER_IMPORT_MAX, Node
+from kcli.server.node import Node
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
-from kcli.server.requests.turns import next_turn
+from kcli.server.requests.warm_up import PAUSE_BETWEEN_IMPORTS_S, PAUSES_PER_IMPORT_MAX
+from kcli.server.roles.broker_role import BrokerRole
 from kcli.storage.store.store import LogStore
 from simulation.runtime.disk import SimDisk
 from simulation.runtime.loop import SimExecutor, SimLoop, simulate
@@ -128,8 +129,8 @@ def test_clients_are_admitted_when_all_else_has_started(steps: list[str]) -> Non
         "controller starts",
         "register",
         "broker starts",
-        "groups load",
         "moves recover",
+        "groups load",
         "partitions load",
         "be unfenced",
         "cleaner starts",
@@ -279,10 +280,11 @@ def test_a_node_imports_the_handlers_of_all_apis_after_its_start() -> None:
     async def scenario(machine: Machine) -> None:
         node = machine.node()
         await node.start()
-        assert [dispatch for dispatch in node._dispatches if next(dispatch.load_routes(), "all") != "all"]
+        dispatches = list(node.listeners.dispatches.values())
+        assert [each for each in dispatches if next(each.load_routes(), "all") != "all"]
         assert node.warming_up is not None
         await node.warming_up
-        assert [list(dispatch.load_routes()) for dispatch in node._dispatches] == [[], []]
+        assert [list(dispatch.load_routes()) for dispatch in dispatches] == [[], []]
         await node.stop()
 
     on_machine(scenario)
@@ -316,7 +318,7 @@ async def _large_request() -> None:
 
 
 def _handlers_imported(node: Node) -> int:
-    return sum(len(dispatch._routes) for dispatch in node._dispatches)
+    return sum(len(dispatch._routes) for dispatch in node.listeners.dispatches.values())
 
 
 def test_a_node_that_stops_while_it_imports_handlers_leaves_no_task() -> None:

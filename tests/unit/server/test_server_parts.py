@@ -24,8 +24,8 @@ from kcli.protocol.messages import fetch
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
 from kcli.server import main
-from kcli.server.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
+from kcli.server.parts.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.quorum.producer_ids import RETRY_PAUSE_S, ProducerIdBlock, ProducerIds
 from kcli.server.requests.turns import Steps
 from rigs.loops import until
@@ -116,10 +116,10 @@ def test_jobs_repeat_and_survive_their_failures(caplog: pytest.LogCaptureFixture
             PeriodicJob("not due", 1, lambda: fail("not due"), blocking=True, is_due=lambda: False),
         ]
         with ThreadPoolExecutor(1) as executor:
-            running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
+            housekeeping = Housekeeping(executor)
+            housekeeping.start(jobs)
             await until(lambda: min(runs["loop"], runs["thread"], runs["due"]) >= 3)
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await housekeeping.stop()
 
     asyncio.run(scenario())
     assert runs["loop"] >= 3
@@ -142,12 +142,12 @@ def test_a_job_on_many_logs_gives_turns_to_others() -> None:
 
         jobs = [PeriodicJob("retention", 1_000_000, steps, first_ms=0)]
         with ThreadPoolExecutor(1) as executor:
-            running = asyncio.ensure_future(Housekeeping(jobs, executor).run())
+            housekeeping = Housekeeping(executor)
+            housekeeping.start(jobs)
             while done < 10 * LOGS_PER_TURN:
                 await asyncio.sleep(0)
                 worked.append(done)
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await housekeeping.stop()
 
     asyncio.run(scenario())
     assert max(after - before for before, after in itertools.pairwise([0, *worked])) <= LOGS_PER_TURN

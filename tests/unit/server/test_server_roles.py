@@ -30,15 +30,14 @@ from kcli.protocol.messages import incremental_alter_configs as ia
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
 from kcli.runtime.threads import NodeThreads
-from kcli.server.broker_role import BrokerRole, Surroundings
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
-from kcli.server.metrics.traffic import TrafficTable
-from kcli.server.network.links import plain_text
+from kcli.server.logins.link_security import LinkSecurity
 from kcli.server.node import Node
-from kcli.server.quorum.channel import NodeChannel
+from kcli.server.quorum.channels import ControllerChannels
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.remote_controller import RemoteController
 from kcli.server.requests.apis import served_on_controller
+from kcli.server.roles.broker_role import BrokerRole
+from kcli.server.roles.shared import Shared, node_metrics
 from kcli.storage.store.store import LogStore
 from rigs.loops import until
 from simulation.runtime.disk import SimDisk
@@ -223,37 +222,23 @@ class BrokerRig:
         self.loader = MetadataLoader(controller.metadata)
         self.loader.caught_up()
         controller.loader.subscribe(self.loader.publish)
-        channel = NodeChannel(
-            controller.controller,
-            RemoteController(
-                network.host("broker"),
-                lambda: None,
-                client_id=str(BROKER),
-                limit_s=TIMEOUT_S,
-                socket_timeout_s=TIMEOUT_S,
-            ),
-            lambda: False,
+        shared = Shared(
+            config=config,
+            dynamic_config=DynamicConfig(config),
+            clock=machine.clock,
+            rng=rng,
+            network=network.host("broker"),
+            threads=NodeThreads(executor),
+            links=LinkSecurity(lambda: config),
+            metrics=node_metrics(config, machine.clock),
+            logs=self.logs,
+            loader=self.loader,
+            quorum=controller.quorum,
         )
-        self.role = BrokerRole(
-            Surroundings(
-                config=config,
-                dynamic_config=DynamicConfig(config),
-                clock=machine.clock,
-                rng=rng,
-                logs=self.logs,
-                loader=self.loader,
-                channel=channel,
-                heartbeats=channel,
-                assignments=channel,
-                isr_changes=channel,
-                network=network.host("broker"),
-                secure=plain_text,
-                removed_topics=controller.quorum.log.removed_topics,
-                traffic=TrafficTable(),
-                threads=NodeThreads(executor),
-                cleaner_executor=executor,
-            )
+        channels = ControllerChannels(
+            config, shared.network, controller.quorum.view, controller.controller, shared.links.to_controllers
         )
+        self.role = BrokerRole(shared, channels, executor)
         self.listeners = config.advertised_listeners
 
     @property
@@ -267,7 +252,7 @@ def on_broker_role(scenario: Callable[[BrokerRig], Awaitable[None]]) -> None:
     async def beside(network: SimNetwork, node: SimNode) -> None:
         assert node.running is not None
         rig = BrokerRig(network, node.running, node)
-        await rig.role.register(rig.listeners)
+        await rig.role.lifecycle.start(rig.listeners)
         await rig.role.start()
         await scenario(rig)
 
@@ -310,7 +295,7 @@ class TestBrokerRoleOnAnotherNodesController:
     def test_before_a_clean_stop_the_controller_moves_its_leaderships(self) -> None:
         async def scenario(rig: BrokerRig) -> None:
             await rig.controller.controller.send(CREATE_TOPICS, new_topic("t"))
-            await rig.role.leave()
+            await rig.role.lifecycle.leave()
             assert rig.registration.fenced
             image = rig.controller.metadata.partition("t", 0)
             assert image is not None and image.leader == NO_LEADER

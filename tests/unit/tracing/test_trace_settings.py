@@ -86,7 +86,7 @@ def test_the_service_name_of_the_environment_takes_precedence() -> None:
 
 def test_nothing_of_opentelemetry_is_imported_by_a_broker_and_by_tools_without_traces() -> None:
     script = (
-        "import sys, kcli.server.node, kcli.server.broker_role, kcli.cli.tools.console.producer as p;"
+        "import sys, kcli.server.node, kcli.server.roles.broker_role, kcli.cli.tools.console.producer as p;"
         "import kcli.cli.record_traces as r; assert r.record_traces('x') is None;"
         "of_traces = ('opentelemetry', 'kcli.server.requests.node_traces');"
         "found = [name for name in sys.modules if name.startswith(of_traces)];"

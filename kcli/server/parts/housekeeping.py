@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -48,16 +48,25 @@ class PeriodicJob:
 
 
 class Housekeeping:
-    """Runs the jobs until `run` is cancelled. If a job fails, the error is logged, and the job runs again after its
+    """Runs the jobs from `start` to `stop`. If a job fails, the error is logged, and the job runs again after its
     interval."""
 
-    def __init__(self, jobs: Sequence[PeriodicJob], executor: Executor) -> None:
-        self._jobs = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]
+    def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._running: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    def start(self, jobs: Iterable[PeriodicJob]) -> None:
+        enabled = [job for job in jobs if 0 < job.interval_ms < NEVER_MS]
+        self._running = asyncio.get_running_loop().create_task(self._run(enabled), name="housekeeping")
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def _run(self, jobs: list[PeriodicJob]) -> None:
         async with asyncio.TaskGroup() as group:
-            for job in self._jobs:
+            for job in jobs:
                 group.create_task(self._repeat(job), name=job.name)
 
     async def _repeat(self, job: PeriodicJob) -> None:

@@ -1,0 +1,217 @@
+"""Parts: a new subsystem of a node is one row, and the order of the rows is the order of all that happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
+from kcli.config.start_up import node_config
+from kcli.controller.api import INCREMENTAL_ALTER_CONFIGS
+from kcli.errors import StorageError
+from kcli.metadata.delta import MetadataDelta
+from kcli.metadata.image import MetadataImage
+from kcli.model.configs import ConfigResourceType
+from kcli.protocol.messages import incremental_alter_configs as ia
+from kcli.runtime.rng import SystemRng
+from kcli.server.node import Node
+from kcli.server.parts.housekeeping import PeriodicJob
+from kcli.server.parts.part import Part, Parts, always, if_clean, when
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.storage.directory import LogDirectory
+from simulation.runtime.loop import SimExecutor, SimLoop, simulate
+from simulation.runtime.network import SimNetwork
+from simulation.world.cluster import SimNode
+
+JOB_MS = 1000
+
+
+class Toy:
+    """A subsystem that notes all that happens to it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def part(self) -> Part:
+        return Part(
+            name="toy",
+            load=lambda image: self.note(f"load {len(image.brokers)} broker"),
+            start=self.start,
+            stop=self.stop,
+            apply=self.apply,
+            reconfigure=self.reconfigure,
+            directory_failed=lambda directory: self.note(f"{directory.path} failed"),
+            jobs=[PeriodicJob("toy", JOB_MS, lambda: self.note("job"))],
+            offers={"toy": self},
+        )
+
+    def note(self, event: str) -> None:
+        if not self.events or self.events[-1] != event:
+            self.events.append(event)
+
+    async def start(self) -> None:
+        await asyncio.sleep(0)
+        self.note("start")
+
+    async def stop(self, clean: bool) -> None:
+        await asyncio.sleep(0)
+        self.note("clean stop" if clean else "stop")
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.configs_changed:
+            self.note("apply")
+
+    def reconfigure(self, before: BrokerConfig, after: BrokerConfig) -> None:
+        self.note(
+            f"reconfigure {before.integer('log.cleaner.backoff.ms')} {after.integer('log.cleaner.backoff.ms')}"
+        )
+
+
+def on_node(scenario: Callable[[Node, SimNode, Toy], Awaitable[None]]) -> None:
+    """Runs `scenario` with a node that has one more row in the list of its broker role."""
+
+    async def main(loop: SimLoop) -> None:
+        network = SimNetwork(loop, random.Random(1))
+        machine = SimNode(network, random.Random(2), 1, {"log.dirs": "/data,/more"})
+        node = Node(
+            node_config(machine.properties),
+            clock=machine.clock,
+            disk=machine.disk,
+            network=network.host("node-1"),
+            rng=SystemRng(3),
+            background=SimExecutor(loop),
+        )
+        toy = Toy()
+        assert node.broker is not None
+        node.broker.parts.rows.append(toy.part())
+        await scenario(node, machine, toy)
+
+    simulate(1, main)
+
+
+async def change_a_key(node: Node) -> None:
+    assert node.controller is not None
+    config = ia.AlterableConfig(name="log.cleaner.backoff.ms", value="777")
+    resource = ia.AlterConfigsResource(
+        resource_type=ConfigResourceType.BROKER, resource_name="", configs=(config,)
+    )
+    request = ia.IncrementalAlterConfigsRequest(resources=(resource,))
+    await node.controller.send(INCREMENTAL_ALTER_CONFIGS, request)
+
+
+def test_a_new_subsystem_of_a_node_is_one_row() -> None:
+    async def scenario(node: Node, machine: SimNode, toy: Toy) -> None:
+        await node.start()
+        await change_a_key(node)
+        await asyncio.sleep(1.5 * JOB_MS / 1000)
+        machine.disk.fail("write", "/more/recovery-point-offset-checkpoint")
+        node.logs.checkpoint_recovery_points()
+        await asyncio.sleep(0.1)
+        await node.stop()
+        assert toy.events == [
+            "load 1 broker",
+            "start",
+            "reconfigure 15000 777",
+            "apply",
+            "job",
+            "/more failed",
+            "clean stop",
+        ]
+
+    on_node(scenario)
+
+
+def test_a_part_that_cannot_start_ends_the_start_and_every_part_is_stopped() -> None:
+    async def scenario(node: Node, machine: SimNode, toy: Toy) -> None:
+        def refuse() -> None:
+            raise StorageError("no")
+
+        assert node.broker is not None
+        node.broker.parts.rows.append(Part(name="broken", start=refuse))
+        with pytest.raises(StorageError, match="no"):
+            await node.start()
+        assert toy.events[-2:] == ["start", "stop"]
+        assert not node.is_ready
+        assert not machine.disk.exists("/data/.kafka_cleanshutdown")
+
+    on_node(scenario)
+
+
+class TestTheListOfParts:
+    def test_its_order_is_the_order_of_all_but_the_stop(self) -> None:
+        events: list[str] = []
+
+        def row(name: str) -> Part:
+            return Part(
+                name=name,
+                load=lambda _: events.append(f"load {name}"),
+                start=lambda: events.append(f"start {name}"),
+                stop=always(lambda: events.append(f"stop {name}")),
+                apply=lambda *_: events.append(f"apply {name}"),
+                reconfigure=lambda *_: events.append(f"reconfigure {name}"),
+                directory_failed=lambda _: events.append(f"directory {name}"),
+            )
+
+        async def scenario() -> None:
+            parts = Parts([row("a"), None, row("b")])
+            image = MetadataImage(cluster_id="cluster", features={"metadata.version": 20})
+            config, loader = (
+                DynamicConfig(broker_config()),
+                MetadataLoader(MetadataImage(cluster_id="cluster")),
+            )
+            parts.follow(config, loader)
+            await parts.start()
+            loader.publish(None, image)
+            loader.caught_up()
+            config.update(default={"log.cleaner.backoff.ms": "777"}, own={})
+            parts.directory_failed(LogDirectory.__new__(LogDirectory))
+            await parts.stop(clean=True)
+
+        asyncio.run(scenario())
+        in_order = [
+            f"{event} {name}"
+            for event in ("load", "start", "apply", "reconfigure", "directory")
+            for name in ("a", "b")
+        ]
+        assert events == [*in_order, "stop b", "stop a"]
+
+    def test_an_unclean_stop_skips_the_parts_that_only_a_clean_stop_needs(self) -> None:
+        stopped: list[str] = []
+        parts = Parts(
+            [
+                Part(name="groups", stop=if_clean(lambda: stopped.append("groups"))),
+                Part(name="threads", stop=always(lambda: stopped.append("threads"))),
+            ]
+        )
+        asyncio.run(parts.stop(clean=False))
+        assert stopped == ["threads"]
+        asyncio.run(parts.stop(clean=True))
+        assert stopped == ["threads", "threads", "groups"]
+
+    def test_no_part_offers_the_name_of_another_part(self) -> None:
+        parts = Parts([Part(name="a", offers={"port": 1}), Part(name="b", offers={"other": 2})])
+        assert parts.offers() == {"port": 1, "other": 2}
+        parts.rows.append(Part(name="c", offers={"port": 3}))
+        with pytest.raises(AssertionError, match="of c"):
+            parts.offers()
+
+    def test_a_subsystem_that_a_node_does_not_have_has_no_part(self) -> None:
+        assert when(None, lambda _: Part(name="traces")) is None
+        assert when("traces", lambda it: Part(name=it)) == Part(name="traces")
+
+
+def broker_config() -> BrokerConfig:
+    return node_config(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "log.dirs": "/data",
+        }
+    )
