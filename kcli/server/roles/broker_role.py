@@ -178,6 +178,7 @@ class BrokerRole:
         leader_quota = ReplicationQuota(LEADER_RATE, shared.dynamic_config.current, shared.clock)
         return Part(
             name="fetches",
+            load=lambda _: leader_quota.reconfigure(shared.dynamic_config.current),
             reconfigure=lambda _, after: leader_quota.reconfigure(after),
             offers={
                 "fetch_sessions": self.fetch_sessions,

@@ -19,6 +19,7 @@ from kcli.model.configs import ConfigResourceType
 from kcli.protocol.messages import incremental_alter_configs as ia
 from kcli.runtime.rng import SystemRng
 from kcli.server.node import Node
+from kcli.server.partitions.replication_quota import ReplicationQuota
 from kcli.server.parts.housekeeping import PeriodicJob
 from kcli.server.parts.part import Part, Parts, always, if_clean, when
 from kcli.server.quorum.loader import MetadataLoader
@@ -71,31 +72,43 @@ class Toy:
         )
 
 
-def on_node(scenario: Callable[[Node, SimNode, Toy], Awaitable[None]]) -> None:
-    """Runs `scenario` with a node that has one more row in the list of its broker role."""
+def on_machine(scenario: Callable[[SimNode, Callable[[], Node]], Awaitable[None]]) -> None:
+    """Runs `scenario(machine, node)`, where `node()` makes a node on the machine."""
 
     async def main(loop: SimLoop) -> None:
         network = SimNetwork(loop, random.Random(1))
         machine = SimNode(network, random.Random(2), 1, {"log.dirs": "/data,/more"})
-        node = Node(
-            node_config(machine.properties),
-            clock=machine.clock,
-            disk=machine.disk,
-            network=network.host("node-1"),
-            rng=SystemRng(3),
-            background=SimExecutor(loop),
-        )
-        toy = Toy()
-        assert node.broker is not None
-        node.broker.parts.rows.append(toy.part())
-        await scenario(node, machine, toy)
+
+        def node() -> Node:
+            return Node(
+                node_config(machine.properties),
+                clock=machine.clock,
+                disk=machine.disk,
+                network=network.host("node-1"),
+                rng=SystemRng(3),
+                background=SimExecutor(loop),
+            )
+
+        await scenario(machine, node)
 
     simulate(1, main)
 
 
-async def change_a_key(node: Node) -> None:
+def on_node(scenario: Callable[[Node, SimNode, Toy], Awaitable[None]]) -> None:
+    """Runs `scenario` with a node that has one more row in the list of its broker role."""
+
+    async def with_toy(machine: SimNode, make: Callable[[], Node]) -> None:
+        node, toy = make(), Toy()
+        assert node.broker is not None
+        node.broker.parts.rows.append(toy.part())
+        await scenario(node, machine, toy)
+
+    on_machine(with_toy)
+
+
+async def change_a_key(node: Node, name: str = "log.cleaner.backoff.ms", value: str = "777") -> None:
     assert node.controller is not None
-    config = ia.AlterableConfig(name="log.cleaner.backoff.ms", value="777")
+    config = ia.AlterableConfig(name=name, value=value)
     resource = ia.AlterConfigsResource(
         resource_type=ConfigResourceType.BROKER, resource_name="", configs=(config,)
     )
@@ -139,6 +152,27 @@ def test_a_part_that_cannot_start_ends_the_start_and_every_part_is_stopped() -> 
         assert not machine.disk.exists("/data/.kafka_cleanshutdown")
 
     on_node(scenario)
+
+
+def test_a_stored_rate_limits_the_replication_after_a_restart() -> None:
+    async def scenario(_machine: SimNode, make: Callable[[], Node]) -> None:
+        node = make()
+        await node.start()
+        await change_a_key(node, "leader.replication.throttled.rate", "1000")
+        assert leader_quota(node).is_limited
+        await node.stop()
+        node = make()
+        await node.start()
+        assert leader_quota(node).is_limited
+        await node.stop()
+
+    on_machine(scenario)
+
+
+def leader_quota(node: Node) -> ReplicationQuota:
+    quota = node.offers["leader_quota"]
+    assert isinstance(quota, ReplicationQuota)
+    return quota
 
 
 class TestTheListOfParts:
