@@ -262,7 +262,12 @@ class Node:
             assert controller.registration is not None, "the start of the controller has made it"
             registrar.start(controller.registration)
 
-        return Part(name="registration of the controller", start=start, stop=always(registrar.stop))
+        return Part(
+            name="registration of the controller",
+            start=start,
+            stop=always(registrar.stop),
+            apply=registrar.apply,
+        )
 
     async def _open_listeners(self, traces: NodeTraces | None, metrics: Metrics) -> None:
         if self.controller is not None:

@@ -289,6 +289,7 @@ class FetcherWorld:
         self.cuts: list[dict[PartitionLog, int]] = []
         """The logs of each sync of cuts, with their log ends at that time."""
         self.fetchers = self._make_fetchers()
+        self.config.subscribe(lambda _before, after: self.fetchers.reconfigure(after))
 
     def _make_fetchers(self) -> ReplicaFetchers:
         return ReplicaFetchers(

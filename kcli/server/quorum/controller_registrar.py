@@ -43,7 +43,6 @@ class ControllerRegistrar:
         """Begins to register the controller. Does not wait until it is registered."""
         self._registration = registration
         self._task = self._begin()
-        self._loader.subscribe(self._metadata_changed)
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -53,7 +52,7 @@ class ControllerRegistrar:
     def _begin(self) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self._register(), name="register-controller")
 
-    def _metadata_changed(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
+    def apply(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
         """Registers again if another process has taken the place of this controller in the metadata.
 
         The pauses between registrations continue to grow. With constant pauses, two running controllers with the same

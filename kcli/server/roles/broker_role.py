@@ -97,7 +97,7 @@ class BrokerRole:
         shared, config, epoch = self._shared, self._shared.config, lambda: self.lifecycle.epoch
         to_controller = channels.open("directory-assignments", ASSIGNMENTS_LIMIT_S)
         isr_updates = IsrUpdates(config.node_id, channels.open("alter-partition", None), epoch)
-        self.fetchers = ReplicaFetchers(
+        fetchers = self.fetchers = ReplicaFetchers(
             node_id=config.node_id,
             network=shared.network,
             clock=shared.clock,
@@ -115,7 +115,7 @@ class BrokerRole:
             self._log_config,
             clock=shared.clock,
             lag_time_max_ms=lag_ms,
-            fetchers=self.fetchers,
+            fetchers=fetchers,
             isr_updates=isr_updates,
             traffic=shared.metrics.traffic,
             background=shared.threads.logs.submit,
@@ -143,7 +143,13 @@ class BrokerRole:
                 directory_failed=moves.directory_failed,  # while the replicas still have their logs
                 offers={"moves": moves},
             ),
-            Part(name="fetchers", stop=always(self.fetchers.stop), offers={"fetchers": self.fetchers}),
+            Part(
+                name="fetchers",
+                load=lambda _: fetchers.reconfigure(shared.dynamic_config.current),
+                stop=always(fetchers.stop),
+                reconfigure=lambda _, after: fetchers.reconfigure(after),
+                offers={"fetchers": fetchers},
+            ),
             Part(name="ISR changes", stop=always(isr_updates.stop)),
             Part(
                 name="replicas",

@@ -49,6 +49,7 @@ def test_two_processes_with_one_id_do_not_write_records_without_end(caplog: pyte
         channel: Any = Channel(loader)
         registrar = ControllerRegistrar(channel, loader, SystemRng(1))
         registrar.start(OWN)
+        loader.subscribe(registrar.apply)
         await asyncio.sleep(1)
         assert len(channel.sent) == 1
         for _ in range(1000):
@@ -75,6 +76,7 @@ def test_an_active_controller_registers_when_the_metadata_version_allows_it() ->
         channel.is_local = True
         registrar = ControllerRegistrar(channel, loader, SystemRng(1))
         registrar.start(OWN)
+        loader.subscribe(registrar.apply)
         await asyncio.sleep(60)
         assert not channel.sent
         loader.image = replace(loader.image, features={METADATA_VERSION: CONTROLLER_REGISTRATION_FROM.level})

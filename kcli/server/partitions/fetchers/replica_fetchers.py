@@ -71,7 +71,6 @@ class ReplicaFetchers:
         self._brokers: Mapping[int, BrokerRegistration] = {}
         self._is_stopped = False
         self._ending: set[asyncio.Task[None]] = set()
-        dynamic_config.subscribe(self._reconfigure)
 
     def __iter__(self) -> Iterator[ReplicaFetcher]:
         return iter(list(self._fetchers.values()))
@@ -152,7 +151,8 @@ class ReplicaFetchers:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    def _reconfigure(self, _before: BrokerConfig, after: BrokerConfig) -> None:
+    def reconfigure(self, after: BrokerConfig) -> None:
+        """Applies a changed rate and a changed number of fetchers."""
         self.quota.reconfigure(after)
         for fetcher in self:
             fetcher.wake()
