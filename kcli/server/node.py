@@ -144,16 +144,15 @@ class Node:
             config, self.sockets, security=security, quotas=quotas, metrics=metrics, authorizer=authorizer
         )
         role = {"channel": self.controller} if self.broker is None else self.broker.parts.offers()
-        self.offers = {**shared.offers(), **self.listeners.offers(), **role}
-        self.metrics_endpoint = metrics_endpoint(
-            shared,
-            self.listeners,
-            channels,
-            controller=self.controller,
-            broker=self.broker,
-            ports=self.ports,
-            is_ready=lambda: self.is_ready,
-        )
+        self.offers = {
+            **shared.offers(),
+            **self.listeners.offers(),
+            "channels": channels.by_purpose,
+            "controller": self.controller,
+            "is_ready": lambda: self.is_ready,
+            **role,
+        }
+        self.metrics_endpoint = metrics_endpoint(config, network, self.loader, self.listeners, self.offers)
         self.parts = Parts(self._ordered_parts(shared, channels, traces))
 
     @property

@@ -519,7 +519,7 @@ async def test_a_follower_moves_the_beans_of_replication(tmp_path: Path) -> None
     image = replace(image, partitions=joining)
     async with BrokerRig(tmp_path, image) as rig:
         rig_: Any = rig
-        sources: Any = SimpleNamespace(broker=rig, ports=rig, now=rig.clock.monotonic())
+        sources: Any = SimpleNamespace(broker=rig, metrics=rig.metrics, now=rig.clock.monotonic())
         client, other = await rig.connect(), await rig.connect()
         client.post(produced("t", BATCH, timeout_ms=WAIT_MS), ApiKey.PRODUCE, 9)
         await until(lambda: rig.metrics.waits.produces.operations == 1)

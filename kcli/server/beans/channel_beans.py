@@ -21,17 +21,16 @@ _P99, _P999 = QUANTILES.index(0.99), QUANTILES.index(0.999)
 
 
 def channel_beans(sources: BeanSources) -> Beans:
-    node = str(sources.ports.node_id)
-    yield bean(SERVER, "raft-channel-metrics", traffic(sources, sources.ports.raft.connection_counts))
+    node = str(sources.node_id)
+    yield bean(SERVER, "raft-channel-metrics", traffic(sources, sources.raft.connection_counts))
     for purpose, channel in sources.channels.items():
         yield bean(SERVER, f"{purpose}-metrics", traffic(sources, channel.remote.counts), BrokerId=node)
     if FORWARDING in sources.channels:
         yield bean(SERVER, "ForwardingManager", _forwarding(sources))
-    if sources.parts is not None:
-        for purpose, links in sources.parts.links.items():
-            yield bean(SERVER, f"{purpose}-metrics", traffic(sources, links.counts))
-    if sources.broker is not None:
-        for fetcher in sources.broker.fetchers:
+    broker = sources.broker
+    if broker is not None:
+        yield bean(SERVER, "txn-marker-channel-metrics", traffic(sources, broker.marker_links.counts))
+        for fetcher in broker.fetchers:
             tags = {"broker-id": str(fetcher.leader), "fetcher-id": str(fetcher.number)}
             attributes = traffic(sources, fetcher.counts)
             yield bean(SERVER, "replica-fetcher-metrics", attributes, kind=Kind.SENSORS, **tags)
@@ -41,7 +40,7 @@ def traffic(sources: BeanSources, counts: ConnectionCounts) -> Attributes:
     """Returns the attributes for connections with one purpose, such as forwarding. `counts` has the counts of their
     traffic."""
     now = sources.now
-    watched = sources.ports.metrics.watches.counts(counts)
+    watched = sources.metrics.watches.counts(counts)
     attributes: Attributes = {
         "connection-count": counts.opened - counts.closed,
         "network-io-rate": sum(watched.rate(counts, field, now) for field in ("requests", "answers")),
@@ -57,6 +56,6 @@ def _forwarding(sources: BeanSources) -> Attributes:
     remote = sources.channels[FORWARDING].remote
     attributes: Attributes = {"QueueLength": remote.queue_length}
     for name, observed in (("QueueTimeMs", remote.queued_ms), ("RemoteTimeMs", remote.remote_ms)):
-        found = sources.ports.metrics.watches.values(observed, sources.now).histogram.quantiles()
+        found = sources.metrics.watches.values(observed, sources.now).histogram.quantiles()
         attributes |= {f"{name}.p99": found[_P99], f"{name}.p999": found[_P999]}
     return attributes

@@ -10,9 +10,9 @@ from kcli.server.partitions.log_cleaning import LogCleaning
 
 
 def cleaner_beans(sources: BeanSources) -> Beans:
-    if sources.parts is None:
+    if sources.broker is None:
         return
-    cleaning = sources.parts.cleaning
+    cleaning = sources.broker.cleaning
     yield from _manager(sources, cleaning)
     yield from _passes(sources, cleaning)
 
@@ -27,7 +27,7 @@ def _manager(sources: BeanSources, cleaning: LogCleaning) -> Beans:
         labels = {"logDirectory": directory.path}
         yield gauge(LOG, "LogCleanerManager", "uncleanable-partitions-count", count[directory.path], **labels)
         yield gauge(LOG, "LogCleanerManager", "uncleanable-bytes", size[directory.path], **labels)
-    since = sources.ports.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
+    since = sources.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
     yield gauge(LOG, "LogCleanerManager", "time-since-last-run-ms", since)
     yield gauge(LOG, "LogCleanerManager", "max-dirty-percent", int(100 * cleaning.found.dirty_ratio))
 
@@ -44,5 +44,5 @@ def _passes(sources: BeanSources, cleaning: LogCleaning) -> Beans:
     ):
         yield gauge(LOG, "LogCleaner", name, value)
     counts = cleaning.counts
-    watched = sources.ports.metrics.watches.counts(counts)
+    watched = sources.metrics.watches.counts(counts)
     yield meter(UTILS, "Throttler", "cleaner-io", watched.meter(counts, "io_bytes", "bytes", sources.now))

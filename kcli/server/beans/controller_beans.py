@@ -35,7 +35,7 @@ def _gauge(name: str, value: int, **labels: str) -> Bean:
 
 
 def _cluster(sources: BeanSources, counts: PartitionCounts) -> Beans:
-    image = sources.ports.metadata
+    image = sources.metadata
     states = [_state(broker) for broker in image.brokers.values()]
     for name, value in (
         ("ActiveBrokerCount", states.count(_ACTIVE)),
@@ -45,7 +45,7 @@ def _cluster(sources: BeanSources, counts: PartitionCounts) -> Beans:
         ("GlobalPartitionCount", counts.partitions),
         ("OfflinePartitionsCount", counts.leaderless),
         ("PreferredReplicaImbalanceCount", counts.not_preferred),
-        ("MetadataErrorCount", sources.ports.loader.apply_errors),
+        ("MetadataErrorCount", sources.loader.apply_errors),
         ("IgnoredStaticVoters", int(ignores_static_voters(sources))),
     ):
         yield _gauge(name, value)
@@ -54,7 +54,7 @@ def _cluster(sources: BeanSources, counts: PartitionCounts) -> Beans:
 def ignores_static_voters(sources: BeanSources) -> bool:
     """Whether controller.quorum.voters is set but has no effect, because the quorum stores its voters in the metadata
     log (KIP-853)."""
-    return bool(sources.ports.config.quorum_voters) and sources.ports.quorum.kraft_version > 0
+    return bool(sources.config.quorum_voters) and sources.quorum.kraft_version > 0
 
 
 def _state(broker: BrokerRegistration) -> int:
@@ -64,11 +64,11 @@ def _state(broker: BrokerRegistration) -> int:
 
 
 def _records(sources: BeanSources) -> Beans:
-    image = sources.ports.metadata
+    image = sources.metadata
     yield _gauge("LastAppliedRecordOffset", image.offset)
     yield _gauge("LastAppliedRecordTimestamp", image.timestamp_ms)
     yield _gauge("LastAppliedRecordLagMs", applied_lag_ms(sources))
-    yield _gauge("LastCommittedRecordOffset", sources.ports.quorum.high_watermark - 1)
+    yield _gauge("LastCommittedRecordOffset", sources.quorum.high_watermark - 1)
 
 
 def applied_lag_ms(sources: BeanSources) -> int:
@@ -76,7 +76,7 @@ def applied_lag_ms(sources: BeanSources) -> int:
     role = sources.controller
     if role is not None and role.is_active:
         return 0
-    return max(sources.ports.clock.now_ms() - sources.ports.metadata.timestamp_ms, 0)
+    return max(sources.clock.now_ms() - sources.metadata.timestamp_ms, 0)
 
 
 def _work(sources: BeanSources, role: ControllerRole) -> Beans:
@@ -84,18 +84,18 @@ def _work(sources: BeanSources, role: ControllerRole) -> Beans:
     yield _gauge("TimedOutBrokerHeartbeatCount", counts.timed_out_heartbeats)
     yield _gauge("EventQueueOperationsStartedCount", counts.operations_started)
     yield _gauge("EventQueueOperationsTimedOutCount", counts.operations_timed_out)
-    yield _gauge("NewActiveControllersCount", sources.ports.raft.driver.counts.new_leaders)
+    yield _gauge("NewActiveControllersCount", sources.raft.driver.counts.new_leaders)
     for name, observed in (
         ("EventQueueTimeMs", role.times.queued_ms),
         ("EventQueueProcessingTimeMs", role.times.processed_ms),
     ):
-        attributes = sources.ports.metrics.watches.values(observed, sources.now).histogram.attributes()
+        attributes = sources.metrics.watches.values(observed, sources.now).histogram.attributes()
         yield histogram(CONTROLLER, "ControllerEventManager", name, attributes)
 
 
 def _elections(sources: BeanSources, counts: PartitionCounts) -> Beans:
     elections = counts.elections
-    watched = sources.ports.metrics.watches.counts(elections)
+    watched = sources.metrics.watches.counts(elections)
     for name, field in (
         ("UncleanLeaderElectionsPerSec", "unclean"),
         ("ElectionFromEligibleLeaderReplicasPerSec", "from_eligible"),
@@ -105,10 +105,10 @@ def _elections(sources: BeanSources, counts: PartitionCounts) -> Beans:
 
 
 def _brokers(sources: BeanSources, role: ControllerRole) -> Beans:
-    for broker in list(sources.ports.metadata.brokers.values()):
+    for broker in list(sources.metadata.brokers.values()):
         label = str(broker.id)
         yield _gauge("BrokerRegistrationState", _state(broker), broker=label)
         if role.active is not None:
-            sessions, now_ms = role.active.controller.sessions, session_ms(sources.ports.clock)
+            sessions, now_ms = role.active.controller.sessions, session_ms(sources.clock)
             silent_ms = sessions.silent_ms(broker.id, now_ms)
             yield _gauge("TimeSinceLastHeartbeatReceivedMs", silent_ms, broker=label)

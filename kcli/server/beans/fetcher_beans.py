@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from kcli.replica.follower import Phase
 from kcli.server.beans.bean import Bean, gauge, meter
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import BrokerSources
 
 SERVER = "kafka.server"
 _REPLICA = "Replica"
 """The client id in the beans with figures of all fetchers together."""
 
 
-def fetcher_beans(broker: BrokerPorts) -> Iterator[Bean]:
+def fetcher_beans(broker: BrokerSources) -> Iterator[Bean]:
     """Yields the beans of all fetchers together, then the beans of each fetcher and of each partition that it
     fetches.
     """

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kcli.server.beans.bean import bean, gauge
-from kcli.server.beans.sources import GROUP, SERVER, STEPS_PER_PAUSE, Beans
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import GROUP, SERVER, STEPS_PER_PAUSE, Beans, BrokerSources
 from kcli.server.metrics.meters import QUANTILES, Attributes
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -25,14 +24,14 @@ _RATES = {
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
-def group_beans(broker: BrokerPorts) -> Beans:
+def group_beans(broker: BrokerSources) -> Beans:
     yield from _groups(broker)
     yield bean(SERVER, _METRICS, _work(broker) | _times(broker))
     for state, count in broker.groups.shards.counts_by_state.items():
         yield bean(SERVER, _METRICS, {"num-partitions": count}, state=state)
 
 
-def _work(broker: BrokerPorts) -> Attributes:
+def _work(broker: BrokerSources) -> Attributes:
     counts, now = broker.groups.counts, broker.metrics.clock.monotonic()
     watched = broker.metrics.watches.counts(counts)
     attributes: Attributes = {}
@@ -42,7 +41,7 @@ def _work(broker: BrokerPorts) -> Attributes:
     return attributes
 
 
-def _times(broker: BrokerPorts) -> Attributes:
+def _times(broker: BrokerSources) -> Attributes:
     times, now, watches = broker.groups.shards.times, broker.metrics.clock.monotonic(), broker.metrics.watches
     loads = watches.values(times.load_ms, now)
     attributes: Attributes = {
@@ -62,7 +61,7 @@ def _times(broker: BrokerPorts) -> Attributes:
     return attributes
 
 
-def _groups(broker: BrokerPorts) -> Beans:
+def _groups(broker: BrokerSources) -> Beans:
     """Counts the groups of the loaded shards. A shard that is being loaded is missing."""
     states: dict[str, Counter[str]] = {CLASSIC: Counter(), CONSUMER: Counter()}
     offsets = 0

@@ -12,14 +12,14 @@ from kcli.lag.group_lag import GroupLag
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.log_text import one_line
 from kcli.server.beans.bean import Bean, bean
+from kcli.server.beans.sources import BrokerSources
 from kcli.server.coordinators.group_lag import GroupLagSampler
-from kcli.server.handlers.ports import BrokerPorts
 from kcli.server.metrics.meters import Attributes
 
 LAG = "kcli.lag"
 
 
-def lag_beans(broker: BrokerPorts) -> Iterator[Bean]:
+def lag_beans(broker: BrokerSources) -> Iterator[Bean]:
     """Returns no beans if the broker takes no samples."""
     sampler = broker.group_lag
     if sampler is None:

@@ -54,7 +54,7 @@ def listener_beans(sources: BeanSources) -> Beans:
 
 
 def _traffic(sources: BeanSources, listener: Acceptor) -> Attributes:
-    now, watches = sources.now, sources.ports.metrics.watches
+    now, watches = sources.now, sources.metrics.watches
     attributes: Attributes = {
         "connection-count": len(listener.served),
         "expired-connections-killed-count": listener.logins.expired,
@@ -82,7 +82,7 @@ def _traffic(sources: BeanSources, listener: Acceptor) -> Attributes:
 
 def _waiting(sources: BeanSources, now: float) -> Attributes:
     """The time in which the event loop, which serves all listeners, waited for input."""
-    idle = sources.ports.metrics.loop_idle
+    idle = sources.metrics.loop_idle
     return {
         "io-wait-ratio": min(idle.one_minute_rate, 1.0),
         "io-wait-time-ns-total": int(idle.count * _NANOSECONDS),
@@ -90,7 +90,7 @@ def _waiting(sources: BeanSources, now: float) -> Attributes:
 
 
 def _of_listener(sources: BeanSources, name: str, listener: Acceptor) -> Beans:
-    watches, counts = sources.ports.metrics.watches, listener.counts
+    watches, counts = sources.metrics.watches, listener.counts
     watched = watches.counts(counts)
     if listener.holds:
         listener.count_held()
@@ -112,7 +112,7 @@ def _of_listener(sources: BeanSources, name: str, listener: Acceptor) -> Beans:
 
 
 def _accept_rate(sources: BeanSources, listener: Acceptor) -> float:
-    watched = sources.ports.metrics.watches.counts(listener.counts)
+    watched = sources.metrics.watches.counts(listener.counts)
     return watched.rate(listener.counts, "accepted", sources.now)
 
 

@@ -39,7 +39,7 @@ def _moves(sources: BeanSources) -> Bean:
 
 def _flushes(sources: BeanSources) -> Bean:
     """The number and the durations of flushes, in milliseconds."""
-    watched = sources.ports.metrics.watches.values(sources.logs.flushes_ms, sources.now)
+    watched = sources.metrics.watches.values(sources.logs.flushes_ms, sources.now)
     attributes = watched.meter.attributes("calls", sources.now) | watched.histogram.attributes()
     attributes["LatencyUnit"] = "MILLISECONDS"
     return bean(LOG, "LogFlushStats", attributes, "LogFlushRateAndTimeMs", kind=Kind.TIMER)

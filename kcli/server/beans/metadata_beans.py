@@ -9,14 +9,14 @@ from kcli.server.beans.sources import SERVER, Beans, BeanSources
 
 
 def metadata_beans(sources: BeanSources) -> Beans:
-    loader, image = sources.ports.loader, sources.ports.metadata
+    loader, image = sources.loader, sources.metadata
     for name, value in (
         ("CurrentMetadataVersion", image.features.get(METADATA_VERSION, 0)),
-        ("CurrentControllerId", sources.ports.quorum.leader_id),
+        ("CurrentControllerId", sources.quorum.leader_id),
         ("HandleLoadSnapshotCount", loader.snapshot_count),
     ):
         yield gauge(SERVER, "MetadataLoader", name, value)
-    snapshots = sources.ports.raft.snapshotting
+    snapshots = sources.raft.snapshotting
     yield gauge(SERVER, "SnapshotEmitter", "LatestSnapshotGeneratedBytes", snapshots.latest_bytes)
     yield gauge(SERVER, "SnapshotEmitter", "LatestSnapshotGeneratedAgeMs", snapshots.latest_age_ms)
     if sources.broker is not None:
@@ -24,7 +24,7 @@ def metadata_beans(sources: BeanSources) -> Beans:
 
 
 def _of_broker(sources: BeanSources) -> Beans:
-    loader, image = sources.ports.loader, sources.ports.metadata
+    loader, image = sources.loader, sources.metadata
     yield bean(
         SERVER,
         "broker-metadata-metrics",
@@ -40,5 +40,5 @@ def _of_broker(sources: BeanSources) -> Beans:
         ("MetadataBatchProcessingTimeUs", loader.times.batch_us),
         ("MetadataBatchSizes", loader.times.batch_records),
     ):
-        attributes = sources.ports.metrics.watches.values(observed, sources.now).histogram.attributes()
+        attributes = sources.metrics.watches.values(observed, sources.now).histogram.attributes()
         yield histogram(SERVER, "BrokerMetadataListener", name, attributes)

@@ -16,8 +16,7 @@ from kcli import KAFKA_VERSION
 from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage
 from kcli.server.beans.bean import Bean, Kind, bean
 from kcli.server.beans.loop_delay import LoopDelay
-from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import OWN, STEPS_PER_PAUSE, Beans, BeanSources, BrokerSources
 from kcli.server.metrics.buckets import Buckets, CountedLater
 from kcli.server.metrics.exemplars import Exemplar, Exemplars
 from kcli.server.metrics.metrics import Metrics
@@ -45,15 +44,15 @@ def own_beans(sources: OwnSources) -> Beans:
     yield from _python()
     yield from _loop(sources.loop_delay)
     yield from _certificates(sources.certificates())
-    yield from _requests(sources.node.ports.metrics)
-    yield _appends(sources.node.ports.metrics.appends)
+    yield from _requests(sources.node.metrics)
+    yield _appends(sources.node.metrics.appends)
     yield from _sizes(sources.node)
     yield from _volumes(sources.node)
-    ports = sources.node.ports
-    if ports.quorum.leader_id == ports.node_id:
-        yield from _cluster(ports.metadata, ports.node_id)
-    if isinstance(ports, BrokerPorts):
-        yield from _led_partitions(ports)
+    node = sources.node
+    if node.quorum.leader_id == node.node_id:
+        yield from _cluster(node.metadata, node.node_id)
+    if node.broker is not None:
+        yield from _led_partitions(node.broker)
 
 
 # The process.
@@ -127,7 +126,7 @@ def _sizes(node: BeanSources) -> Beans:
             yield None
     for topic, size in sizes.items():
         yield bean(OWN, "topic-size", {"bytes": size}, topic=topic)
-    yield bean(OWN, "broker-size", {"bytes": sizes.total()}, broker=str(node.ports.node_id))
+    yield bean(OWN, "broker-size", {"bytes": sizes.total()}, broker=str(node.node_id))
 
 
 def _volumes(node: BeanSources) -> Beans:
@@ -197,12 +196,12 @@ def _broker(registration: BrokerRegistration, controller: int) -> Bean:
 # The partitions that this broker leads.
 
 
-def _led_partitions(broker: BrokerPorts) -> Beans:
+def _led_partitions(broker: BrokerSources) -> Beans:
     for leader in list(broker.replicas):  # topics come and go between two turns of a scrape
         yield _partition(broker, leader)
 
 
-def _partition(broker: BrokerPorts, leader: LeaderPartition) -> Bean:
+def _partition(broker: BrokerSources, leader: LeaderPartition) -> Bean:
     state = leader.state
     replicas, isr = len(state.replicas), len(state.isr.members)
     image = broker.metadata.partition(leader.topic, leader.partition)

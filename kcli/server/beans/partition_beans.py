@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from kcli.server.beans.bean import gauges
 from kcli.server.beans.replica_beans import image_of, is_under_replicated
-from kcli.server.beans.sources import CLUSTER, Beans
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import CLUSTER, Beans, BrokerSources
 from kcli.server.metrics.meters import Attributes
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 
-def partition_beans(broker: BrokerPorts) -> Beans:
+def partition_beans(broker: BrokerSources) -> Beans:
     for replica in (*broker.replicas, *broker.replicas.followed):
         counts = _isr_counts(broker, replica) if isinstance(replica, LeaderPartition) else _NOT_LED
         log = replica.log
@@ -19,7 +18,7 @@ def partition_beans(broker: BrokerPorts) -> Beans:
         yield gauges(CLUSTER, "Partition", values, topic=replica.topic, partition=str(replica.partition))
 
 
-def _isr_counts(broker: BrokerPorts, leader: LeaderPartition) -> dict[str, int]:
+def _isr_counts(broker: BrokerSources, leader: LeaderPartition) -> dict[str, int]:
     state = leader.state
     return {
         "AtMinIsr": int(len(state.isr.members) == state.isr.required),

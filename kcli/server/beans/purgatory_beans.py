@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kcli.server.beans.bean import gauge, meter
-from kcli.server.beans.sources import SERVER, Beans
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import SERVER, Beans, BrokerSources
 
 
-def purgatory_beans(broker: BrokerPorts) -> Beans:
+def purgatory_beans(broker: BrokerSources) -> Beans:
     waits = broker.metrics.waits
     for operation, waiting in (
         ("Produce", waits.produces),
@@ -23,7 +22,7 @@ def purgatory_beans(broker: BrokerPorts) -> Beans:
     yield from _fetch_sessions(broker)
 
 
-def _expirations(broker: BrokerPorts) -> Beans:
+def _expirations(broker: BrokerSources) -> Beans:
     now, expired = broker.metrics.clock.monotonic(), broker.metrics.waits.expired
     watched = broker.metrics.watches.counts(expired)
     for type_, field, tags in (
@@ -36,7 +35,7 @@ def _expirations(broker: BrokerPorts) -> Beans:
         yield meter(SERVER, type_, "ExpiresPerSec", attributes, **tags)
 
 
-def _fetch_sessions(broker: BrokerPorts) -> Beans:
+def _fetch_sessions(broker: BrokerSources) -> Beans:
     sessions, now = broker.fetch_sessions, broker.metrics.clock.monotonic()
     partitions = 0
     for session in sessions:

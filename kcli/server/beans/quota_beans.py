@@ -79,7 +79,7 @@ def _of_client(
     metered: Metered[SampledRate] | Metered[TokenBucket],
 ) -> Bean:
     """The bean of the clients that share a limit. Its tags are `user`, `client-id` or both, as in the limit."""
-    throttled = sources.ports.metrics.watches.values(metered.throttled_ms, sources.now)
+    throttled = sources.metrics.watches.values(metered.throttled_ms, sources.now)
     user, client_id = map(sanitized, client)
     tags = {"user": user, "client-id": client_id}
     return bean(SERVER, type_, attributes | {"throttle-time": throttled.average}, kind=Kind.SENSORS, **tags)

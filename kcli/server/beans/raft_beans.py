@@ -23,20 +23,20 @@ def raft_beans(sources: BeanSources) -> Beans:
 
 
 def _standing(sources: BeanSources) -> Attributes:
-    quorum, node = sources.ports.quorum, sources.ports.raft.node
+    quorum, node = sources.quorum, sources.raft.node
     # A leader has the votes of its epoch, and its own vote is one of them.
     voted = node.key if isinstance(node.state, Leader) else node.state.voted
     uncommitted = node.voters_at(node.log_end_offset).offset >= node.high_watermark
     return {
         "current-epoch": quorum.epoch,
         "current-leader": quorum.leader_id,
-        "current-state": state_name(sources.ports.raft),
+        "current-state": state_name(sources.raft),
         "current-vote": _NOBODY if voted is None else voted.id,
         "current-vote-directory-id": uuid_to_text(ZERO_ID if voted is None else voted.directory_id),
         "high-watermark": quorum.high_watermark,
         "log-end-epoch": quorum.log_epoch,
         "log-end-offset": quorum.log_end_offset,
-        "number-of-observers": sum(not each.is_voter for each in quorum.replicas(sources.ports.clock)),
+        "number-of-observers": sum(not each.is_voter for each in quorum.replicas(sources.clock)),
         "number-of-voters": len(quorum.voters.voters),
         "uncommitted-voter-change": int(quorum.kraft_version > 0 and uncommitted),
     }
@@ -59,7 +59,7 @@ def state_name(quorum: Quorum) -> str:
 
 
 def _progress(sources: BeanSources) -> Attributes:
-    now, watches, driver = sources.now, sources.ports.metrics.watches, sources.ports.raft.driver
+    now, watches, driver = sources.now, sources.metrics.watches, sources.raft.driver
     counts = watches.counts(driver.counts)
     commit = watches.values(driver.times.commit_ms, now)
     election = watches.values(driver.times.election_ms, now)

@@ -7,15 +7,14 @@ from collections import Counter
 from kcli.metadata.image import PartitionImage
 from kcli.replica.leader import LeaderState
 from kcli.server.beans.bean import gauge
-from kcli.server.beans.sources import SERVER, STEPS_PER_PAUSE, Beans
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import SERVER, STEPS_PER_PAUSE, Beans, BrokerSources
 from kcli.server.partitions.leader_partition import LeaderPartition
 
 LATE_TRANSACTION_MS = 300_000
 """A transaction is late if it is older than transaction.max.timeout.ms plus this time, as in Kafka."""
 
 
-def replica_beans(broker: BrokerPorts) -> Beans:
+def replica_beans(broker: BrokerSources) -> Beans:
     replicas = broker.replicas
     counts: Counter[str] = Counter()
     longest_ms = broker.config.integer("transaction.max.timeout.ms") + LATE_TRANSACTION_MS
@@ -43,7 +42,7 @@ _COUNTED = (
 )
 
 
-def _count(broker: BrokerPorts, leader: LeaderPartition, counts: Counter[str], late_before_ms: int) -> None:
+def _count(broker: BrokerSources, leader: LeaderPartition, counts: Counter[str], late_before_ms: int) -> None:
     state, producers = leader.state, leader.log.producers.state
     image = image_of(broker, leader)
     counts["UnderReplicatedPartitions"] += is_under_replicated(state, image)
@@ -54,7 +53,7 @@ def _count(broker: BrokerPorts, leader: LeaderPartition, counts: Counter[str], l
     counts["PartitionsWithLateTransactionsCount"] += producers.has_open_transaction_before(late_before_ms)
 
 
-def image_of(broker: BrokerPorts, leader: LeaderPartition) -> PartitionImage | None:
+def image_of(broker: BrokerSources, leader: LeaderPartition) -> PartitionImage | None:
     return broker.metadata.partition(leader.topic, leader.partition)
 
 

@@ -10,7 +10,7 @@ _TYPE = "RequestMetrics"
 
 
 def request_beans(sources: BeanSources) -> Beans:
-    requests = sources.ports.metrics.requests
+    requests = sources.metrics.requests
     requests.fold()
     now = sources.now
     for times in sorted((*requests.apis.values(), *requests.kinds.values()), key=lambda each: each.name):

@@ -7,7 +7,7 @@ import asyncio
 from kcli import KAFKA_VERSION
 from kcli.runtime.process import disk_traffic, process_figures
 from kcli.server.beans.bean import Bean, bean, gauge, meter
-from kcli.server.beans.sources import ASSIGNMENTS, NETWORK, OWN, SERVER, Beans, BeanSources, BrokerParts
+from kcli.server.beans.sources import ASSIGNMENTS, NETWORK, OWN, SERVER, Beans, BeanSources, BrokerSources
 from kcli.server.metrics.meters import Attributes
 from kcli.server.quorum.broker_lifecycle import BrokerState
 
@@ -19,33 +19,33 @@ def server_beans(sources: BeanSources) -> Beans:
 
 
 def _state(sources: BeanSources) -> Beans:
-    metrics, parts = sources.ports.metrics, sources.parts
+    metrics, broker = sources.metrics, sources.broker
     owner = "ControllerServer"
-    if parts is not None:
+    if broker is not None:
         owner = "KafkaServer"
-        yield gauge(SERVER, owner, "BrokerState", int(_broker_state(sources, parts)))
-        waiting = parts.assignments.waiting_count
+        yield gauge(SERVER, owner, "BrokerState", int(_broker_state(sources, broker)))
+        waiting = broker.assignments.waiting_count
         yield gauge(ASSIGNMENTS, "AssignmentsManager", "QueuedReplicaToDirAssignments", waiting)
-    yield gauge(SERVER, owner, "ClusterId", sources.ports.metadata.cluster_id)
+    yield gauge(SERVER, owner, "ClusterId", sources.metadata.cluster_id)
     traffic = disk_traffic()
     if traffic is not None:
         yield gauge(SERVER, owner, "linux-disk-read-bytes", traffic.read_bytes)
         yield gauge(SERVER, owner, "linux-disk-write-bytes", traffic.written_bytes)
     about: Attributes = {"start-time-ms": metrics.started_ms, "version": KAFKA_VERSION}
     yield bean(SERVER, "app-info", about)
-    yield bean(SERVER, "app-info", about, id=str(sources.ports.node_id))
+    yield bean(SERVER, "app-info", about, id=str(sources.node_id))
 
 
-def _broker_state(sources: BeanSources, parts: BrokerParts) -> BrokerState:
+def _broker_state(sources: BeanSources, broker: BrokerSources) -> BrokerState:
     """The state of the broker. It is RUNNING as soon as clients are served."""
-    state = parts.lifecycle.state
+    state = broker.lifecycle.state
     if state in (BrokerState.NOT_RUNNING, BrokerState.STARTING, BrokerState.RUNNING):
         return BrokerState.RUNNING if sources.is_ready() else BrokerState.STARTING
     return state
 
 
 def _idle(sources: BeanSources) -> Beans:
-    idle = sources.ports.metrics.idle(sources.now)
+    idle = sources.metrics.idle(sources.now)
     yield meter(SERVER, "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent", idle)
     yield gauge(NETWORK, "SocketServer", "NetworkProcessorAvgIdlePercent", idle["OneMinuteRate"])
     yield gauge(NETWORK, "Processor", "IdlePercent", idle["OneMinuteRate"], networkProcessor="0")
@@ -62,7 +62,7 @@ def _process(sources: BeanSources) -> Bean:
             "OpenFileDescriptorCount": figures.open_descriptors,
             "ProcessCpuSeconds": figures.cpu_seconds,
             "ResidentMemoryBytes": figures.resident_bytes,
-            "StartTimeMs": sources.ports.metrics.started_ms,
+            "StartTimeMs": sources.metrics.started_ms,
             "TaskCount": len(asyncio.all_tasks()),
             "ThreadCount": figures.threads,
             "VirtualMemoryBytes": figures.virtual_bytes,

@@ -46,7 +46,7 @@ def traffic_beans(sources: BeanSources) -> Beans:
     """Yields the beans of all topics together, then the beans of each topic whose counts are not 0."""
     if sources.broker is None:
         return
-    metrics = sources.ports.metrics
+    metrics = sources.metrics
     steps = metrics.of_all_topics()
     while True:
         try:
@@ -65,7 +65,7 @@ def traffic_beans(sources: BeanSources) -> Beans:
 
 def _of_topic(sources: BeanSources, topic: str) -> Beans:
     now = sources.now
-    meters = sources.ports.metrics.of_topic(topic)
+    meters = sources.metrics.of_topic(topic)
     if not meters:
         yield None
     for field, row in _TRAFFIC.items():

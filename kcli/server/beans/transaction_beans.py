@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kcli.server.beans.bean import bean, gauge, histogram, meter
-from kcli.server.beans.sources import SERVER, TRANSACTION, Beans
-from kcli.server.handlers.ports import BrokerPorts
+from kcli.server.beans.sources import SERVER, TRANSACTION, Beans, BrokerSources
 
 
-def transaction_beans(broker: BrokerPorts) -> Beans:
+def transaction_beans(broker: BrokerSources) -> Beans:
     now, watches = broker.metrics.clock.monotonic(), broker.metrics.watches
     loads = watches.values(broker.transactions.shards.times.load_ms, now)
     yield bean(

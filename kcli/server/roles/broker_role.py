@@ -80,6 +80,7 @@ class BrokerRole:
                     start=self.cleaning.start,
                     stop=always(self.cleaning.stop),
                     reconfigure=lambda *_: self.cleaning.reconfigure(),
+                    offers={"cleaning": self.cleaning},
                 ),
                 group_lag(config, self.groups, self.replicas, shared.image, shared.broker_links),
                 # The last row, because a broker that stops its parts must send no more heartbeats. The first heartbeat
@@ -88,7 +89,11 @@ class BrokerRole:
                     name="registration",
                     stop=always(self.lifecycle.stop),
                     directory_failed=lambda _: self.lifecycle.send_soon(),
-                    offers={"channel": self.channel, "controller_versions": self.channel.versions},
+                    offers={
+                        "channel": self.channel,
+                        "controller_versions": self.channel.versions,
+                        "lifecycle": self.lifecycle,
+                    },
                 ),
             ]
         )
@@ -131,11 +136,14 @@ class BrokerRole:
                 name="logs",
                 load=lambda _: self._expire_producers(shared.dynamic_config.current),
                 reconfigure=lambda _, after: self._expire_producers(after),
-                offers={"logs": shared.logs},
             ),
             # Assignments and moves start below, because both need a broker that is registered and leads. They stop
             # after the replicas, because replicas and moves report directories until their own end.
-            Part(name="directory assignments", stop=always(assignments.stop)),
+            Part(
+                name="directory assignments",
+                stop=always(assignments.stop),
+                offers={"assignments": assignments},
+            ),
             Part(
                 name="moves between directories",
                 load=moves.recover,  # before the replicas use the logs
@@ -200,15 +208,13 @@ class BrokerRole:
         groups = self.groups = GroupCoordinator(config, clock, shared.rng)
         producer_ids = ProducerIds(lambda: allocate_block(self.channel, shared.loader, config.node_id))
         self.markers = MarkerWriter(self.replicas, groups, clock.now_ms)
-        self.marker_links = shared.broker_links("txn-marker-sender")
+        marker_links = shared.broker_links("txn-marker-sender")
         transactions = self.transactions = TransactionCoordinator(
             config,
             clock,
             metadata=shared.image,
             producer_ids=producer_ids,
-            markers=MarkerSender(
-                config.node_id, shared.image, self.markers, RemoteMarkers(self.marker_links)
-            ),
+            markers=MarkerSender(config.node_id, shared.image, self.markers, RemoteMarkers(marker_links)),
         )
         verifications = RemoteVerifications(shared.broker_links("AddPartitionsToTxnManager"))
         self.verifier = TransactionVerifier(
@@ -240,7 +246,11 @@ class BrokerRole:
                 },
             ),
             Part(name="verifications", stop=always(verifications.stop)),
-            Part(name="markers", stop=always(transactions.stop_sending), offers={"markers": self.markers}),
+            Part(
+                name="markers",
+                stop=always(transactions.stop_sending),
+                offers={"markers": self.markers, "marker_links": marker_links},
+            ),
         ]
 
     async def start(self) -> None:

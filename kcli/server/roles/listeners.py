@@ -118,8 +118,13 @@ class Listeners:
     # Ports of handlers.
 
     def offers(self) -> dict[str, object]:
-        """What handlers may use, by name."""
-        return {"served_on": self.served_on, "serve_forwarded": self.serve_forwarded}
+        """What handlers and beans may use, by name."""
+        return {
+            "quotas": self.quotas,
+            "serve_forwarded": self.serve_forwarded,
+            "served_on": self.served_on,
+            "sockets": self.sockets,
+        }
 
     def served_on(self, listener: str) -> tuple[ApiKey, ...]:
         """The APIs that are served on the listener with this name."""

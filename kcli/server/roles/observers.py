@@ -5,22 +5,19 @@ Their code is imported only if the configuration asks for them, so that other no
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.config.broker import BrokerConfig
 from kcli.runtime.clock import Clock
-from kcli.server.handlers.ports import NodePorts
+from kcli.runtime.network import Network
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.metrics.requests import measured
 from kcli.server.network.connection import Serve
-from kcli.server.quorum.channels import ControllerChannels
-from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.quorum.counts import PartitionCounts
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.dispatch import Dispatch
-from kcli.server.roles.broker_role import BrokerRole
+from kcli.server.requests.offers import Offers, filled
 from kcli.server.roles.listeners import Listeners
-from kcli.server.roles.shared import Shared
 
 if TYPE_CHECKING:
     from kcli.server.beans.exposition.endpoint import MetricsEndpoint
@@ -45,45 +42,24 @@ def observed(
 
 
 def metrics_endpoint(
-    shared: Shared,
-    listeners: Listeners,
-    channels: ControllerChannels,
-    *,
-    controller: ControllerRole | None,
-    broker: BrokerRole | None,
-    ports: NodePorts,
-    is_ready: Callable[[], bool],
+    config: BrokerConfig, network: Network, loader: MetadataLoader, listeners: Listeners, offers: Offers
 ) -> MetricsEndpoint | None:
-    """Makes the metrics endpoint, if the configuration has an address for it. Raises ConfigError."""
-    address = shared.config.metrics_address
-    if address is None:
+    """Makes the metrics endpoint, if the configuration has an address for it. Its beans read what the parts of the node
+    offer. Raises ConfigError."""
+    if config.metrics_address is None:
         return None
     from kcli.server.beans.exposition.endpoint import MetricsEndpoint
     from kcli.server.beans.exposition.endpoint_security import endpoint_security
-    from kcli.server.beans.sources import BeanSources, BrokerParts
+    from kcli.server.beans.sources import BeanSources, BrokerSources
 
     partition_counts = None
-    if controller is not None:
+    if config.is_controller:
+        # It counts from the first change on, so it cannot wait until the parts follow the metadata.
         partition_counts = PartitionCounts()
-        shared.loader.subscribe(partition_counts.apply)
-    parts = None
-    if broker is not None:
-        parts = BrokerParts(
-            cleaning=broker.cleaning,
-            lifecycle=broker.lifecycle,
-            assignments=broker.assignments,
-            links={"txn-marker-channel": broker.marker_links},
-        )
-    sources = BeanSources(
-        ports=ports,
-        sockets=listeners.sockets,
-        logs=shared.logs,
-        quotas=listeners.quotas,
-        controller=controller,
-        partition_counts=partition_counts,
-        parts=parts,
-        channels=channels.by_purpose,
-        is_ready=is_ready,
+        loader.subscribe(partition_counts.apply)
+    broker = filled(BrokerSources, offers) if config.is_broker else None
+    sources = filled(BeanSources, {**offers, "partition_counts": partition_counts, "broker": broker})
+    security = endpoint_security(config, listeners.security.tls_of)
+    return MetricsEndpoint(
+        sources, network, *config.metrics_address, security, listeners.security.certificates
     )
-    security = endpoint_security(shared.config, listeners.security.tls_of)
-    return MetricsEndpoint(sources, shared.network, *address, security, listeners.security.certificates)

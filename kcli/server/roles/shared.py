@@ -52,13 +52,14 @@ class Shared:
         return self.loader.image
 
     def offers(self) -> dict[str, object]:
-        """The shared parts that handlers may use, by name."""
+        """The shared parts that handlers and beans may use, by name."""
         return {
             "config": self.config,
             "dynamic_config": self.dynamic_config,
             "clock": self.clock,
             "rng": self.rng,
             "loader": self.loader,
+            "logs": self.logs,
             "quorum": self.quorum.view,
             "raft": self.quorum,
             "metrics": self.metrics,

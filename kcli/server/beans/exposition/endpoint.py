@@ -83,7 +83,7 @@ class MetricsEndpoint:
         certificates: Certificates = tuple,
     ) -> None:
         self.port = port
-        self._filter = BeanFilter(sources.ports.config)
+        self._filter = BeanFilter(sources.config)
         self._scheme = "http" if security.tls is None else "https"
         self._sources = sources
         self._loop_delay = LoopDelay()
@@ -105,7 +105,7 @@ class MetricsEndpoint:
         """Starts to listen. Raises OSError if the port is not free."""
         self.port = await self._server.start(self._host, self.port)
         self._loop_delay.start()
-        watch = AppendWatch(time.perf_counter, self._sources.ports.metrics.appends.add)
+        watch = AppendWatch(time.perf_counter, self._sources.metrics.appends.add)
         for directory in self._sources.logs.directories:
             directory.appends = watch
         _log.info(
@@ -153,7 +153,7 @@ class MetricsEndpoint:
             return await _answer(request, json_parts(found), JSON)
 
     async def _requests(self, _: Request) -> Response:
-        slowest = [asdict(each) for each in self._sources.ports.metrics.requests.slowest]
+        slowest = [asdict(each) for each in self._sources.metrics.requests.slowest]
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self, *, singly: bool = False) -> AsyncIterator[list[Bean]]:
