@@ -36,6 +36,7 @@ from kcli.runtime.threads import NodeThreads
 from kcli.security.acls.configured import node_authorizer
 from kcli.security.authorizer import FollowsMetadata
 from kcli.server.handlers.ports import BrokerPorts, NodePorts, ports_of
+from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
 from kcli.server.network.listener_settings import check_limits
@@ -148,6 +149,7 @@ class Node:
             **shared.offers(),
             **self.listeners.offers(),
             "channels": channels.by_purpose,
+            "config_answers": ConfigAnswers(),
             "controller": self.controller,
             "is_ready": lambda: self.is_ready,
             **role,

@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from kcli.config.broker import BrokerConfig
 from kcli.config.topic import LogConfig
 from kcli.replica.selector import SELECTORS, leader_only
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.lag_part import group_lag
 from kcli.server.coordinators.marker_sender import MarkerSender, RemoteMarkers
@@ -22,6 +23,8 @@ from kcli.server.coordinators.transaction_coordinators import RemoteVerification
 from kcli.server.coordinators.transaction_markers import MarkerWriter
 from kcli.server.coordinators.transaction_verification import TransactionVerifier
 from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.handlers.shared.topic_answers import TopicAnswers
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.partitions.fetch_sessions import REFRESHES_PER_LAG_TIME, FetchSessions
 from kcli.server.partitions.fetchers import ReplicaFetchers
@@ -81,6 +84,11 @@ class BrokerRole:
                     stop=always(self.cleaning.stop),
                     reconfigure=lambda *_: self.cleaning.reconfigure(),
                     offers={"cleaning": self.cleaning},
+                ),
+                # Answers that many clients ask for are kept for the next client.
+                Part(
+                    name="kept answers",
+                    offers={"topic_answers": TopicAnswers(), "visible_topics": VisibleTopics()},
                 ),
                 group_lag(config, self.groups, self.replicas, shared.image, shared.broker_links),
                 # The last row, because a broker that stops its parts must send no more heartbeats. The first heartbeat
@@ -168,7 +176,8 @@ class BrokerRole:
                 directory_failed=replicas.directory_failed,
                 # As in Kafka, a replica leaves the ISR 1 to 1.5 times this lag after it was last caught up.
                 jobs=[PeriodicJob("isr expiration", max(lag_ms // 2, 1), replicas.shrink_isrs)],
-                offers={"replicas": replicas},
+                # The second are the lines about batches of clients that are refused.
+                offers={"replicas": replicas, "refused_batches": LimitedLines()},
             ),
             # Clients may come when the broker is unfenced, so all partitions are led before.
             Part(name="unfencing", start=self.lifecycle.unfence),
@@ -199,6 +208,7 @@ class BrokerRole:
                 "fetch_max_bytes": config.integer("fetch.max.bytes"),
                 "replica_selector": SELECTORS.get(config.text("replica.selector.class"), leader_only),
                 "leader_quota": leader_quota,
+                "damaged_batches": LimitedLines(),  # the lines about fetches that found damaged batches
             },
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import importlib
 import random
 from collections.abc import Awaitable, Callable
 
@@ -23,6 +25,7 @@ from kcli.server.partitions.replication_quota import ReplicationQuota
 from kcli.server.parts.housekeeping import PeriodicJob
 from kcli.server.parts.part import Part, Parts, always, if_clean, when
 from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.apis import served_on_broker, served_on_controller
 from kcli.storage.directory import LogDirectory
 from simulation.runtime.loop import SimExecutor, SimLoop, simulate
 from simulation.runtime.network import SimNetwork
@@ -173,6 +176,18 @@ def leader_quota(node: Node) -> ReplicationQuota:
     quota = node.offers["leader_quota"]
     assert isinstance(quota, ReplicationQuota)
     return quota
+
+
+@pytest.mark.parametrize("on_controller", [False, True])
+def test_the_parts_offer_all_ports_that_handlers_take(on_controller: bool) -> None:
+    async def scenario(_machine: SimNode, make: Callable[[], Node]) -> None:
+        offers = make().offers.keys()
+        for api in (served_on_controller() if on_controller else served_on_broker()).values():
+            ports = getattr(importlib.import_module(api.handler), "Ports", None)
+            names = set() if ports is None else {field.name for field in dataclasses.fields(ports)}
+            assert names <= offers, api.handler
+
+    on_machine(scenario)
 
 
 class TestTheListOfParts:
