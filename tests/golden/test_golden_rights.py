@@ -145,7 +145,7 @@ async def differences(
     sets = acl_sets(golden)
     wrong: dict[str, list[str]] = {}
     stage, clients = await prepared(golden, nodes)
-    recorded = rows(golden, nodes.broker.ports.metadata.cluster_id or "", log_directory)
+    recorded = rows(golden, nodes.broker.metadata.cluster_id or "", log_directory)
     for row in sorted(filter(is_served, recorded), key=lambda row: row.key in WRITES):
         for number, words in chosen(row, sets, per_answer):
             await stage.reset(row.key)

@@ -340,7 +340,7 @@ class Actions:
         ops = tuple(aq.OpData(key=key, value=value, remove=False) for key, value in limits.items())
         request = aq.AlterClientQuotasRequest(entries=(aq.RequestEntryData(entity=entity, ops=ops),))
         await self.client.call(request, ApiKey.ALTER_CLIENT_QUOTAS, 1)
-        await until(lambda: self.node.metadata.offset >= self.node.ports.quorum.high_watermark - 1)
+        await until(lambda: self.node.metadata.offset >= self.node.quorum.view.high_watermark - 1)
 
 
 def keyed_batch(key: str, value: bytes) -> bytes:

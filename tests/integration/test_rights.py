@@ -29,7 +29,6 @@ from kcli.security.acls.audit import AUDIT_LOG
 from kcli.security.authorizer import AUDIT_LINES_MAX, Asker
 from kcli.security.principal import Principal
 from kcli.security.principal_bytes import encode_principal
-from kcli.server.handlers.ports import BrokerPorts
 from kcli.server.handlers.shared import visible_topics
 from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.requests.rights import Rights
@@ -139,9 +138,8 @@ async def test_a_client_that_calls_itself_a_follower_changes_nothing(tmp_path: P
         response = await it.alice.call(request, ApiKey.FETCH, FETCH_VERSION)
         assert codes(response) == {"a": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
         assert response.session_id == 0
-        ports = it.node.ports
-        assert isinstance(ports, BrokerPorts)
-        assert len(ports.fetch_sessions) == 0
+        assert it.node.broker is not None
+        assert len(it.node.broker.fetch_sessions) == 0
         later = await it.alice.call(fetch(77, 3, replica_id=5), ApiKey.FETCH, FETCH_VERSION)
         assert later.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -307,9 +305,9 @@ async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_gr
     """The time of the answer would show to a client without rights that the group is in use."""
     async with secured(tmp_path) as it:
         waited: list[str] = []
-        ports = it.node.ports
-        assert isinstance(ports, BrokerPorts)
-        runner = ports.groups.shards.runner
+        broker = it.node.broker
+        assert broker is not None
+        runner = broker.groups.shards.runner
 
         def looked_up(group_id: str) -> Any:
             waited.append(group_id)
@@ -317,7 +315,7 @@ async def test_a_refused_fetch_of_offsets_does_not_wait_for_the_writes_of_the_gr
 
         await it.allow(AclOperation.DESCRIBE, ResourceType.GROUP, "mine")
         await it.admin.call(FindCoordinatorRequest(key="g", key_type=0), ApiKey.FIND_COORDINATOR, 3)
-        monkeypatch.setattr(ports.groups.shards, "runner", looked_up)
+        monkeypatch.setattr(broker.groups.shards, "runner", looked_up)
         groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("other", "mine"))
         request = OffsetFetchRequest(groups=groups, require_stable=True)
         response = await it.alice.call(request, ApiKey.OFFSET_FETCH, 8)

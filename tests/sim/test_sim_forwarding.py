@@ -250,12 +250,13 @@ def test_a_broker_lists_only_the_versions_that_its_controller_supports(
 ) -> None:
     async def story(cluster: SimCluster, connection: Connection) -> None:
         await ask(connection, ApiKey.CREATE_TOPICS, new_topics("t"))
-        channel = running(cluster, FIRST).ports.channel
-        known = dict(channel.remote.versions)  # type: ignore[attr-defined]
+        broker = running(cluster, FIRST).broker
+        assert broker is not None
+        known = dict(broker.channel.remote.versions)
         assert known[ApiKey.ENVELOPE] == (0, 0)
         known[ApiKey.CREATE_TOPICS] = (2, 5)
         del known[ApiKey.ELECT_LEADERS]
-        monkeypatch.setattr(channel.remote, "versions", known)  # type: ignore[attr-defined]
+        monkeypatch.setattr(broker.channel.remote, "versions", known)
         listed = (await connected(cluster, FIRST)).versions
         assert listed[ApiKey.CREATE_TOPICS] == (2, 5)
         assert ApiKey.ELECT_LEADERS not in listed
