@@ -27,7 +27,6 @@ from kcli.errors import (
     SslAuthenticationException,
     TimeoutException,
     UnsupportedSaslMechanismException,
-    UnsupportedVersionException,
     error_for,
 )
 from kcli.model.addresses import Address
@@ -129,6 +128,8 @@ class Client:
             self._open, request_timeout_s=config.request_timeout_ms / 1000, idle_s=CONNECTION_IDLE_S
         )
         self._known = _Known()
+        self.coordinators: dict[tuple[CoordinatorType, str], Node] = {}
+        """The coordinators that `kcli.client.coordinator` has found."""
         # The addresses whose failure was already logged, and the line that names the mistake in the settings.
         self._explained: dict[Address, str] = {}
         self._explaining = asyncio.Lock()
@@ -302,54 +303,9 @@ class Client:
         error.retriable = False
         return error
 
-    async def coordinator(self, key: str, key_type: CoordinatorType = CoordinatorType.GROUP) -> int:
-        """Returns the coordinator of a group or transactional id.
-
-        Raises a retriable error if no coordinator exists at the moment.
-        """
-        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=(key,))
-        response = await self.send(request, ApiKey.FIND_COORDINATOR)
-        assert isinstance(response, FindCoordinatorResponse)
-        found = response.coordinators[0] if response.coordinators else response
-        if (problem := _coordinator_error(found.error_code, found.error_message, key, key_type)) is not None:
-            raise problem
-        node = Node(found.node_id, found.host, found.port)
+    def add_node(self, node: Node) -> None:
+        """Adds a server that a coordinator look-up has returned. The entry of a metadata response takes precedence."""
         self._known.nodes.setdefault(node.id, node)
-        return node.id
-
-    async def coordinators(
-        self, keys: Iterable[str], key_type: CoordinatorType = CoordinatorType.GROUP
-    ) -> dict[str, int | KafkaError]:
-        """Returns the coordinator of each key, or its error. Brokers before 3.0 get one request per key."""
-        from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-        wanted = tuple(keys)
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=wanted)
-        try:
-            response = await self.send(request, ApiKey.FIND_COORDINATOR, at_least=4)
-        except UnsupportedVersionException:
-            return {key: await self._coordinator_or_error(key, key_type) for key in wanted}
-        assert isinstance(response, FindCoordinatorResponse)
-        found: dict[str, int | KafkaError] = {}
-        for each in response.coordinators:
-            problem = _coordinator_error(each.error_code, each.error_message, each.key, key_type)
-            found[each.key] = each.node_id if problem is None else problem
-            if each.error_code is ErrorCode.NONE:
-                self._known.nodes.setdefault(each.node_id, Node(each.node_id, each.host, each.port))
-        unknown = error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return {key: found.get(key, unknown) for key in wanted}
-
-    async def _coordinator_or_error(self, key: str, key_type: CoordinatorType) -> int | KafkaError:
-        try:
-            return await self.coordinator(key, key_type)
-        except KafkaError as error:
-            return error
-
-    def node(self, node_id: int) -> Node:
-        """Returns a node by its id. The id must come from metadata or from a look-up of a coordinator."""
-        return self._known.nodes[node_id]
 
     async def speaks(self, key: ApiKey) -> bool:
         """Whether the servers support an API."""
@@ -485,26 +441,8 @@ def error_of(code: ErrorCode, message: str | None = None) -> KafkaError | None:
     return None if code is ErrorCode.NONE else error_for(code, message)
 
 
-_DENIED = (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-
-
 _DENIED_TOPIC = "Failed to fetch metadata for partition {}-{} due to topic authorization failure"
 """The message of Java's client if the client has no permission to read the metadata of a topic."""
-
-
-def _coordinator_error(
-    code: ErrorCode, message: str | None, key: str, key_type: CoordinatorType
-) -> KafkaError | None:
-    """Returns the exception for the error of a look-up. For a missing permission, the exception has the text of Java's
-    client.
-    """
-    if code not in _DENIED:
-        return error_of(code, message)
-    kind = "groupId" if key_type is CoordinatorType.GROUP else "transactionalId"
-    shown = f"CoordinatorKey(idValue='{key}', type={key_type.name})"
-    return error_for(
-        code, f"FindCoordinator request for {kind} `{shown}` failed due to authorization failure"
-    )
 
 
 def cluster_has_moved(error: Exception) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.client.admin.coordinators import at_coordinator, at_coordinators
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, raise_for
+from kcli.client.coordinator import at_coordinator, at_coordinators
 from kcli.errors import (
     CorruptRecordError,
     ErrorCode,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, looking_up, raise_for
+from kcli.client.coordinator import at_coordinator
 from kcli.errors import (
     ErrorCode,
     KafkaError,
@@ -22,8 +23,6 @@ from kcli.protocol.wire.api import ApiKey
 if TYPE_CHECKING:
     from kcli.client.client import Client, Node
     from kcli.protocol.messages.describe_producers import PartitionResponse
-
-T = TypeVar("T")
 
 _RETRY = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -124,8 +123,12 @@ async def describe_transactions(
 
     async def of(name: str) -> TransactionDescription | KafkaError:
         try:
-            return await _at_coordinator(
-                client, "describeTransactions", name, lambda node: _describe(client, name, node)
+            return await at_coordinator(
+                client,
+                "describeTransactions",
+                name,
+                lambda node: _describe(client, name, node.id),
+                CoordinatorType.TRANSACTION,
             )
         except KafkaError as error:
             return error
@@ -277,21 +280,8 @@ async def force_terminate_transaction(client: Client, transactional_id: str) -> 
         producer_epoch=-1,
     )
 
-    async def ask(node: int) -> None:
-        response = await client.send(request, ApiKey.INIT_PRODUCER_ID, to=node)
+    async def ask(node: Node) -> None:
+        response = await client.send(request, ApiKey.INIT_PRODUCER_ID, to=node.id)
         raise_for(response.error_code)
 
-    await _at_coordinator(client, "fenceProducer", transactional_id, ask)
-
-
-async def _at_coordinator(
-    client: Client, name: str, transactional_id: str, ask: Callable[[int], Awaitable[T]]
-) -> T:
-    """Calls `ask` with the coordinator of a transactional id. Each attempt looks up the coordinator again."""
-
-    async def attempt() -> T:
-        with looking_up():
-            node = await client.coordinator(transactional_id, CoordinatorType.TRANSACTION)
-        return await ask(node)
-
-    return await client.call(f"{name}(api=FIND_COORDINATOR)", attempt)
+    await at_coordinator(client, "fenceProducer", transactional_id, ask, CoordinatorType.TRANSACTION)

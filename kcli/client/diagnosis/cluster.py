@@ -6,8 +6,8 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable
 
-from kcli.client.admin.coordinators import at_coordinator
 from kcli.client.client import Client, Node, raise_for
+from kcli.client.coordinator import at_coordinator
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 from kcli.client.records.fetch import FetchLimits
 from kcli.client.records.records import Records, value_of

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from kcli.client.coordinator import coordinators_in, find_request
 from kcli.errors import (
     ErrorCode,
     KafkaError,
@@ -28,7 +29,6 @@ from kcli.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from kcli.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest
 from kcli.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -254,11 +254,12 @@ class Cluster:
         If the coordinator is not known yet, sends FindCoordinator to a broker.
         """
         if self._coordinators.get((kind, name)) not in self._nodes:
-            answer = self._on_any(FIND_COORDINATOR, FindCoordinatorRequest(key=name, key_type=kind))
-            if answer.error_code:
-                raise error_for(answer.error_code, f"the coordinator of {name}: {answer.error_code.name}")
-            self._nodes[answer.node_id] = Address(answer.host, answer.port)
-            self._coordinators[kind, name] = answer.node_id
+            answer = self._on_any(FIND_COORDINATOR, find_request([name], kind))
+            node = coordinators_in(answer, [name], kind)[name]
+            if isinstance(node, KafkaError):
+                raise error_for(node.code, f"the coordinator of {name}: {node.code.name}")
+            self._nodes[node.id] = Address(node.host, node.port)
+            self._coordinators[kind, name] = node.id
         return self._coordinators[kind, name]
 
     def leader(self, part: TopicPartition) -> int:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig, parse_addresses
+from kcli.client.coordinator import find_coordinator, forget_coordinator
 from kcli.client.records.fetch import FetchLimits
 from kcli.client.records.records import Records, value_of
 from kcli.errors import ErrorCode, KafkaError, ProtocolError, error_for
@@ -72,7 +73,6 @@ class NewTransactionalProducer:
             )
         )
         self._records = Records(self._client)
-        self._coordinator: int | None = None
         self._producer_id = self._epoch = -1
         self._sequences: Counter[int] = Counter()
         self._positions = dict.fromkeys(range(PARTITIONS), 0)
@@ -227,12 +227,10 @@ class NewTransactionalProducer:
 
     def _forget(self, error: Exception) -> None:
         if not (isinstance(error, KafkaError) and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
-            self._coordinator = None
+            forget_coordinator(self._client, self.name, CoordinatorType.TRANSACTION)
 
     async def _find_coordinator(self) -> int:
-        if self._coordinator is None:
-            self._coordinator = await self._client.coordinator(self.name, CoordinatorType.TRANSACTION)
-        return self._coordinator
+        return (await find_coordinator(self._client, self.name, CoordinatorType.TRANSACTION)).id
 
 
 def _check(code: ErrorCode) -> None:

@@ -11,10 +11,10 @@ import pytest
 from kcli.client import client as client_module
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig
-from kcli.client.admin.coordinators import GROUPS_PER_REQUEST
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
 from kcli.client.config import ClientConfig
+from kcli.client.coordinator import GROUPS_PER_REQUEST
 from kcli.errors import (
     ErrorCode,
     GroupIdNotFoundException,
