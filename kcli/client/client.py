@@ -315,6 +315,10 @@ class Client:
         """Returns an open connection to one node."""
         return await self._to_address(Address(node.host, node.port))
 
+    def disconnect(self, node: Node) -> None:
+        """Closes the connection to one node. The next request opens a new one."""
+        self._pool.disconnect(Address(node.host, node.port))
+
     async def _connection(self, to: int | Destination) -> Connection:
         if to is Destination.ANY:
             return await self._to_any()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import error_of, raise_for
 from kcli.client.coordinator import at_coordinator, at_coordinators
+from kcli.client.group.protocol import NOT_A_MEMBER, Generation
 from kcli.errors import (
     CorruptRecordError,
     ErrorCode,
@@ -256,9 +257,17 @@ def _committed(
 
 
 async def alter_group_offsets(
-    client: Client, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    client: Client,
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    generation: Generation = NOT_A_MEMBER,
+    group_instance_id: str | None = None,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Commits offsets for a group without active members. Returns the error of each partition, or None."""
+    """Commits offsets. Returns the error of each partition, or None.
+
+    Without a `generation`, the group must have no active members. A member commits in its own generation.
+    """
     from kcli.protocol.messages import offset_commit as messages
 
     async def ask(node: Node) -> dict[TopicPartition, KafkaError | None]:
@@ -279,7 +288,13 @@ async def alter_group_offsets(
             )
             for topic, numbers in group_partitions(offsets).items()
         )
-        request = messages.OffsetCommitRequest(group_id=group_id, topics=topics)
+        request = messages.OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation.id,
+            member_id=generation.member_id,
+            group_instance_id=group_instance_id,
+            topics=topics,
+        )
         response = await client.send(request, ApiKey.OFFSET_COMMIT, to=node.id)
         return _partition_errors(
             (TopicPartition(topic.name, each.partition_index), each.error_code)
