@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 
 from kcli.client.admin.admin import AdminClient
+from kcli.client.records.partitioner import partition_of
 from kcli.client.records.records import Records, value_of
 from kcli.console.messages.fetching import records_of, visible_topic
-from kcli.console.messages.partitioner import partition_of
 from kcli.console.messages.record import Headers
 from kcli.errors import ErrorCode, KafkaError, KcliError, NetworkException, TimeoutException, error_for
 from kcli.model.java_text import split_blanks

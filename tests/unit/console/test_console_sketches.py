@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from kcli.console.messages.partitioner import murmur2, partition_of
+from kcli.client.records.partitioner import murmur2, partition_of
 from kcli.console.messages.sketches import DistinctCount, SizeDistribution
 
 

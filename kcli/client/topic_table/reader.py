@@ -1,0 +1,229 @@
+"""Reads a topic from its beginning, follows it, and knows how far it has read."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from kcli.client.admin.offsets import list_offsets
+from kcli.client.client import Client
+from kcli.client.records.fetch import FetchLimits, aborted_transactions, reading_error
+from kcli.client.records.records import Records, value_of
+from kcli.client.topic_table.changes import Change, changes_of
+from kcli.errors import ErrorCode, KafkaError, KcliError, ProtocolError
+from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.fetch import PartitionData
+
+FETCH_WAIT_MS = 500
+"""The time for which a broker waits for new records (fetch.max.wait.ms of Java's consumer)."""
+
+FETCH_BYTES = 1 << 20
+"""The most bytes of one partition in an answer (max.partition.fetch.bytes of Java's consumer)."""
+
+CHANGES_PER_TURN = 500
+"""Changes that are applied in one iteration of the event loop: a few milliseconds."""
+
+_READ = (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+Result = tuple[int, PartitionData | KafkaError]
+"""The offset of a fetch, and its answer for one partition."""
+
+_log = logging.getLogger("kcli.client.topic_table")
+
+
+class TableClosed(KcliError):
+    """Raised to callers that wait for a table while it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the table is closed")
+
+
+class TableReader:
+    """The positions in the partitions of one topic. `take` is called with each change, in the order of a partition.
+
+    The reader has at most one unanswered fetch at each leader. After a change of leader and after errors it continues
+    at its positions.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        fetching: Client,
+        partitions: Iterable[TopicPartition],
+        take: Callable[[Change], None],
+        *,
+        read_committed: bool,
+    ) -> None:
+        """`fetching` is for the fetches only, because they delay the other requests of their connection."""
+        self.positions = dict.fromkeys(partitions, 0)
+        """The offset after the last record that was read."""
+        self._client = client
+        self._records = Records(fetching)
+        self._take = take
+        self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
+        self._fetches: dict[int, asyncio.Task[dict[TopicPartition, Result]]] = {}
+        """The unanswered fetch at each leader."""
+        self._fetched: dict[int, list[TopicPartition]] = {}
+        self._waiting: dict[TopicPartition, list[tuple[int, int, asyncio.Future[None]]]] = {
+            partition: [] for partition in self.positions
+        }
+        self._order = itertools.count()
+        self.error: Exception | None = None
+        """The error that has ended the reader."""
+        self._backoff_s = self._first_backoff_s
+
+    async def run(self) -> None:
+        """Reads until it is cancelled. Raises the KafkaError of a request that no other attempt can repair."""
+        try:
+            while True:
+                is_complete = await self._start_fetches()
+                timeout_s = None if is_complete else self._backoff_s
+                if not self._fetches:
+                    await asyncio.sleep(self._backoff_s)
+                    self._back_off()
+                    continue
+                done, _ = await asyncio.wait(
+                    self._fetches.values(), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                for node_id in [each for each, task in self._fetches.items() if task in done]:
+                    del self._fetched[node_id]
+                    await self._apply(self._fetches.pop(node_id).result())
+        except BaseException as error:
+            self._fail(error if isinstance(error, Exception) else TableClosed())
+            raise
+        finally:
+            for task in self._fetches.values():
+                task.cancel()
+            await asyncio.gather(*self._fetches.values(), return_exceptions=True)
+
+    async def reached(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Waits until the positions are at these offsets or after them. Raises the error that has ended the reader."""
+        for partition, offset in offsets.items():
+            if self.error is not None:
+                raise self.error
+            if self.positions[partition] < offset:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                heapq.heappush(self._waiting[partition], (offset, next(self._order), future))
+                await future
+
+    async def read_to_end(self) -> None:
+        """Reads to the ends that the partitions have at the time of the call."""
+        ends = await list_offsets(
+            self._client,
+            dict.fromkeys(self.positions, LATEST),
+            read_committed=self._level == READ_COMMITTED,
+        )
+        await self.reached({partition: value_of(end).offset for partition, end in ends.items()})
+
+    # Fetches.
+
+    async def _start_fetches(self) -> bool:
+        """Sends a fetch to each leader that has none. Returns whether the leader of each partition is known."""
+        busy = set(itertools.chain.from_iterable(self._fetched.values()))
+        idle = [partition for partition in self.positions if partition not in busy]
+        if not idle:
+            return True
+        try:
+            leaders = await self._records.leaders(idle)
+        except (KafkaError, ProtocolError, OSError) as error:
+            _raise_final(error)
+            return False
+        by_node: dict[int, list[TopicPartition]] = {}
+        is_complete = True
+        for partition, leader in leaders.items():
+            if isinstance(leader, KafkaError):
+                _raise_final(leader)
+                is_complete = False
+            else:
+                by_node.setdefault(leader.node_id, []).append(partition)
+        for node_id, partitions in by_node.items():
+            if node_id not in self._fetches:
+                self._fetched[node_id] = partitions
+                self._fetches[node_id] = asyncio.create_task(self._fetch(partitions))
+        return is_complete
+
+    async def _fetch(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Result]:
+        offsets = {partition: self.positions[partition] for partition in partitions}
+        limits = FetchLimits(
+            max_wait_ms=FETCH_WAIT_MS,
+            partition_max_bytes=FETCH_BYTES,
+            isolation_level=self._level,
+        )
+        try:
+            answers = await self._records.fetch(offsets, limits)
+        except (KafkaError, ProtocolError, OSError) as error:
+            _raise_final(error)
+            answers = {}
+        if not answers or any(map(_has_failed, answers.values())):
+            await asyncio.sleep(self._backoff_s)
+            self._back_off()
+        else:
+            self._backoff_s = self._first_backoff_s
+        return {partition: (offsets[partition], answer) for partition, answer in answers.items()}
+
+    async def _apply(self, results: dict[TopicPartition, Result]) -> None:
+        for partition, (offset, answer) in results.items():
+            if isinstance(answer, KafkaError):
+                _raise_final(answer)
+            elif answer.error_code is ErrorCode.NONE:
+                await self._apply_batches(partition, offset, answer)
+            elif answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._reset(partition)
+            else:
+                _raise_final(reading_error(partition, offset, answer.error_code))
+
+    async def _apply_batches(self, partition: TopicPartition, offset: int, answer: PartitionData) -> None:
+        aborted = aborted_transactions(answer, self._level)
+        applied = 0
+        for change in changes_of(partition, offset, bytes(answer.records or b""), aborted):
+            if isinstance(change, int):
+                self._advance(partition, change)
+                continue
+            self._take(change)
+            applied += 1
+            if applied % CHANGES_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _reset(self, partition: TopicPartition) -> None:
+        """Reads the partition again from its start, as auto.offset.reset=earliest does.
+
+        Either old records were deleted, or an unclean election has removed records that were read already.
+        """
+        starts = await list_offsets(self._client, {partition: EARLIEST})
+        _log.warning("The offset %d of %s is out of range.", self.positions[partition], partition)
+        self.positions[partition] = value_of(starts[partition]).offset
+
+    def _advance(self, partition: TopicPartition, offset: int) -> None:
+        self.positions[partition] = max(offset, self.positions[partition])
+        waiting = self._waiting[partition]
+        while waiting and waiting[0][0] <= self.positions[partition]:
+            _, _, future = heapq.heappop(waiting)
+            if not future.done():  # the caller may have given up
+                future.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self.error = error
+        for _, _, future in itertools.chain.from_iterable(self._waiting.values()):
+            if not future.done():
+                future.set_exception(error)
+
+    @property
+    def _first_backoff_s(self) -> float:
+        return self._client.config.retry_backoff_ms / 1000
+
+    def _back_off(self) -> None:
+        self._backoff_s = min(2 * self._backoff_s, self._client.config.retry_backoff_max_ms / 1000)
+
+
+def _has_failed(answer: PartitionData | KafkaError) -> bool:
+    return isinstance(answer, KafkaError) or answer.error_code not in _READ
+
+
+def _raise_final(error: Exception) -> None:
+    """Raises an error that every other attempt would get too."""
+    if isinstance(error, KafkaError) and not error.retriable:
+        raise error
