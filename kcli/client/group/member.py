@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Coroutine
 from typing import TypeVar
 
@@ -90,7 +91,8 @@ class Member:
 
     @property
     def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
+        # Rounded up, because a timer may run a little before its time. Rounded down, its deadline would not be over.
+        return math.ceil(asyncio.get_running_loop().time() * 1000)
 
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
