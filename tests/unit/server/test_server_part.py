@@ -125,7 +125,7 @@ def test_a_new_subsystem_of_a_node_is_one_row() -> None:
         await change_a_key(node)
         await asyncio.sleep(1.5 * JOB_MS / 1000)
         machine.disk.fail("write", "/more/recovery-point-offset-checkpoint")
-        node.logs.checkpoint_recovery_points()
+        node.logs.maintenance.checkpoint_recovery_points()
         await asyncio.sleep(0.1)
         await node.stop()
         assert toy.events == [
