@@ -40,6 +40,17 @@ def at_once(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     raise AssertionError("this work must not pause")
 
 
+async def mapped(
+    pace: Pace, cost: int, items: Iterable[ItemT], work: Callable[[ItemT], ResultT]
+) -> tuple[ResultT, ...]:
+    """Handles each item, such as the topics of a request. An item costs `cost`."""
+    results = []
+    for item in items:
+        await pace(cost)
+        results.append(work(item))
+    return tuple(results)
+
+
 async def nested(
     pace: Pace,
     cost: int,
@@ -68,8 +79,9 @@ async def sorted_in_slices(
     `cost` is the cost of an item."""
     runs = []
     for begin in range(0, len(items), _SORTED_AT_ONCE):
-        await pace(cost * _SORTED_AT_ONCE)
-        runs.append(sorted(items[begin : begin + _SORTED_AT_ONCE], key=key))
+        run = items[begin : begin + _SORTED_AT_ONCE]
+        await pace(cost * len(run))
+        runs.append(sorted(run, key=key))
     if len(runs) <= 1:
         return runs[0] if runs else []
     merged = []
